@@ -1,0 +1,1 @@
+"""From fitted items to an item bank: pruning, and the bank's file."""

@@ -1,0 +1,1 @@
+"""Answers in, response matrix out: readers, items, grading, screening."""

@@ -1,0 +1,1 @@
+"""One file for each outside format; the only places that know foreign column names."""

@@ -1,0 +1,181 @@
+"""The response matrix: respondents x items of 1, 0 or NaN, and its long form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+
+Duplicates = Literal["error", "first", "last"]
+
+
+def name_first(values: Sequence[object], *, most: int = 5) -> str:
+    """List the first few values for an error message: ``'a, b, c and 4 more'``."""
+    shown = ", ".join(str(value) for value in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseMatrix:
+    """Graded responses of respondents (rows) to items (columns).
+
+    Parameters
+    ----------
+    values
+        Shape (n_respondents, n_items); 1 correct, 0 wrong, NaN not observed (the only missing value).
+    respondent_ids, item_ids
+        Unique names of the rows and columns.
+
+    Raises
+    ------
+    InputError
+        If shapes and ids do not agree, an id is repeated, or a value is none of 1, 0, NaN.
+    """
+
+    values: NDArray[np.float64]
+    respondent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "respondent_ids", tuple(self.respondent_ids))
+        object.__setattr__(self, "item_ids", tuple(self.item_ids))
+        if values.shape != (len(self.respondent_ids), len(self.item_ids)):
+            raise InputError(
+                f"response matrix: shape {values.shape} does not fit "
+                f"{len(self.respondent_ids)} respondents x {len(self.item_ids)} items"
+            )
+        for name, ids in (("respondent_id", self.respondent_ids), ("item_id", self.item_ids)):
+            if len(set(ids)) != len(ids):
+                index = pd.Index(ids)
+                repeated = list(index[index.duplicated()].unique())
+                raise InputError(f"response matrix: {name} must be unique but {name_first(repeated)} is repeated")
+        wrong = ~((values == 0) | (values == 1) | np.isnan(values))
+        if wrong.any():
+            row, column = (int(k) for k in np.argwhere(wrong)[0])
+            raise InputError(
+                f"response matrix: respondent {self.respondent_ids[row]}, item {self.item_ids[column]}: "
+                f"expected 1, 0 or missing but got {values[row, column]:g}"
+            )
+        values.setflags(write=False)
+
+    @property
+    def n_respondents(self) -> int:
+        """Number of rows."""
+        return len(self.respondent_ids)
+
+    @property
+    def n_items(self) -> int:
+        """Number of columns."""
+        return len(self.item_ids)
+
+    @property
+    def observed(self) -> NDArray[np.bool_]:
+        """Where a response was observed, shape (n_respondents, n_items)."""
+        return ~np.isnan(self.values)
+
+    @property
+    def n_responses(self) -> int:
+        """Number of observed responses."""
+        return int(self.observed.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no response is missing."""
+        return not bool(np.isnan(self.values).any())
+
+    def proportion_correct(self) -> NDArray[np.float64]:
+        """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
+        n_observed = self.observed.sum(axis=0)
+        n_correct = np.nansum(self.values, axis=0)
+        return np.divide(n_correct, n_observed, out=np.full(self.n_items, np.nan), where=n_observed > 0)
+
+    def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
+        """Keep these items, in this order.
+
+        Raises
+        ------
+        InputError
+            If an item is not in the matrix.
+        """
+        columns = pd.Index(self.item_ids).get_indexer(pd.Index(list(item_ids), dtype=object))
+        if (columns < 0).any():
+            unknown = [item for item, column in zip(item_ids, columns, strict=True) if column < 0]
+            raise InputError(f"response matrix: unknown item {name_first(unknown)}")
+        return ResponseMatrix(self.values[:, columns], self.respondent_ids, tuple(item_ids))
+
+    def select_respondents(self, keep: NDArray[np.bool_]) -> ResponseMatrix:
+        """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
+        rows = np.flatnonzero(keep)
+        return ResponseMatrix(self.values[rows], tuple(self.respondent_ids[i] for i in rows), self.item_ids)
+
+    def to_long(self) -> pd.DataFrame:
+        """Observed responses as the long table ``respondent_id, item_id, response``."""
+        rows, columns = np.nonzero(self.observed)
+        return pd.DataFrame(
+            {
+                "respondent_id": np.array(self.respondent_ids, dtype=object)[rows],
+                "item_id": np.array(self.item_ids, dtype=object)[columns],
+                "response": self.values[rows, columns].astype(np.int8),
+            }
+        )
+
+    @classmethod
+    def from_long(
+        cls,
+        table: pd.DataFrame,
+        *,
+        item_ids: Sequence[str] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> ResponseMatrix:
+        """Build the matrix from a long table with columns ``respondent_id, item_id, response``.
+
+        Respondents stand in order of first appearance. Items too, unless ``item_ids`` gives their order (items
+        without a row are then all missing).
+
+        Parameters
+        ----------
+        table
+            One row a response; ``response`` is 1, 0 or NaN.
+        item_ids
+            The columns wanted; None for those that appear.
+        duplicates
+            What a second row for one (respondent, item) means: an error that names the first five pairs, or the
+            first or last row counts.
+
+        Raises
+        ------
+        InputError
+            On a duplicate pair (by default), an item outside ``item_ids``, or an empty table.
+        """
+        if table.empty:
+            raise InputError("responses: the table is empty; expected at least one response")
+        pair = table[["respondent_id", "item_id"]]
+        repeated = pair.duplicated(keep="first" if duplicates != "last" else "last")
+        if repeated.any():
+            if duplicates == "error":
+                pairs = [f"({r}, {i})" for r, i in pair[repeated].drop_duplicates().itertuples(index=False)]
+                raise InputError(
+                    f"responses: duplicate (respondent, item) pairs: {name_first(pairs)}; expected one each"
+                )
+            table = table[~repeated]
+        rows, respondents = pd.factorize(table["respondent_id"])
+        if item_ids is None:
+            columns, appeared = pd.factorize(table["item_id"])
+            wanted = tuple(str(item) for item in appeared)
+        else:
+            wanted = tuple(item_ids)
+            columns = pd.Index(wanted).get_indexer(pd.Index(table["item_id"]))
+            if (columns < 0).any():
+                unknown = list(pd.unique(table["item_id"][columns < 0]))
+                raise InputError(f"responses: unknown item {name_first(unknown)}")
+        values = np.full((len(respondents), len(wanted)), np.nan)
+        values[rows, columns] = table["response"].to_numpy(dtype=np.float64)
+        return cls(values, tuple(str(r) for r in respondents), wanted)

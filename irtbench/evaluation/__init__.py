@@ -1,0 +1,1 @@
+"""Statistics on answers and graded outcomes that know nothing of item response theory."""

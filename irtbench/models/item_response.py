@@ -1,0 +1,262 @@
+"""The two- and three-parameter logistic model with known parameters (NumPy only).
+
+P(x = 1 | theta) = c + (1 - c) / (1 + exp(-(a theta + d))),   d = -a b        (Birnbaum, 1968)
+
+No scaling constant (D = 1). Slopes are real: an item whose key is reversed has a negative one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+
+
+@dataclass(frozen=True, eq=False)
+class ItemParameters:
+    """Parameters of items, in slope-intercept form, with their sampling covariance where it is known.
+
+    Parameters
+    ----------
+    item_ids
+        Unique item names.
+    discrimination
+        Slope a, any real number, shape (n_items,).
+    intercept
+        d = -a b, shape (n_items,).
+    guessing
+        Lower asymptote c in [0, 1), shape (n_items,).
+    guessing_estimated
+        Whether c was a free parameter (3PL) or held at its value (0: 2PL), shape (n_items,).
+    covariance
+        Sampling covariance of (a, d, c) of each item, shape (n_items, 3, 3); zero rows where c was held fixed;
+        None if it was not computed.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, an id is repeated, a parameter is not finite, or guessing lies outside [0, 1).
+    """
+
+    item_ids: tuple[str, ...]
+    discrimination: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    guessing: NDArray[np.float64]
+    guessing_estimated: NDArray[np.bool_]
+    covariance: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        n_items = len(self.item_ids)
+        for name, dtype in (
+            ("discrimination", np.float64),
+            ("intercept", np.float64),
+            ("guessing", np.float64),
+            ("guessing_estimated", np.bool_),
+        ):
+            array = np.array(getattr(self, name), dtype=dtype)
+            if array.shape != (n_items,):
+                raise InputError(f"item parameters: {name} has shape {array.shape} for {n_items} items")
+            if not np.isfinite(array).all():
+                bad = [self.item_ids[k] for k in np.flatnonzero(~np.isfinite(array))]
+                raise InputError(f"item parameters: {name} must be finite but is not for {name_first(bad)}")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if len(set(self.item_ids)) != n_items:
+            raise InputError("item parameters: item_id must be unique")
+        if ((self.guessing < 0) | (self.guessing >= 1)).any():
+            bad = [self.item_ids[k] for k in np.flatnonzero((self.guessing < 0) | (self.guessing >= 1))]
+            raise InputError(f"item parameters: guessing must be in [0, 1) but is not for {name_first(bad)}")
+        if self.covariance is not None:
+            covariance = np.array(self.covariance, dtype=np.float64)
+            if covariance.shape != (n_items, 3, 3):
+                raise InputError(f"item parameters: covariance has shape {covariance.shape} for {n_items} items")
+            covariance.setflags(write=False)
+            object.__setattr__(self, "covariance", covariance)
+
+    @classmethod
+    def from_difficulty(
+        cls,
+        discrimination: ArrayLike,
+        difficulty: ArrayLike,
+        guessing: ArrayLike = 0.0,
+        *,
+        item_ids: Sequence[str] | None = None,
+        guessing_estimated: ArrayLike = False,
+    ) -> ItemParameters:
+        """Build from a, b and c; items are named ``item1 ...`` unless ``item_ids`` is given.
+
+        Examples
+        --------
+        >>> ItemParameters.from_difficulty([1.0, 2.0], [0.0, -1.5]).intercept.tolist()
+        [0.0, 3.0]
+        """
+        a = np.atleast_1d(np.asarray(discrimination, dtype=np.float64))
+        b = np.broadcast_to(np.asarray(difficulty, dtype=np.float64), a.shape)
+        ids = tuple(f"item{k + 1}" for k in range(a.size)) if item_ids is None else tuple(item_ids)
+        return cls(
+            ids,
+            a,
+            0.0 - a * b,
+            np.broadcast_to(np.asarray(guessing, dtype=np.float64), a.shape),
+            np.broadcast_to(np.asarray(guessing_estimated, dtype=np.bool_), a.shape),
+        )
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    @property
+    def difficulty(self) -> NDArray[np.float64]:
+        """b = -d / a, shape (n_items,); infinite for a slope of zero."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return -self.intercept / self.discrimination
+
+    @property
+    def n_free(self) -> NDArray[np.int64]:
+        """Number of estimated parameters of each item: 2, or 3 with guessing, shape (n_items,)."""
+        return 2 + self.guessing_estimated.astype(np.int64)
+
+    @property
+    def model(self) -> tuple[str, ...]:
+        """``2pl``, ``3pl`` or ``2pl_fixed_guessing`` for each item."""
+        return tuple(
+            "3pl" if free else ("2pl" if c == 0 else "2pl_fixed_guessing")
+            for free, c in zip(self.guessing_estimated, self.guessing, strict=True)
+        )
+
+    def standard_errors(self) -> dict[str, NDArray[np.float64]]:
+        """Standard errors of ``discrimination, difficulty, guessing, intercept``, each of shape (n_items,).
+
+        That of b = -d/a is by the delta method: var(b) = (var(d) + b^2 var(a) + 2 b cov(a, d)) / a^2. NaN where the
+        covariance is not known, and for guessing where it was held fixed.
+        """
+        if self.covariance is None:
+            unknown = np.full(self.n_items, np.nan)
+            return dict.fromkeys(("discrimination", "difficulty", "guessing", "intercept"), unknown)
+        var_a, var_d, var_c = np.diagonal(self.covariance, axis1=1, axis2=2).T
+        b = self.difficulty
+        with np.errstate(divide="ignore", invalid="ignore"):
+            var_b = (var_d + b**2 * var_a + 2 * b * self.covariance[:, 0, 1]) / self.discrimination**2
+        return {
+            "discrimination": np.sqrt(var_a),
+            "difficulty": np.sqrt(var_b),
+            "guessing": np.where(self.guessing_estimated, np.sqrt(var_c), np.nan),
+            "intercept": np.sqrt(var_d),
+        }
+
+    def select(self, item_ids: Sequence[str]) -> ItemParameters:
+        """Keep these items, in this order.
+
+        Raises
+        ------
+        InputError
+            If an item is unknown.
+        """
+        position = {item: k for k, item in enumerate(self.item_ids)}
+        unknown = [item for item in item_ids if item not in position]
+        if unknown:
+            raise InputError(f"item parameters: unknown item {name_first(unknown)}")
+        rows = np.array([position[item] for item in item_ids], dtype=np.intp)
+        return replace(
+            self,
+            item_ids=tuple(item_ids),
+            discrimination=self.discrimination[rows],
+            intercept=self.intercept[rows],
+            guessing=self.guessing[rows],
+            guessing_estimated=self.guessing_estimated[rows],
+            covariance=None if self.covariance is None else self.covariance[rows],
+        )
+
+
+def icc(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
+    """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
+
+    P = c + (1 - c) / (1 + exp(-(a theta + d)))      (Birnbaum, 1968)
+
+    Examples
+    --------
+    >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
+    [[0.625]]
+    """
+    z = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
+    return items.guessing + (1 - items.guessing) * expit(z)
+
+
+def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Logarithms of P and of 1 - P, each of shape (n_theta, n_items), without underflow.
+
+    log P = log(c + (1 - c) s(z)),  log(1 - P) = log(1 - c) + log s(-z),  with s the logistic function, z = a theta + d.
+    """
+    z = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
+    log_slip = np.log1p(-items.guessing)
+    with np.errstate(divide="ignore"):
+        log_guess = np.log(items.guessing)
+    return np.logaddexp(log_guess, log_slip + log_expit(z)), log_slip + log_expit(-z)
+
+
+def information(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
+    """Fisher information of each item at each ability, shape (n_theta, n_items).
+
+    I = P'^2 / (P (1 - P)),  P' = a (1 - c) s(z) (1 - s(z)); for the 2PL this is a^2 P (1 - P). The test information
+    is its sum over items (Lord, 1980, ch. 5).
+
+    Examples
+    --------
+    >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
+    [[1.0]]
+    """
+    theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+    z = theta[:, None] * items.discrimination + items.intercept
+    # P'^2 / (P (1-P)) with 1 - P = (1-c) s(-z) and P' = a (1-c) s(z) s(-z)
+    p = icc(theta, items)
+    return (
+        items.discrimination**2 * (1 - items.guessing) * expit(z) ** 2 * expit(-z) / np.maximum(p, np.finfo(float).tiny)
+    )
+
+
+def log_likelihood(values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
+    """Log-likelihood of each response pattern at each ability, shape (n_respondents, n_theta).
+
+    sum over observed items j of x_j log P_j + (1 - x_j) log(1 - P_j); missing factors are left out, so a row without
+    any response is 0 everywhere.
+
+    Parameters
+    ----------
+    values
+        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
+    theta
+        Abilities, shape (n_theta,).
+    items
+        The items' parameters.
+    """
+    log_p, log_q = log_icc(theta, items)
+    observed = ~np.isnan(values)
+    correct = np.where(observed, values, 0.0)
+    return correct @ log_p.T + (observed - correct) @ log_q.T
+
+
+def simulate_responses(
+    theta: ArrayLike,
+    items: ItemParameters,
+    *,
+    rng: np.random.Generator,
+    missing: float = 0.0,
+    respondent_ids: Sequence[str] | None = None,
+) -> ResponseMatrix:
+    """Draw responses of people with these abilities; each is missing, completely at random, with probability ``missing``.
+
+    Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
+    """
+    p = icc(theta, items)
+    values = (rng.random(p.shape) < p).astype(np.float64)
+    if missing > 0:
+        values[rng.random(p.shape) < missing] = np.nan
+    ids = tuple(f"r{i + 1}" for i in range(p.shape[0])) if respondent_ids is None else tuple(respondent_ids)
+    return ResponseMatrix(values, ids, items.item_ids)

@@ -1,0 +1,1 @@
+"""Results as tables, figures and one self-contained page."""

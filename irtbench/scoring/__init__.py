@@ -1,0 +1,1 @@
+"""From a response pattern and a bank to ability and human percentile."""
