@@ -68,7 +68,7 @@ class ItemTable:
         return tuple(item for item, check in zip(self.item_ids, self.attention, strict=True) if check)
 
     def scales(self) -> dict[str, tuple[str, ...]]:
-        """Items of each label, attention checks left out, labels in order of appearance; items without label: ``all``."""
+        """Items of each label in order of appearance, attention checks left out; without labels, one scale ``all``."""
         scales: dict[str, list[str]] = {}
         for item, label, check in zip(self.item_ids, self.label, self.attention, strict=True):
             if not check:

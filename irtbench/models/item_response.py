@@ -114,7 +114,7 @@ class ItemParameters:
 
     @property
     def difficulty(self) -> NDArray[np.float64]:
-        """b = -d / a, shape (n_items,); infinite for a slope of zero."""
+        """Ability at which the curve is steepest, b = -d / a, shape (n_items,); infinite for a slope of zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return -self.intercept / self.discrimination
 
