@@ -216,9 +216,8 @@ def information(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
     z = theta[:, None] * items.discrimination + items.intercept
     # P'^2 / (P (1-P)) with 1 - P = (1-c) s(-z) and P' = a (1-c) s(z) s(-z)
     p = icc(theta, items)
-    return (
-        items.discrimination**2 * (1 - items.guessing) * expit(z) ** 2 * expit(-z) / np.maximum(p, np.finfo(float).tiny)
-    )
+    ratio = expit(z) ** 2 * expit(-z) / np.maximum(p, np.finfo(float).tiny)
+    return items.discrimination**2 * (1 - items.guessing) * ratio
 
 
 def log_likelihood(values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
@@ -250,9 +249,9 @@ def simulate_responses(
     missing: float = 0.0,
     respondent_ids: Sequence[str] | None = None,
 ) -> ResponseMatrix:
-    """Draw responses of people with these abilities; each is missing, completely at random, with probability ``missing``.
+    """Draw responses of people with these abilities.
 
-    Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
+    Each is missing, completely at random, with probability ``missing``. Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
     """
     p = icc(theta, items)
     values = (rng.random(p.shape) < p).astype(np.float64)
