@@ -1,0 +1,364 @@
+"""Fit the collapsed 2PL/3PL: the mode by preconditioned steps, or Pyro's SVI with a Delta guide."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import time
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+import pyro
+import torch
+from pyro.infer import SVI, Trace_ELBO
+from pyro.infer.autoguide import AutoDelta
+from pyro.infer.autoguide.initialization import init_to_value
+from pyro.optim import ClippedAdam
+from torch import Tensor
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.estimation.mode import (
+    Mode,
+    Problem,
+    expected_counts,
+    find_mode,
+    gradient_and_information,
+    log_prior,
+    solve_each,
+    starting_values,
+)
+from irtbench.estimation.uncertainty import observed_information
+from irtbench.models.item_response import ItemParameters
+from irtbench.models.logistic import NodeTensors, encode_responses, logistic_model
+from irtbench.models.priors import PriorName, Priors
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+logger = logging.getLogger(__name__)
+
+ItemModel = Literal["2pl", "3pl"]
+FEWEST_RESPONDENTS = 10
+
+
+@dataclass(frozen=True)
+class SVISettings:
+    """How a model is fitted.
+
+    Parameters
+    ----------
+    model
+        ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
+    guessing
+        With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
+    prior
+        ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`; None chooses ``none`` for
+        the 2PL and ``weak`` for the 3PL.
+    n_options
+        Number of answers to choose from, for the weak prior of guessing.
+    optimiser
+        ``preconditioned`` steps of the Delta guide (20 or so), or ``adam`` on Pyro's ELBO (hundreds).
+    tolerance
+        Converged when no item's gradient exceeds this many of its standard errors.
+    max_steps
+        Stop, unconverged, after this many preconditioned steps (a hundred times as many for Adam).
+    n_nodes
+        Size of the grid over which ability is integrated out.
+    standard_errors
+        Whether to compute the observed information and invert it.
+    dtype
+        Floating point numbers of the integration; parameters are float64 always.
+    """
+
+    model: ItemModel = "2pl"
+    guessing: float = 0.0
+    prior: PriorName | None = None
+    n_options: int = 4
+    optimiser: Literal["preconditioned", "adam"] = "preconditioned"
+    tolerance: float = 1e-5
+    max_steps: int = 500
+    n_nodes: int = 61
+    standard_errors: bool = True
+    dtype: Literal["float64", "float32"] = "float64"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.guessing < 1:
+            raise InputError(f"model: guessing must be in [0, 1) but got {self.guessing}")
+        if self.model == "3pl" and self.guessing > 0:
+            raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
+        if self.n_options < 2:
+            raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
+        if self.n_nodes < 11:
+            raise InputError(f"model: n_nodes must be at least 11 but got {self.n_nodes}")
+
+    @property
+    def priors(self) -> Priors:
+        """The prior densities that these settings stand for."""
+        name: PriorName = self.prior or ("weak" if self.model == "3pl" else "none")
+        return Priors.named(name, n_options=self.n_options)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Item parameters estimated from a response matrix, and how that went.
+
+    Parameters
+    ----------
+    items
+        The estimates with their sampling covariance.
+    quadrature
+        Nodes and weights of the population over which ability was integrated out.
+    log_likelihood
+        Marginal log-likelihood of the responses at the estimates.
+    priors
+        Prior densities used.
+    n_respondents, n_responses
+        Size of the data.
+    converged
+        Whether the estimates are a maximum of the likelihood (of the posterior, with a prior).
+    stopped_because
+        The reason in words.
+    steps, seconds, seed, settings
+        How it was computed.
+    """
+
+    items: ItemParameters
+    quadrature: Quadrature
+    log_likelihood: float
+    priors: Priors
+    n_respondents: int
+    n_responses: int
+    converged: bool
+    stopped_because: str
+    steps: int
+    seconds: float
+    seed: int
+    settings: SVISettings = field(default_factory=SVISettings)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters."""
+        return int(self.items.n_free.sum())
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, -2 log L + 2 k."""
+        return -2 * self.log_likelihood + 2 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion, -2 log L + k log N."""
+        return -2 * self.log_likelihood + self.n_parameters * float(np.log(self.n_respondents))
+
+    @property
+    def sabic(self) -> float:
+        """Sample-size adjusted BIC, -2 log L + k log((N + 2) / 24) (Sclove, 1987)."""
+        return -2 * self.log_likelihood + self.n_parameters * float(np.log((self.n_respondents + 2) / 24))
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "aic": self.aic,
+            "bic": self.bic,
+            "sabic": self.sabic,
+            "n_parameters": self.n_parameters,
+            "n_respondents": self.n_respondents,
+            "n_items": self.items.n_items,
+            "n_responses": self.n_responses,
+            "model": self.settings.model,
+            "prior": self.priors.describe(),
+            "quadrature": f"grid of {len(self.quadrature.nodes)} nodes on +-{self.quadrature.nodes[-1]:g}",
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "seed": self.seed,
+            "versions": software_versions(),
+            "settings": asdict(self.settings),
+        }
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of what the estimates depend on."""
+    packages = ("irtbench", "torch", "pyro-ppl", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *, seed: int = 0) -> FittedModel:
+    """Estimate the parameters of all items of one scale.
+
+    Collapsed SVI: ability is integrated out, a Delta guide over the items maximises the ELBO, which then is the marginal
+    likelihood (plus the log prior). The sign of theta is such that it goes with the proportion correct.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; missing ones are left out of the likelihood.
+    settings
+        Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
+    seed
+        For Pyro's random numbers; the default optimiser draws none.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 10 respondents, a respondent or an item has no response, or (without a prior) all
+        responses to an item are the same, so that its difficulty would be infinite.
+    """
+    settings = settings or SVISettings()
+    check_estimable(responses, settings.priors)
+    began = time.perf_counter()
+    device = torch.device("cpu")
+    quadrature = normal_grid(settings.n_nodes)
+    free = settings.model == "3pl"
+    problem = Problem(
+        rows=encode_responses(responses, device),
+        nodes=NodeTensors.from_quadrature(quadrature, dtype=getattr(torch, settings.dtype), device=device),
+        priors=settings.priors,
+        guessing_free=torch.full((responses.n_items,), free),
+        guessing_fixed=torch.full((responses.n_items,), 0.0 if free else settings.guessing, dtype=torch.float64),
+        complete=responses.is_complete,
+    )
+    with torch.no_grad():
+        start = starting_values(problem)
+    if settings.optimiser == "adam":
+        mode = adam_mode(problem, start, settings, seed)
+    else:
+        with torch.no_grad():
+            mode = find_mode(problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps)
+    with torch.no_grad():
+        items = item_parameters(problem, mode.parameters, responses.item_ids)
+        converged, reason = mode.converged, mode.stopped_because
+        if settings.standard_errors:
+            covariance, definite = sampling_covariance(problem, mode.parameters)
+            items = ItemParameters(
+                items.item_ids,
+                items.discrimination,
+                items.intercept,
+                items.guessing,
+                items.guessing_estimated,
+                covariance,
+            )
+            if converged and not definite:
+                converged, reason = False, "the observed information is not positive definite: not a maximum"
+    logger.info("fit: %s (%d steps)", reason, mode.steps)
+    return FittedModel(
+        items=items,
+        quadrature=quadrature,
+        log_likelihood=mode.log_likelihood,
+        priors=settings.priors,
+        n_respondents=responses.n_respondents,
+        n_responses=responses.n_responses,
+        converged=converged,
+        stopped_because=reason,
+        steps=mode.steps,
+        seconds=time.perf_counter() - began,
+        seed=seed,
+        settings=settings,
+    )
+
+
+def check_estimable(responses: ResponseMatrix, priors: Priors) -> None:
+    """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
+    if responses.n_respondents < FEWEST_RESPONDENTS:
+        raise InputError(
+            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items from"
+        )
+    observed = responses.observed
+    idle = [responses.respondent_ids[i] for i in np.flatnonzero(~observed.any(axis=1))]
+    if idle:
+        raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
+    p = responses.proportion_correct()
+    unanswered = [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]
+    if unanswered:
+        raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
+    constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
+    if constant and priors.intercept is None:
+        raise InputError(
+            f"fit: all responses are the same for item {name_first(constant)}; "
+            "leave such items out or use a prior (its difficulty would be infinite)"
+        )
+
+
+def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, ...]) -> ItemParameters:
+    """Copy one-dimensional parameters from the device into the public form."""
+    return ItemParameters(
+        item_ids,
+        parameters[:, 0].cpu().numpy(),
+        parameters[:, 1].cpu().numpy(),
+        problem.log_guessing(parameters).exp().cpu().numpy(),
+        problem.guessing_free.cpu().numpy(),
+    )
+
+
+def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
+    """Covariance of (a, d, c) of each item from the inverse of the whole observed information.
+
+    That of c follows from logit c by the delta method, dc = c (1 - c) dlogit.
+
+    Returns
+    -------
+    covariance
+        Shape (n_items, 3, 3); NaN where the information is not positive definite.
+    definite
+        Whether it is: only then are the parameters a maximum.
+    """
+    information = observed_information(problem, parameters)
+    free = problem.free()
+    n_items, width = free.shape
+    factor, failed = torch.linalg.cholesky_ex(information)
+    definite = int(failed) == 0 and bool(torch.isfinite(factor).all())
+    inverse = torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan)
+    full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
+    chosen = torch.nonzero(free.reshape(-1))[:, 0]
+    full[chosen[:, None], chosen[None, :]] = inverse
+    each = torch.arange(n_items, device=free.device)
+    blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
+    c = problem.log_guessing(parameters).exp()
+    scale = torch.ones(n_items, width, dtype=torch.float64, device=free.device)
+    scale[:, -1] = c * (1 - c)
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy(), definite
+
+
+def adam_mode(problem: Problem, start: Tensor, settings: SVISettings, seed: int) -> Mode:
+    """Maximise Pyro's ELBO with a Delta guide by Adam; slower than `find_mode`, and independent of it.
+
+    The learning rate decays to a hundredth over the steps allowed. Convergence is judged as `find_mode` does, every 50
+    steps.
+    """
+    pyro.clear_param_store()
+    pyro.set_rng_seed(seed)
+    values = {"slope": start[:, :-2], "intercept": start[:, -2]}
+    if bool(problem.guessing_free.any()):
+        values["guessing_logit"] = start[problem.guessing_free, -1]
+    guide = AutoDelta(logistic_model, init_loc_fn=init_to_value(values=values))
+    max_steps = 100 * settings.max_steps
+    optimiser = ClippedAdam({"lr": 0.05, "lrd": 0.01 ** (1 / 3000), "clip_norm": 1e9})
+    svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO())
+    arguments = (problem.rows, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
+    before = start
+    for step in range(1, max_steps + 1):
+        svi.step(*arguments, complete=problem.complete)
+        if step % 50 and step < max_steps:
+            continue
+        found = guide.median()
+        parameters = torch.zeros_like(start)
+        parameters[:, :-2] = found["slope"].detach()
+        parameters[:, -2] = found["intercept"].detach()
+        if "guessing_logit" in found:
+            parameters[problem.guessing_free, -1] = found["guessing_logit"].detach()
+        with torch.no_grad():
+            counts = expected_counts(problem, parameters)
+            gradient, information = gradient_and_information(problem, parameters, counts)
+            size = float((gradient * solve_each(information, gradient)).sum(dim=1).clamp(min=0).max().sqrt())
+            objective = counts.log_likelihood + log_prior(problem, parameters)
+        change = float((parameters - before).abs().max())
+        before = parameters
+        if size < 100 * settings.tolerance and change < 1000 * settings.tolerance:
+            break
+    converged = size < 100 * settings.tolerance
+    reason = f"largest gradient {size:.1e} standard errors after {step} steps of Adam"
+    pyro.clear_param_store()
+    return Mode(parameters, counts.log_likelihood, objective, size, change, step, converged, reason)
