@@ -114,11 +114,11 @@ class Mode:
 
 def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
     """Expected counts over respondents' posteriors (the E step), in batches of respondents."""
-    dtype = problem.nodes.theta.dtype
+    dtype = problem.nodes.dtype
     row = CollapsedLogistic(
-        parameters[:, :-2].to(dtype),
-        parameters[:, -2].to(dtype),
-        problem.log_guessing(parameters).to(dtype),
+        parameters[:, :-2],
+        parameters[:, -2],
+        problem.log_guessing(parameters),
         problem.nodes,
         complete=problem.complete,
     )
@@ -156,7 +156,7 @@ def gradient_and_information(problem: Problem, parameters: Tensor, counts: Count
     information
         Shape (n_items, n_factors + 2, n_factors + 2), the identity's row and column where fixed.
     """
-    theta = problem.nodes.theta.to(torch.float64)
+    theta = problem.nodes.theta
     z = parameters[:, :-2] @ theta.T + parameters[:, -2:-1]
     c = problem.log_guessing(parameters).exp()[:, None]
     s = torch.sigmoid(z)
@@ -214,7 +214,8 @@ def log_prior(problem: Problem, parameters: Tensor) -> float:
     total = torch.zeros((), dtype=torch.float64, device=parameters.device)
     for moments, columns in ((priors.slope, slice(0, -2)), (priors.intercept, slice(-2, -1))):
         if moments is not None:
-            total += torch.distributions.Normal(*moments).log_prob(parameters[:, columns]).sum()
+            mean, deviation = (torch.tensor(moment, dtype=torch.float64) for moment in moments)
+            total += torch.distributions.Normal(mean, deviation).log_prob(parameters[:, columns]).sum()
     if priors.guessing is not None and bool(problem.guessing_free.any()):
         alpha, beta = (torch.tensor(shape, dtype=torch.float64) for shape in priors.guessing)
         logit = parameters[problem.guessing_free, -1]
@@ -261,9 +262,7 @@ def starting_values(problem: Problem) -> Tensor:
     return parameters
 
 
-def find_mode(
-    problem: Problem, *, start: Tensor | None = None, tolerance: float = 1e-5, max_steps: int = 500
-) -> Mode:
+def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float = 1e-5, max_steps: int = 500) -> Mode:
     """Maximise the log-posterior (the marginal likelihood, if no prior is set) over the item parameters.
 
     Parameters
@@ -292,15 +291,14 @@ def find_mode(
             return Mode(
                 parameters, counts.log_likelihood, objective, size, change, step, False, "a value is not finite"
             )
+        if bound := at_bound(problem, parameters):
+            return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, bound)
         if size < tolerance and change < 100 * tolerance:
             reason = (
                 f"largest gradient {size:.1e} standard errors, last change {change:.1e}: below {tolerance:g} and "
                 f"{100 * tolerance:g}"
             )
-            bound = at_bound(problem, parameters)
-            return Mode(
-                parameters, counts.log_likelihood, objective, size, change, step, bound is None, bound or reason
-            )
+            return Mode(parameters, counts.log_likelihood, objective, size, change, step, True, reason)
         if step == max_steps:
             reason = f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors"
             return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, reason)
@@ -310,7 +308,7 @@ def find_mode(
             direction = natural
         direction = direction * min(1.0, LARGEST_STEP / float(direction.abs().max()))
         # a step that lowers the objective by more than rounding is halved
-        rounding = 1e-12 * abs(objective) if problem.nodes.theta.dtype == torch.float64 else 1e-7 * abs(objective)
+        rounding = 1e-12 * abs(objective) if problem.nodes.dtype == torch.float64 else 1e-7 * abs(objective)
         scale = 1.0
         while True:
             candidate = parameters + scale * direction
@@ -338,9 +336,7 @@ def solve_each(information: Tensor, vector: Tensor) -> Tensor:
     return torch.linalg.solve(information + ridge, vector[:, :, None])[:, :, 0]
 
 
-def remembered_direction(
-    gradient: Tensor, information: Tensor, memory: deque[tuple[Tensor, Tensor]]
-) -> Tensor:
+def remembered_direction(gradient: Tensor, information: Tensor, memory: deque[tuple[Tensor, Tensor]]) -> Tensor:
     """Limited-memory BFGS direction whose first guess of the curvature is the items' Fisher information."""
     q = gradient.clone()
     weights = []

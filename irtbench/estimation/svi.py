@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Literal
 
@@ -48,7 +48,7 @@ class SVISettings:
 
     Parameters
     ----------
-    model
+    kind
         ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
     guessing
         With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
@@ -66,12 +66,12 @@ class SVISettings:
     n_nodes
         Size of the grid over which ability is integrated out.
     standard_errors
-        Whether to compute the observed information and invert it.
+        Whether to compute the observed information and invert it; only a fit that converged has any.
     dtype
         Floating point numbers of the integration; parameters are float64 always.
     """
 
-    model: ItemModel = "2pl"
+    kind: ItemModel = "2pl"
     guessing: float = 0.0
     prior: PriorName | None = None
     n_options: int = 4
@@ -85,7 +85,7 @@ class SVISettings:
     def __post_init__(self) -> None:
         if not 0 <= self.guessing < 1:
             raise InputError(f"model: guessing must be in [0, 1) but got {self.guessing}")
-        if self.model == "3pl" and self.guessing > 0:
+        if self.kind == "3pl" and self.guessing > 0:
             raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
         if self.n_options < 2:
             raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
@@ -95,7 +95,7 @@ class SVISettings:
     @property
     def priors(self) -> Priors:
         """The prior densities that these settings stand for."""
-        name: PriorName = self.prior or ("weak" if self.model == "3pl" else "none")
+        name: PriorName = self.prior or ("weak" if self.kind == "3pl" else "none")
         return Priors.named(name, n_options=self.n_options)
 
 
@@ -167,7 +167,7 @@ class FittedModel:
             "n_respondents": self.n_respondents,
             "n_items": self.items.n_items,
             "n_responses": self.n_responses,
-            "model": self.settings.model,
+            "model": self.settings.kind,
             "prior": self.priors.describe(),
             "quadrature": f"grid of {len(self.quadrature.nodes)} nodes on +-{self.quadrature.nodes[-1]:g}",
             "converged": self.converged,
@@ -212,7 +212,7 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
     began = time.perf_counter()
     device = torch.device("cpu")
     quadrature = normal_grid(settings.n_nodes)
-    free = settings.model == "3pl"
+    free = settings.kind == "3pl"
     problem = Problem(
         rows=encode_responses(responses, device),
         nodes=NodeTensors.from_quadrature(quadrature, dtype=getattr(torch, settings.dtype), device=device),
@@ -229,19 +229,13 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
         with torch.no_grad():
             mode = find_mode(problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps)
     with torch.no_grad():
+        mode = replace(mode, parameters=with_positive_direction(problem, mode.parameters))
         items = item_parameters(problem, mode.parameters, responses.item_ids)
         converged, reason = mode.converged, mode.stopped_because
-        if settings.standard_errors:
+        if settings.standard_errors and converged:
             covariance, definite = sampling_covariance(problem, mode.parameters)
-            items = ItemParameters(
-                items.item_ids,
-                items.discrimination,
-                items.intercept,
-                items.guessing,
-                items.guessing_estimated,
-                covariance,
-            )
-            if converged and not definite:
+            items = replace(items, covariance=covariance)
+            if not definite:
                 converged, reason = False, "the observed information is not positive definite: not a maximum"
     logger.info("fit: %s (%d steps)", reason, mode.steps)
     return FittedModel(
@@ -280,6 +274,15 @@ def check_estimable(responses: ResponseMatrix, priors: Priors) -> None:
             f"fit: all responses are the same for item {name_first(constant)}; "
             "leave such items out or use a prior (its difficulty would be infinite)"
         )
+
+
+def with_positive_direction(problem: Problem, parameters: Tensor) -> Tensor:
+    """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
+    theta = problem.nodes.theta
+    above_guessing = 1 - problem.log_guessing(parameters).exp()
+    n_correct = torch.sigmoid(theta @ parameters[:, :-2].T + parameters[:, -2]) @ above_guessing
+    tilt = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
+    return parameters if float(tilt) >= 0 else torch.cat([-parameters[:, :-2], parameters[:, -2:]], dim=1)
 
 
 def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, ...]) -> ItemParameters:

@@ -11,6 +11,8 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def item_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tens
     second_p, second_q
         Shape (n_items, n_nodes, n_factors + 2, n_factors + 2).
     """
-    theta = problem.nodes.theta.to(torch.float64)
+    theta = problem.nodes.theta
     z = parameters[:, :-2] @ theta.T + parameters[:, -2:-1]
     c = problem.log_guessing(parameters).exp()[:, None].expand_as(z)
     s, one_minus_s = torch.sigmoid(z), torch.sigmoid(-z)
@@ -138,7 +140,7 @@ def lost_information(
         parameters[:, :-2],
         parameters[:, -2],
         problem.log_guessing(parameters),
-        problem.nodes,
+        replace(problem.nodes, dtype=torch.float64),
         complete=problem.complete,
     )
     coefficients = (right[0], base[0])

@@ -31,17 +31,29 @@ def encode_responses(responses: ResponseMatrix, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class NodeTensors:
-    """A quadrature on a device: abilities (n_nodes, n_factors) and log-weights (n_nodes,)."""
+    """A quadrature on a device, in float64, and the precision of the sums over respondents.
+
+    Parameters
+    ----------
+    theta
+        Abilities, shape (n_nodes, n_factors).
+    log_weights
+        Logarithm of the population's mass at each node, shape (n_nodes,).
+    dtype
+        Precision of the products over respondents and items.
+    """
 
     theta: Tensor
     log_weights: Tensor
+    dtype: torch.dtype = torch.float64
 
     @classmethod
     def from_quadrature(cls, quadrature: Quadrature, *, dtype: torch.dtype, device: torch.device) -> NodeTensors:
         """Copy a shared one-dimensional quadrature to the device."""
         return cls(
-            torch.as_tensor(quadrature.nodes, dtype=dtype, device=device)[:, None],
-            torch.as_tensor(quadrature.log_weights, dtype=dtype, device=device),
+            torch.as_tensor(quadrature.nodes, dtype=torch.float64, device=device)[:, None],
+            torch.as_tensor(quadrature.log_weights, dtype=torch.float64, device=device),
+            dtype,
         )
 
 
@@ -78,13 +90,15 @@ class CollapsedLogistic(dist.TorchDistribution):
         self.complete = complete
         z = nodes.theta @ slope.T + intercept
         log_slip = torch.log1p(-log_guessing.exp())
-        self.log_q = log_slip + logsigmoid(-z)
+        log_q = log_slip + logsigmoid(-z)
         guesses = torch.isfinite(log_guessing)
         # log P - log Q is z itself for a 2PL; the 3PL form is used only where something is guessed, so that no
         # infinity enters the gradient.
         safe_guess = torch.where(guesses, log_guessing, torch.zeros_like(log_guessing))
-        with_guessing = torch.logaddexp(safe_guess, log_slip + logsigmoid(z)) - self.log_q
-        self.log_odds = torch.where(guesses, with_guessing, z)
+        with_guessing = torch.logaddexp(safe_guess, log_slip + logsigmoid(z)) - log_q
+        log_odds = torch.where(guesses, with_guessing, z)
+        # curves in the parameters' precision, products over respondents in that of the nodes
+        self.log_q, self.log_odds = log_q.to(nodes.dtype), log_odds.to(nodes.dtype)
         super().__init__(batch_shape=torch.Size(), event_shape=intercept.shape[-1:], validate_args=False)
 
     def expand(self, batch_shape: torch.Size, _instance: object = None) -> CollapsedLogistic:
@@ -96,11 +110,12 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     def log_joint(self, rows: Tensor) -> Tensor:
         """Log of weight times likelihood at each node, shape (n_rows, n_nodes); rows of 1, 0, -1 for missing."""
-        dtype = self.log_q.dtype
+        dtype = self.nodes.dtype
+        log_weights = self.nodes.log_weights.to(dtype)
         joint = (rows == 1).to(dtype) @ self.log_odds.T
         if self.complete:
-            return joint + (self.log_q.sum(dim=1) + self.nodes.log_weights)
-        return joint + (rows != MISSING).to(dtype) @ self.log_q.T + self.nodes.log_weights
+            return joint + (self.log_q.sum(dim=1) + log_weights)
+        return joint + (rows != MISSING).to(dtype) @ self.log_q.T + log_weights
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log marginal likelihood of each row, shape (n_rows,)."""

@@ -1,0 +1,192 @@
+"""Read a study file (TOML) into the settings of each step, with errors that name the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from irtbench.building.pruning import PruneRules
+from irtbench.data.grading import GradingSettings
+from irtbench.data.input_error import InputError
+from irtbench.data.screening import ScreeningSettings
+from irtbench.estimation.svi import SVISettings
+
+Section = TypeVar("Section")
+
+PRESETS: dict[str, PruneRules] = {
+    "lalor2016": PruneRules(),
+    "none": PruneRules(
+        min_communality=None,
+        drop_negative_slopes=False,
+        item_fit_alpha=None,
+        local_dependence_alpha=None,
+        min_cfi=None,
+        min_tli=None,
+        min_share_kept=None,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What the study is called, its seed, and a word about it for the report."""
+
+    title: str = "Untitled study"
+    description: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Where the data are.
+
+    Parameters
+    ----------
+    answers
+        Table of answers or graded responses.
+    items
+        Table of items; needed to grade answers and to form scales by label.
+    format
+        ``long``, ``wide``, or ``auto`` to recognise it by content.
+    content
+        ``answers``, graded by the items' key, or ``responses`` already graded 1 / 0.
+    columns
+        Our names for columns of the answers, where the file has others: ``answer = "label"``.
+    item_columns
+        The same for the table of items: ``key = "gold"``.
+    where
+        Keep only the items whose column has this value: ``set = "5gs"``. Their answers are taken, others left out.
+    """
+
+    answers: Path
+    items: Path | None = None
+    format: Literal["auto", "long", "wide"] = "auto"
+    content: Literal["answers", "responses"] = "answers"
+    columns: dict[str, str] = field(default_factory=dict)
+    item_columns: dict[str, str] = field(default_factory=dict)
+    where: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """How items are divided into scales: one a ``label``, or ``none`` for all items on one."""
+
+    by: Literal["label", "none"] = "label"
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """Tables of systems' answers to score at the end."""
+
+    systems: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputSettings:
+    """Where the results go, relative to the study file, unless the command line says otherwise."""
+
+    directory: Path | None = None
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study file's settings, one field a table; paths are resolved against the file's folder."""
+
+    path: Path
+    study: StudySettings
+    data: DataSettings
+    screening: ScreeningSettings
+    grading: GradingSettings
+    scales: ScaleSettings
+    model: SVISettings
+    pruning: PruneRules
+    score: ScoreSettings
+    output: OutputSettings
+
+
+def read_study(path: Path) -> StudyFile:
+    """Read and check a study file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no TOML, a key is unknown, a value has the wrong type, or a file it names is missing.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected a study file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    known = [f.name for f in fields(StudyFile) if f.name != "path"]
+    for name, table in tables.items():
+        if name not in known:
+            raise InputError(f"{path}: [{name}]: unknown table; expected one of {', '.join(known)}")
+        if not isinstance(table, Mapping):
+            raise InputError(f"{path}: {name}: expected a table [{name}] but got {table!r}")
+    if "data" not in tables:
+        raise InputError(f"{path}: [data]: missing; expected a table with at least the key answers")
+
+    def section(cls: type[Section], name: str) -> Section:
+        return read_section(path, name, tables.get(name, {}), cls)
+
+    data = section(DataSettings, "data")
+    score = section(ScoreSettings, "score")
+    output = section(OutputSettings, "output")
+    folder = path.resolve().parent
+    return StudyFile(
+        path=path,
+        study=section(StudySettings, "study"),
+        data=DataSettings(
+            **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers)})
+            | {"items": data.items and existing(path, "data.items", folder / data.items)}
+        ),
+        screening=section(ScreeningSettings, "screening"),
+        grading=section(GradingSettings, "grading"),
+        scales=section(ScaleSettings, "scales"),
+        model=section(SVISettings, "model"),
+        pruning=read_rules(path, tables.get("pruning", {})),
+        score=ScoreSettings(tuple(existing(path, "score.systems", folder / system) for system in score.systems)),
+        output=OutputSettings(output.directory and folder / output.directory),
+    )
+
+
+def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Section]) -> Section:
+    """Fill one settings class from its table; an unknown key or a wrong type is an `InputError` that names it."""
+    allowed = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+    for key in table:
+        if key not in allowed:
+            raise InputError(f"{path}: {name}.{key}: unknown key; expected one of {', '.join(allowed)}")
+    try:
+        return TypeAdapter(cls).validate_python(dict(table))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join([name, *(str(part) for part in first["loc"])])
+        if first["type"] == "missing":
+            raise InputError(f"{path}: {place}: missing; expected a value") from None
+        message = first["msg"].removeprefix("Value error, ")
+        shown = "" if first["type"] == "value_error" else f" but got {first['input']!r}"
+        raise InputError(f"{path}: {place}: {message}{shown}") from None
+
+
+def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:
+    """Rules of the preset named (``lalor2016`` unless another is), with what the table says instead."""
+    preset = table.get("preset", "lalor2016")
+    if preset not in PRESETS:
+        raise InputError(f"{path}: pruning.preset: expected one of {', '.join(PRESETS)} but got {preset!r}")
+    given = {key: value for key, value in table.items() if key != "preset"}
+    return read_section(path, "pruning", asdict(PRESETS[preset]) | given, PruneRules)
+
+
+def existing(path: Path, key: str, file: Path) -> Path:
+    """Return the file if it is there."""
+    if not file.is_file():
+        raise InputError(f"{path}: {key}: no such file: {file}")
+    return file

@@ -1,0 +1,67 @@
+"""Imports point left only: a test walks the syntax trees and fails on an arrow that points right."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import irtbench
+
+ROOT = Path(irtbench.__file__).parent
+LEFT_OF = {
+    "data": set(),
+    "models": {"data"},
+    "estimation": {"data", "models"},
+    "diagnostics": {"data", "models"},
+    "building": {"data", "models", "estimation", "diagnostics"},
+    "scoring": {"data", "models", "diagnostics", "building"},
+    "evaluation": {"data"},
+    "config": {"data", "models", "estimation", "diagnostics", "building", "scoring", "evaluation"},
+}
+LEFT_OF["study"] = LEFT_OF["config"] | {"config"}
+LEFT_OF["report"] = LEFT_OF["study"] | {"study"}
+LEFT_OF["cli"] = LEFT_OF["report"] | {"report"}
+HEAVY_ALLOWED = {"models/logistic.py"}
+SOURCES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_modules(path: Path) -> list[str]:
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.append(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_left(path: Path) -> None:
+    if path == ROOT / "__init__.py":
+        return
+    here = room(path)
+    for name in imported_modules(path):
+        assert name != "irtbench" or here == "cli", f"{path} imports the top level"
+        if name.startswith("irtbench."):
+            there = name.split(".")[1]
+            assert there == here or there in LEFT_OF[here], f"{path} imports {name}, which stands right of it"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_torch_stands_in_estimation_and_the_pyro_model_only(path: Path) -> None:
+    if room(path) == "estimation" or str(path.relative_to(ROOT)) in HEAVY_ALLOWED:
+        return
+    heavy = [name for name in imported_modules(path) if name.split(".")[0] in ("torch", "pyro")]
+    assert not heavy, f"{path} imports {heavy}"
+
+
+def test_a_right_pointing_arrow_would_be_seen(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("from irtbench.cli.main import main\n")
+    assert imported_modules(wrong) == ["irtbench.cli.main"]
+    assert "cli" not in LEFT_OF["data"]
