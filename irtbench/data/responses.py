@@ -21,6 +21,34 @@ def name_first(values: Sequence[object], *, most: int = 5) -> str:
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 
+def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
+    """Keep one row for each (respondent, item) of a long table of answers or responses.
+
+    Parameters
+    ----------
+    table
+        Has columns ``respondent_id, item_id``.
+    duplicates
+        What a second row for one pair means: an error that names the first five pairs, or the first or last row
+        counts.
+
+    Raises
+    ------
+    InputError
+        On a duplicate pair (by default), or a row without a respondent or an item.
+    """
+    pair = table[["respondent_id", "item_id"]]
+    if pair.isna().any(axis=None):
+        raise InputError("long table: expected a respondent_id and an item_id in every row but one is missing")
+    repeated = pair.duplicated(keep="last" if duplicates == "last" else "first")
+    if not repeated.any():
+        return table
+    if duplicates == "error":
+        pairs = [f"({r}, {i})" for r, i in pair[repeated].drop_duplicates().itertuples(index=False)]
+        raise InputError(f"long table: duplicate (respondent, item) pairs: {name_first(pairs)}; expected one each")
+    return table[~repeated]
+
+
 @dataclass(frozen=True, eq=False)
 class ResponseMatrix:
     """Graded responses of respondents (rows) to items (columns).
@@ -147,25 +175,16 @@ class ResponseMatrix:
         item_ids
             The columns wanted; None for those that appear.
         duplicates
-            What a second row for one (respondent, item) means: an error that names the first five pairs, or the
-            first or last row counts.
+            What a second row for one (respondent, item) means; see ``resolve_duplicates``.
 
         Raises
         ------
         InputError
-            On a duplicate pair (by default), an item outside ``item_ids``, or an empty table.
+            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, or an empty table.
         """
         if table.empty:
             raise InputError("responses: the table is empty; expected at least one response")
-        pair = table[["respondent_id", "item_id"]]
-        repeated = pair.duplicated(keep="first" if duplicates != "last" else "last")
-        if repeated.any():
-            if duplicates == "error":
-                pairs = [f"({r}, {i})" for r, i in pair[repeated].drop_duplicates().itertuples(index=False)]
-                raise InputError(
-                    f"responses: duplicate (respondent, item) pairs: {name_first(pairs)}; expected one each"
-                )
-            table = table[~repeated]
+        table = resolve_duplicates(table, duplicates=duplicates)
         rows, respondents = pd.factorize(table["respondent_id"])
         if item_ids is None:
             columns, appeared = pd.factorize(table["item_id"])

@@ -1,0 +1,136 @@
+"""Grading: a raw answer and the item's key become 1, 0 or NaN."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix, name_first
+
+NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
+Empty = Literal["wrong", "missing"]
+
+# A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
+_OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
+_CLOSING = " \t\r\n\"'`“”‘’«»‹›)]}.,;:!?…"
+
+
+@dataclass(frozen=True)
+class GradingSettings:
+    """How answers are compared with the key.
+
+    Parameters
+    ----------
+    normalise
+        Rules applied to answer and key alike, in this order, before they are compared letter by letter:
+
+        - ``strip``: spaces, tabs and line breaks at either end are removed;
+        - ``casefold``: upper and lower case become one (also ``ß`` and ``ss``);
+        - ``collapse_spaces``: any run of spaces, tabs and line breaks becomes one space;
+        - ``punctuation``: quotes, brackets and spaces at either end, and sentence marks at the end, are removed
+          (``"Yes."`` is ``Yes``); marks inside, a leading minus and a leading decimal point stay;
+        - ``unicode``: compatible forms of a character become one (Unicode NFKC: full-width, ligatures, accents).
+    empty
+        Whether an answer that is empty after normalisation is wrong (the item was asked, as the paper scored it) or
+        missing. A respondent without any row for an item is missing there in either case.
+
+    Raises
+    ------
+    InputError
+        If a rule or ``empty`` is not one of those named.
+    """
+
+    normalise: tuple[NormalisationRule, ...] = ("strip",)
+    empty: Empty = "wrong"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "normalise", tuple(self.normalise))
+        unknown = [rule for rule in self.normalise if rule not in get_args(NormalisationRule)]
+        if unknown:
+            known = ", ".join(get_args(NormalisationRule))
+            raise InputError(f"grading: unknown normalise rule {name_first(unknown)}; expected some of {known}")
+        if self.empty not in get_args(Empty):
+            raise InputError(f"grading: empty must be 'wrong' or 'missing' but got '{self.empty}'")
+
+
+def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
+    """Apply the rules (see ``GradingSettings``) to one text, in their order.
+
+    Examples
+    --------
+    >>> normalise_text(' "Yes, it  is." ', ("punctuation", "collapse_spaces", "casefold"))
+    'yes, it is'
+    """
+    for rule in rules:
+        if rule == "strip":
+            text = text.strip()
+        elif rule == "casefold":
+            text = text.casefold()
+        elif rule == "collapse_spaces":
+            text = re.sub(r"\s+", " ", text)
+        elif rule == "punctuation":
+            text = text.lstrip(_OPENING).rstrip(_CLOSING)
+        else:
+            text = unicodedata.normalize("NFKC", text)
+    return text
+
+
+def normalise_answers(answers: pd.Series[str], rules: Sequence[NormalisationRule]) -> pd.Series[str]:
+    """Apply the rules to every answer; a missing one becomes the empty text."""
+    codes, distinct = pd.factorize(answers.fillna(""))
+    texts = np.array([normalise_text(str(text), rules) for text in distinct], dtype=object)
+    return pd.Series(texts[codes], index=answers.index)
+
+
+def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | None = None) -> ResponseMatrix:
+    """Compare every answer with its item's key.
+
+    x = 1 where the normalised answer equals the normalised key, else 0; an empty answer is 0 or NaN by
+    ``settings.empty``; NaN where there is no row.
+
+    Parameters
+    ----------
+    answers
+        Long table ``respondent_id, item_id, answer``, the answer missing or empty where none was given.
+    items
+        The items with their keys. Attention checks are graded too: screening needs them.
+    settings
+        Normalisation and what an empty answer means.
+
+    Returns
+    -------
+    ResponseMatrix
+        Respondents in order of appearance x all items of the table that have a key.
+
+    Raises
+    ------
+    InputError
+        If an answer is to an item that is not in the table or has no key, a key is empty once normalised, a
+        (respondent, item) pair is repeated, or there is no answer.
+    """
+    settings = settings or GradingSettings()
+    answered = items.select(list(pd.unique(answers["item_id"])))
+    unkeyed = [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]
+    if unkeyed:
+        raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
+    keys = {
+        item: normalise_text(key, settings.normalise)
+        for item, key in zip(items.item_ids, items.key, strict=True)
+        if key is not None
+    }
+    blank = [item for item, key in keys.items() if not key]
+    if blank:
+        raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
+    given = normalise_answers(answers["answer"], settings.normalise)
+    response = (given == answers["item_id"].map(keys)).astype(np.float64)
+    if settings.empty == "missing":
+        response = response.mask(given == "")
+    return ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))

@@ -1,0 +1,95 @@
+"""The item table from a file: key, label, group, text and attention checks, from the columns the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
+from irtbench.data.responses import name_first
+
+#: The columns in which each property is looked for, in this order, unless the user names one.
+_ALIASES = {
+    "item_id": ("item_id",),
+    "key": ("key", "gold"),
+    "label": ("label",),
+    "group": ("group", "item_family"),
+    "text": ("text", "question", "sentence"),
+    "attention": ("attention",),
+}
+
+
+def read_items(
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
+) -> ItemTable:
+    """Read the item table.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file with a row for each item.
+    columns
+        The file's column for any of ``item_id, key, label, group, text, attention``. The others are taken, if they
+        are there, from a column of that name; key also from ``gold``, group from ``item_family``, text from
+        ``question`` or ``sentence``. Empty, NA and NaN mean None; attention is 1 or true for a check and anything
+        missing, 0 or false for none.
+    where
+        Keep only rows whose column has this value, such as ``{"set": "5gs"}``.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, no row is left, an item has no name or one twice, or attention is neither 1 nor 0.
+    """
+    columns, where = columns or {}, where or {}
+    unknown = [name for name in columns if name not in _ALIASES]
+    if unknown:
+        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(_ALIASES)}")
+    frame = read_table(path)
+    chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in _ALIASES.items()}
+    item_column = chosen["item_id"] or "item_id"
+    demand_columns(frame, [item_column, *columns.values(), *where], path)
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    if frame.empty:
+        conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
+        raise InputError(f"file {path}: no item with {conditions}")
+    demand_filled(frame, item_column, path)
+    repeated = frame[item_column][frame[item_column].duplicated()]
+    if not repeated.empty:
+        place = field_places(path, item_column)(int(repeated.index[0]))
+        raise InputError(f"{place}: item names must be unique but '{repeated.iloc[0]}' is repeated")
+    return ItemTable(
+        item_ids=tuple(frame[item_column]),
+        key=_texts(frame, chosen["key"]),
+        label=_texts(frame, chosen["label"]),
+        group=_texts(frame, chosen["group"]),
+        text=_texts(frame, chosen["text"]),
+        attention=_attention(frame, chosen["attention"], path),
+    )
+
+
+def _first_of(aliases: tuple[str, ...], frame: pd.DataFrame) -> str | None:
+    return next((alias for alias in aliases if alias in frame.columns), None)
+
+
+def _texts(frame: pd.DataFrame, column: str | None) -> tuple[str | None, ...]:
+    if column is None:
+        return (None,) * len(frame)
+    return tuple(None if text in MISSING else text for text in frame[column])
+
+
+def _attention(frame: pd.DataFrame, column: str | None, path: str | Path) -> tuple[bool, ...]:
+    if column is None:
+        return (False,) * len(frame)
+    place = field_places(path, column)
+    checks = to_responses(frame[column], place=lambda k: place(int(frame.index[k])))
+    return tuple(bool(check == 1) for check in checks)

@@ -1,0 +1,182 @@
+"""The long table: one row for each answer or response, under our names or those of neighbouring tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.table import (
+    MISSING,
+    demand_columns,
+    demand_filled,
+    field_places,
+    read_table,
+    to_numbers,
+)
+from irtbench.data.responses import name_first
+
+Want = Literal["answer", "response"]
+
+#: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
+_ID_COLUMNS = (
+    ("respondent_id", "item_id"),
+    ("id", "item"),
+    ("worker", "task"),
+    ("jj", "ii"),
+    ("model", "item_id"),
+)
+
+#: What a column may be called, the surest name first: a file with both ``correct`` and ``response`` may hold the raw
+#: answer in the latter, and one with ``answer`` and ``label`` the item's label.
+_ALIASES = {
+    "response": ("correct", "response", "resp", "y", "score"),
+    "answer": ("answer", "label"),
+    "seconds": ("seconds", "rt"),
+    "date": ("date",),
+}
+
+_OUR_NAMES = ("respondent_id", "item_id", *_ALIASES)
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """What a reader found in a file, in one form whatever the format.
+
+    Parameters
+    ----------
+    frame
+        One row an observation: text columns ``respondent_id, item_id``, then ``response`` (1, 0, NaN) or ``answer``
+        (text, NaN where left empty), where the file has them ``seconds`` (number) and ``date``, then the other
+        columns of a long file as text under their own names, except where such a name is one of ours.
+    path
+        The file.
+    format
+        The format it was read as, such as ``long`` or ``wide``.
+    columns
+        The file's column for each of our names.
+    """
+
+    frame: pd.DataFrame
+    path: Path
+    format: str
+    columns: Mapping[str, str]
+
+
+def read_long_table(
+    path: str | Path,
+    *,
+    want: Want,
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+) -> LongTable:
+    """Read a long CSV or Parquet table.
+
+    Recognised are our own ``respondent_id, item_id, response`` (or ``correct``; ``answer`` or ``label`` for raw
+    answers), Item Response Warehouse ``id, item, resp, rt``, crowd-kit ``task, worker, label``, edstan ``jj, ii, y``
+    and evalci ``model, item_id, score``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    want
+        Whether to take raw answers or graded responses; a file may hold both.
+    columns
+        The file's column for any of our names ``respondent_id, item_id, response, answer, seconds, date``, where it
+        is not to be recognised.
+    threshold
+        For scores that are not 1 or 0 (see ``to_responses``).
+
+    Raises
+    ------
+    InputError
+        If a column is missing or what is wanted is not there, an id is empty, a response is not 1, 0 or missing
+        (and there is no threshold), or seconds are not numbers of at least 0.
+    """
+    return long_from_frame(read_table(path), path, want=want, columns=columns, threshold=threshold)
+
+
+def long_from_frame(
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    want: Want,
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+) -> LongTable:
+    """Take what is wanted from a table already read; see ``read_long_table``."""
+    chosen = _choose_columns(frame, path, want, columns or {})
+    found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
+    for name in ("respondent_id", "item_id"):
+        demand_filled(frame, chosen[name], path)
+    if want == "response":
+        place = field_places(path, chosen["response"])
+        found["response"] = to_responses(found["response"], place=place, threshold=threshold)
+    else:
+        found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
+    if "seconds" in chosen:
+        found["seconds"] = _to_seconds(frame, chosen["seconds"], path)
+    rest = [name for name in frame.columns if name not in chosen.values() and name not in _OUR_NAMES]
+    return LongTable(pd.concat([found, frame[rest]], axis=1), Path(path), "long", chosen)
+
+
+def find_id_columns(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, str] | None:
+    """The respondent's and the item's column among a file's, or None if this is no long table we know."""
+    for respondent, item in _ID_COLUMNS:
+        pair = columns.get("respondent_id", respondent), columns.get("item_id", item)
+        if pair[0] in names and pair[1] in names:
+            return pair
+    return None
+
+
+def find_column(names: Sequence[str], name: str, columns: Mapping[str, str]) -> str | None:
+    """The file's column for ``response``, ``answer``, ``seconds`` or ``date``, or None if there is none."""
+    return columns.get(name) or next((alias for alias in _ALIASES[name] if alias in names), None)
+
+
+def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: Mapping[str, str]) -> dict[str, str]:
+    unknown = [name for name in columns if name not in _OUR_NAMES]
+    if unknown:
+        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(_OUR_NAMES)}")
+    demand_columns(frame, list(columns.values()), path)
+    names = list(frame.columns)
+    pair = find_id_columns(names, columns)
+    if pair is None:
+        known = "; ".join(", ".join(pair) for pair in _ID_COLUMNS)
+        raise InputError(
+            f"file {path}: no columns of respondents and items among {name_first(names, most=12)}; "
+            f"expected a pair of {known}, or columns named by you"
+        )
+    chosen = {"respondent_id": pair[0], "item_id": pair[1]}
+    for name in (want, "seconds", "date"):
+        column = find_column(names, name, columns)
+        if column is not None:
+            chosen[name] = column
+    if want not in chosen:
+        raise InputError(f"file {path}: {_say_what_lacks(names, want)}")
+    return chosen
+
+
+def _say_what_lacks(names: Sequence[str], want: Want) -> str:
+    other: Want = "answer" if want == "response" else "response"
+    expected = f"expected a column {' or '.join(_ALIASES[want])}, or one named by you"
+    there = find_column(names, other, {})
+    if there is None:
+        return f"no {want}s; {expected}; it has: {name_first(names, most=12)}"
+    advice = "grade them with the items' key" if want == "response" else "graded responses cannot be turned back"
+    return f"{want}s were wanted but it holds {other}s (column '{there}'): {advice}; {expected}"
+
+
+def _to_seconds(frame: pd.DataFrame, column: str, path: str | Path) -> pd.Series[float]:
+    place = field_places(path, column)
+    seconds = to_numbers(frame[column], place=place)
+    if (seconds < 0).any():
+        first = int((seconds < 0).argmax())
+        raise InputError(f"{place(first)}: expected at least 0 seconds but got {seconds[first]:g}")
+    return pd.Series(seconds, index=frame.index)

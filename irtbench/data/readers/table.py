@@ -1,0 +1,229 @@
+"""Tables from disk: CSV and Parquet, every field as text, every error with its file, row and column."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+#: Fields that stand for "nothing here" wherever a value may be missing.
+MISSING = ("", "NA", "NaN", "nan")
+
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Read a CSV (also gzipped) or Parquet file with every field as text.
+
+    Nothing is guessed: ids such as ``1``, ``01`` and ``NA`` stay what they are, and an empty field, or a null of
+    Parquet, is the empty string. The kind of file is told by its first bytes, not by its name; the separator of a
+    text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One text column for each column of the file, rows numbered from 0 in their order.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is a folder, damaged, not UTF-8, empty or without rows, a row has too many or
+        too few fields, a column name is repeated, or a Parquet column holds lists or other nested values.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    table = _parse_parquet(data, path) if data.startswith(_PARQUET) else _parse_text(data, path)
+    if table.num_rows == 0:
+        raise InputError(f"file {path}: no rows below the header; expected at least one")
+    return table.to_pandas()
+
+
+def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) -> None:
+    """Refuse a table that lacks one of these columns.
+
+    Raises
+    ------
+    InputError
+        Naming the first column that is missing and the columns there are.
+    """
+    for name in names:
+        if name not in frame.columns:
+            raise InputError(
+                f"file {path}: column '{name}' missing; it has: {name_first(list(frame.columns), most=12)}"
+            )
+
+
+def demand_filled(frame: pd.DataFrame, name: str, path: str | Path) -> None:
+    """Refuse a column with an empty field.
+
+    Raises
+    ------
+    InputError
+        Naming the row of the first empty field.
+    """
+    empty = frame.index[frame[name].str.strip() == ""]
+    if not empty.empty:
+        raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
+
+
+def field_places(path: str | Path, column: str) -> Callable[[int], str]:
+    """Say where the field of a row (counted from 0) stands: ``file X, row 17 (line 18), column correct``."""
+    return lambda row: f"{row_place(path, row)}, column {column}"
+
+
+def row_place(path: str | Path, row: int) -> str:
+    """Say where a row (counted from 0) stands in its file: ``file X, row 17 (line 18)``.
+
+    Rows are counted from 1 below the header. Lines, which text files alone have, differ from rows by more than the
+    header where a quoted field holds a line break or empty lines were skipped, so the file is read again.
+    """
+    data = _read_bytes(Path(path))
+    place = f"file {path}, row {row + 1}"
+    if data.startswith(_PARQUET):
+        return place
+    line, _ = next(islice(_numbered_rows(data), row + 1, None))
+    return f"{place} (line {line})"
+
+
+def to_numbers(
+    texts: pd.Series[str], *, place: Callable[[int], str], words: Mapping[str, float] | None = None
+) -> NDArray[np.float64]:
+    """Convert texts to numbers; those of ``MISSING`` become NaN.
+
+    Parameters
+    ----------
+    texts
+        Fields as they stand in the file.
+    place
+        Says where the field at a position stands, for the error (see ``field_places``).
+    words
+        Texts, in lower case, that stand for a number.
+
+    Raises
+    ------
+    InputError
+        At the first text that is neither a finite number, nor missing, nor one of the words.
+    """
+    codes, distinct = pd.factorize(texts)
+    missing = distinct.isin(MISSING)
+    numbers = pd.to_numeric(pd.Series(distinct), errors="coerce").to_numpy(dtype=np.float64, copy=True)
+    for word, number in (words or {}).items():
+        numbers[distinct.str.lower() == word] = number
+    wrong = ~np.isfinite(numbers) & ~missing
+    if wrong.any():
+        first = int(np.flatnonzero(wrong[codes])[0])
+        raise InputError(f"{place(first)}: expected a number but got '{texts.iloc[first]}'")
+    return numbers[codes]
+
+
+def _read_bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
+    try:
+        data = path.read_bytes()
+        if data.startswith(_GZIP):
+            data = gzip.decompress(data)
+    except FileNotFoundError:
+        raise InputError(f"file {path}: no such file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"file {path}: damaged gzip file ({error})") from None
+    except OSError as error:
+        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+    if not data.strip():
+        raise InputError(f"file {path}: the file is empty; expected a header and rows")
+    return data
+
+
+def _parse_text(data: bytes, path: Path) -> pa.Table:
+    try:
+        _, header = next(_numbered_rows(data))
+        _demand_distinct(header, path)
+        return pa.csv.read_csv(
+            pa.BufferReader(data),
+            parse_options=pa.csv.ParseOptions(delimiter=_separator(data), newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except UnicodeDecodeError:
+        raise InputError(_describe_encoding(data, path)) from None
+    except pa.ArrowInvalid as error:
+        raise InputError(_describe_damage(data, path) or f"file {path}: {error}") from None
+
+
+def _parse_parquet(data: bytes, path: Path) -> pa.Table:
+    try:
+        table = pa.parquet.read_table(pa.BufferReader(data))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"file {path}: damaged Parquet file ({error})") from None
+    _demand_distinct(table.column_names, path)
+    columns = {}
+    for name in table.column_names:
+        try:
+            columns[name] = table[name].cast(pa.string()).fill_null("")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"file {path}, column {name}: expected text or numbers but it holds {table[name].type}"
+            ) from None
+    return pa.table(columns)
+
+
+def _demand_distinct(names: Sequence[str], path: Path) -> None:
+    index = pd.Index(names)
+    if index.has_duplicates:
+        repeated = list(index[index.duplicated()].unique())
+        raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
+
+
+def _separator(data: bytes) -> str:
+    header = data.lstrip().split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    return max(",\t;", key=header.count)
+
+
+def _numbered_rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped."""
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+    rows = csv.reader(text, delimiter=_separator(data))
+    line = 1
+    for fields in rows:
+        if fields:
+            yield line, fields
+        line = rows.line_num + 1
+
+
+def _describe_damage(data: bytes, path: Path) -> str | None:
+    """Say what is wrong with a text file that could not be parsed; None if nothing is found."""
+    try:
+        rows = _numbered_rows(data)
+        _, header = next(rows)
+        for row, (line, fields) in enumerate(rows, start=1):
+            if len(fields) != len(header):
+                return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
+    except UnicodeDecodeError:
+        return _describe_encoding(data, path)
+    except csv.Error as error:
+        return f"file {path}: {error}"
+    return None
+
+
+def _describe_encoding(data: bytes, path: Path) -> str:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{data[error.start]:02x}"
+    raise ValueError("the text is UTF-8")

@@ -1,0 +1,127 @@
+"""The wide table: respondents as rows, items as columns, the respondent's name in the first column."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.long_table import LongTable, Want
+from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table, row_place
+from irtbench.data.responses import name_first
+
+_ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
+
+
+def read_wide_table(
+    path: str | Path,
+    *,
+    want: Want,
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+) -> LongTable:
+    """Read a wide CSV or Parquet table into the long form.
+
+    Missing responses (empty, NA, NaN, -1) become rows with NaN. A missing answer (empty, NA, NaN) gives no row: a
+    wide table cannot tell an item left empty from one never asked, and only the first may be graded wrong.
+
+    Parameters
+    ----------
+    path
+        The file.
+    want
+        Whether the cells are raw answers or graded responses.
+    columns
+        ``{"respondent_id": name}`` if the respondents are not named in the first column. All others are items.
+    threshold
+        For scores that are not 1 or 0 (see ``to_responses``).
+
+    Raises
+    ------
+    InputError
+        If there is no item, a respondent is repeated or a name empty, a response is not 1, 0 or missing (and there
+        is no threshold), or there is no answer at all.
+
+    Warns
+    -----
+    UserWarning
+        If the table looks transposed (see ``looks_transposed``).
+    """
+    return wide_from_frame(read_table(path), path, want=want, columns=columns, threshold=threshold)
+
+
+def wide_from_frame(
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    want: Want,
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+) -> LongTable:
+    """Take what is wanted from a table already read; see ``read_wide_table``."""
+    respondent_column = choose_respondent_column(frame, path, columns or {})
+    respondents = frame[respondent_column]
+    items = frame.columns.drop(respondent_column)
+    if items.empty or (items == "").any():
+        raise InputError(f"file {path}: expected a named column for each item beside '{respondent_column}'")
+    demand_filled(frame, respondent_column, path)
+    if respondents.duplicated().any():
+        repeated = list(respondents[respondents.duplicated()].unique())
+        raise InputError(
+            f"file {path}, column {respondent_column}: respondents must be unique but "
+            f"{name_first(repeated)} is repeated"
+        )
+    if looks_transposed(respondent_column, list(respondents), len(items)):
+        warnings.warn(
+            f"file {path}: {len(items)} columns and {len(frame)} rows that are named like items: "
+            "the table looks transposed; rows are read as respondents",
+            stacklevel=2,
+        )
+    cells = pd.Series(frame[items].to_numpy(dtype=object).ravel())
+    long = pd.DataFrame(
+        {"respondent_id": np.repeat(respondents.to_numpy(), len(items)), "item_id": np.tile(items, len(frame))}
+    )
+    if want == "answer":
+        long["answer"] = cells
+        long = long[~cells.isin(MISSING)].reset_index(drop=True)
+        if long.empty:
+            raise InputError(f"file {path}: every cell is empty; expected at least one answer")
+    else:
+
+        def place(cell: int) -> str:
+            row, column = divmod(cell, len(items))
+            return f"{row_place(path, row)}, column {items[column]}"
+
+        long["response"] = to_responses(cells, place=place, threshold=threshold)
+    return LongTable(long, Path(path), "wide", {"respondent_id": respondent_column})
+
+
+def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int) -> bool:
+    """Whether the rows of a wide table seem to be items.
+
+    They do if there are more columns than rows and either the column of names is itself called after items
+    (``item``, ``item_id``, ``question``, ``task``, ``prompt``, ``q``) or most row names are (``item7``, ``Q12``).
+    More columns than rows alone means nothing: a hundred systems on two thousand items is an ordinary table.
+    """
+    if n_columns <= len(row_names):
+        return False
+    n_named_like_items = sum(_ITEM_WORD.fullmatch(name) is not None for name in row_names)
+    return _ITEM_WORD.fullmatch(first_column) is not None or 2 * n_named_like_items > len(row_names)
+
+
+def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> str:
+    """The column of respondents' names: the first, unless ``columns`` names another."""
+    unknown = [name for name in columns if name != "respondent_id"]
+    if unknown:
+        raise InputError(
+            f"columns: {name_first(unknown)} cannot be named for a wide table (file {path}); "
+            "expected respondent_id only"
+        )
+    demand_columns(frame, list(columns.values()), path)
+    return columns.get("respondent_id", str(frame.columns[0]))

@@ -1,0 +1,130 @@
+"""Grading: answers against the key, each rule by what it makes equal and what it must not."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irtbench.data.grading import GradingSettings, grade, normalise_answers, normalise_text
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers import read_answers, read_items, read_responses
+from irtbench.data.responses import ResponseMatrix
+
+
+def items_with(keys, attention=()):
+    nothing = (None,) * len(keys)
+    checks = tuple(item in attention for item in keys)
+    return ItemTable(tuple(keys), tuple(keys.values()), nothing, nothing, nothing, checks)
+
+
+def answers_of(*rows):
+    return pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
+
+
+def test_answers_become_1_0_and_nan():
+    items = items_with({"x": "yes", "check": "blue", "y": "no", "nobody": "yes"}, attention=("check",))
+    answers = answers_of(("b", "y", "no"), ("a", "x", "no"), ("a", "check", "blue"), ("b", "x", " yes\t"))
+    responses = grade(answers, items)
+    assert responses.respondent_ids == ("b", "a")  # order of appearance
+    assert responses.item_ids == ("x", "check", "y", "nobody")  # all items with a key, attention checks too
+    nan = np.nan
+    np.testing.assert_array_equal(responses.values, [[1, nan, 1, nan], [0, 1, nan, nan]])
+
+
+def test_empty_answers_are_wrong_or_missing_as_asked():
+    items = items_with({"x": "yes", "y": "yes", "z": "yes", "w": "yes"})
+    answers = answers_of(("a", "x", ""), ("a", "y", None), ("a", "z", "  "), ("a", "w", "yes"))
+    assert grade(answers, items, GradingSettings(empty="wrong")).values.tolist() == [[0, 0, 0, 1]]
+    missing = grade(answers, items, GradingSettings(empty="missing")).values
+    np.testing.assert_array_equal(missing, [[np.nan, np.nan, np.nan, 1]])
+    # without strip, two spaces are an answer, and a wrong one
+    unstripped = grade(answers, items, GradingSettings(normalise=(), empty="missing")).values
+    np.testing.assert_array_equal(unstripped, [[np.nan, np.nan, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("rule", "same", "different"),
+    [
+        ("strip", (" yes\n", "yes"), ("y es", "yes")),
+        ("casefold", ("STRASSE", "straße"), ("yes.", "yes")),
+        ("collapse_spaces", ("a \t b", "a b"), ("ab", "a b")),
+        ("punctuation", ("“Yes. ”!", "(Yes)"), ("it's", "its")),
+        ("punctuation", ("3.", "3"), ("-3", "3")),
+        ("punctuation", ("[.5]", ".5"), (".5", "5")),
+        ("unicode", ("ﬁre", "fire"), ("Fire", "fire")),
+        ("unicode", ("e\u0301", "é"), ("e", "é")),
+    ],
+)
+def test_each_rule_makes_equal_what_it_says_and_no_more(rule, same, different):
+    assert normalise_text(same[0], (rule,)) == normalise_text(same[1], (rule,))
+    assert same[0] != same[1]
+    assert normalise_text(different[0], (rule,)) != normalise_text(different[1], (rule,))
+
+
+def test_key_is_normalised_like_the_answers_and_rules_go_in_their_order():
+    items = items_with({"x": " The Cat. "})
+    answers = answers_of(("a", "x", "the  cat"), ("b", "x", "the dog"))
+    rules = ("punctuation", "casefold", "collapse_spaces")
+    assert grade(answers, items, GradingSettings(normalise=rules)).values.tolist() == [[1], [0]]
+    assert grade(answers, items, GradingSettings(normalise=rules[:2])).values.tolist() == [[0], [0]]
+    # ½ is a fraction only after unicode normalisation takes it apart into 1⁄2
+    assert normalise_text("½ ", ("strip", "unicode")) == "1⁄2"
+
+
+@given(st.text(max_size=12), st.sampled_from(["strip", "collapse_spaces", "punctuation", "unicode"]))
+@settings(max_examples=200, deadline=None)
+def test_a_rule_applied_twice_is_the_rule_applied_once(text, rule):
+    once = normalise_text(text, (rule,))
+    assert normalise_text(once, (rule,)) == once
+
+
+def test_normalised_answers_keep_their_places():
+    answers = pd.Series(["B", None, "a", "B"], index=[7, 3, 5, 1])
+    expected = pd.Series(["b", "", "a", "b"], index=[7, 3, 5, 1])
+    pd.testing.assert_series_equal(normalise_answers(answers, ("casefold",)), expected)
+
+
+def test_unknown_items_are_named_five_at_most():
+    answers = answers_of(*[("a", f"u{k}", "yes") for k in range(7)])
+    with pytest.raises(InputError, match="unknown item u0, u1, u2, u3, u4 and 2 more"):
+        grade(answers, items_with({"x": "yes"}))
+
+
+def test_answered_item_without_key_is_refused_and_an_unanswered_one_left_out():
+    items = items_with({"x": "yes", "open": None})
+    assert grade(answers_of(("a", "x", "yes")), items).item_ids == ("x",)
+    with pytest.raises(InputError, match="no key for item open"):
+        grade(answers_of(("a", "x", "yes"), ("a", "open", "well")), items)
+
+
+def test_other_wrong_input_is_refused():
+    items = items_with({"x": "?!", "y": "yes"})
+    with pytest.raises(InputError, match="the key of item x is empty after punctuation"):
+        grade(answers_of(("a", "y", "yes")), items, GradingSettings(normalise=("punctuation",)))
+    with pytest.raises(InputError, match=re.escape("duplicate (respondent, item) pairs: (a, y)")):
+        grade(answers_of(("a", "y", "yes"), ("a", "y", "no")), items)
+    with pytest.raises(InputError, match="empty"):
+        grade(answers_of(), items)
+    with pytest.raises(InputError, match="unknown normalise rule stem; expected some of strip, casefold"):
+        GradingSettings(normalise=("strip", "stem"))
+    with pytest.raises(InputError, match="empty must be 'wrong' or 'missing' but got 'zero'"):
+        GradingSettings(empty="zero")
+
+
+def test_grading_the_papers_answers_gives_the_authors_own_coding(real_data):
+    """All 176,310 cells; `correct` equals the authors' irt_file_*_coded.csv (PROVENANCE.md)."""
+    folder = real_data / "lalor2016_snli"
+    n_cells = 0
+    for form in ("4gs", "5gs"):
+        path = folder / f"responses_{form}.csv.gz"
+        items = read_items(folder / "items.csv", where={"set": form})
+        graded = grade(read_answers(path).frame, items)
+        coded = ResponseMatrix.from_long(read_responses(path).frame, item_ids=graded.item_ids)
+        assert graded.respondent_ids == coded.respondent_ids
+        np.testing.assert_array_equal(graded.values, coded.values)
+        n_cells += graded.n_responses
+    assert n_cells == 176_310

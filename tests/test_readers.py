@@ -1,0 +1,414 @@
+"""Readers: what is in the file, all of it and nothing guessed; and errors that say where."""
+
+import csv
+import gzip
+import logging
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses, read_table
+from irtbench.data.readers.long_table import read_long_table
+from irtbench.data.readers.table import row_place, to_numbers
+from irtbench.data.readers.wide_table import looks_transposed, read_wide_table
+from irtbench.data.responses import ResponseMatrix
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write text to a file and give its path."""
+
+    def write_text(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write_text
+
+
+def rows_of(table):
+    return [tuple(row) for row in table.frame.itertuples(index=False)]
+
+
+# --- any table
+
+
+def test_text_survives_as_it_stands(write):
+    frame = read_table(write('id,x,y\n01,NA,\n1,1.0," a, b"\n'))
+    assert frame.to_dict("list") == {"id": ["01", "1"], "x": ["NA", "1.0"], "y": ["", " a, b"]}
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_separator_line_ends_and_byte_order_mark_are_no_part_of_the_text(write, separator, line_end, mark):
+    text = line_end.join(separator.join(row) for row in (("a", "b"), ("1", "2"), ("3", "4"))) + line_end
+    assert read_table(write(mark + text.encode())).to_dict("list") == {"a": ["1", "3"], "b": ["2", "4"]}
+
+
+def test_kind_is_told_by_content_not_by_name(write, tmp_path):
+    frame = pd.DataFrame({"id": ["01", "NA"], "x": ["", "é"]})
+    plain = frame.to_csv(index=False).encode()
+    frame.to_parquet(tmp_path / "misnamed.csv")
+    for path in (write(plain), write(gzip.compress(plain), "zipped.csv"), tmp_path / "misnamed.csv"):
+        pd.testing.assert_frame_equal(read_table(path), frame, check_dtype=False)
+
+
+def test_parquet_values_become_the_text_a_csv_would_hold(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, None], dtype="Int64"),
+            "half": [0.5, 2.0],
+            "truth": [True, False],
+            "name": pd.Categorical(["b", "a"]),
+            "gap": ["x", None],
+        }
+    )
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    assert read_table(tmp_path / "t.parquet").to_dict("list") == {
+        "whole": ["1", ""],
+        "half": ["0.5", "2"],
+        "truth": ["true", "false"],
+        "name": ["b", "a"],
+        "gap": ["x", ""],
+    }
+
+
+def test_nested_parquet_column_is_refused(tmp_path):
+    pd.DataFrame({"id": ["a"], "list": [[1, 2]]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet, column list: expected text or numbers but it holds list"):
+        read_table(tmp_path / "t.parquet")
+
+
+text_field = st.text(st.characters(codec="utf-8", exclude_characters="\r\0", exclude_categories=("Cs",)), max_size=6)
+
+
+@given(st.lists(st.tuples(text_field, text_field, st.sampled_from(["x", "y"])), min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_any_text_written_as_csv_comes_back(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("first", "second", "third"), *rows])
+    assert [tuple(row) for row in read_table(path).itertuples(index=False)] == rows
+
+
+def test_line_breaks_in_quotes_survive_in_a_file_of_several_blocks(write):
+    # 3 MB, more than the parser takes in one block
+    frame = read_table(write("a,b\n" + '"first line\nsecond line","x,y"\n' * 100_000))
+    assert len(frame) == 100_000
+    assert (frame["a"] == "first line\nsecond line").all()
+
+
+def test_row_and_line_differ_by_skipped_lines_and_breaks_in_quotes(write):
+    # lines: 1 header, 2-3 row 1, 4 empty, 5 row 2
+    path = write('a,b\n"x\ny",1\n\nz,2\n')
+    assert row_place(path, 0) == f"file {path}, row 1 (line 2)"
+    assert row_place(path, 1) == f"file {path}, row 2 (line 5)"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\n \n", "the file is empty"),
+        (b"a,b\n", "no rows below the header"),
+        (b"a,b\n1,2\n\n1\n", r"row 2 \(line 4\): expected 2 fields but got 1"),
+        (b"a,b\n1,2,3\n", r"row 1 \(line 2\): expected 2 fields but got 3"),
+        (b"a,b,a\n1,2,3\n", "column names must be unique but a is repeated"),
+        (b"a,b\n1,2\n3,\xe9\n", r"\(line 3\): expected UTF-8 text but got byte 0xe9"),
+        (b"a,\xe9\n1,2\n", r"\(line 1\): expected UTF-8 text but got byte 0xe9"),
+        ("a,b\n1,2\n".encode("utf-16"), "expected UTF-8 text"),
+        (gzip.compress(b"a,b\n1,2\n" * 100)[:-12], "damaged gzip file"),
+        (b"PAR1 and no more", "damaged Parquet file"),
+    ],
+)
+def test_broken_files_are_refused_with_their_place(write, content, message):
+    path = write(content)
+    with pytest.raises(InputError, match=re.escape(f"file {path}") + ".*" + message):
+        read_table(path)
+
+
+def test_missing_file_and_folder_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read_table(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        read_table(tmp_path)
+
+
+def test_numbers_keep_their_order_and_missing_is_nan():
+    numbers = to_numbers(pd.Series(["2", "", "-1.5", "NA", "2", "1e3", "NaN"]), place=str)
+    np.testing.assert_array_equal(numbers, [2, np.nan, -1.5, np.nan, 2, 1000, np.nan])
+
+
+@pytest.mark.parametrize("text", ["abc", "1,5", "inf", "-Infinity", "true", "na"])
+def test_what_is_no_number_is_refused_at_its_first_position(text):
+    with pytest.raises(InputError, match=re.escape(f"here 1: expected a number but got '{text}'")):
+        to_numbers(pd.Series(["1", text, text]), place=lambda k: f"here {k}")
+
+
+# --- long tables
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "respondent_id,item_id,response",
+        "respondent_id,item_id,correct",
+        "id,item,resp",
+        "jj,ii,y",
+        "model,item_id,score",
+        "worker,task,score",
+    ],
+)
+def test_responses_under_any_known_names(write, header):
+    table = read_responses(write(f"{header}\nb,2,1\na,2,0\na,01,\na,3,-1\na,4,NA\na,5,TRUE\n"))
+    assert table.format == "long"
+    assert list(table.frame) == ["respondent_id", "item_id", "response"]
+    assert list(table.frame["respondent_id"]) == ["b", "a", "a", "a", "a", "a"]
+    assert list(table.frame["item_id"]) == ["2", "2", "01", "3", "4", "5"]
+    np.testing.assert_array_equal(table.frame["response"], [1, 0, np.nan, np.nan, np.nan, 1])
+
+
+@pytest.mark.parametrize(
+    "header", ["task,worker,label", "item_id,respondent_id,answer", "item,id,label", "ii,jj,answer"]
+)
+def test_answers_under_any_known_names(write, header):
+    table = read_answers(write(f"{header}\nq1,w1,yes\nq1,w2,\nq2,w1,NA\nq2,w2,-1\n"))
+    assert rows_of(table)[0] == ("w1", "q1", "yes")
+    assert list(table.frame["answer"].isna()) == [False, True, True, False]  # -1 is an answer like any other
+
+
+def test_answer_and_response_of_one_file_are_not_confused(write):
+    # 'response' is the raw answer here and happens to be coded 1 and 0
+    path = write("respondent_id,item_id,response,correct\nr,a,1,0\nr,b,0,1\n")
+    assert list(read_responses(path).frame["response"]) == [0, 1]
+    assert list(read_answers(path, columns={"answer": "response"}).frame["answer"]) == ["1", "0"]
+    # 'label' beside 'answer' is the item's label
+    path = write("respondent_id,item_id,label,answer\nr,a,neutral,yes\n")
+    assert list(read_answers(path).frame["answer"]) == ["yes"]
+
+
+def test_what_is_wanted_but_only_the_other_is_there_is_said(write):
+    answers = write("respondent_id,item_id,label\nr,a,yes\n", "answers.csv")
+    with pytest.raises(InputError, match=r"responses were wanted but it holds answers \(column 'label'\): grade them"):
+        read_responses(answers)
+    responses = write("respondent_id,item_id,correct\nr,a,1\n", "responses.csv")
+    with pytest.raises(InputError, match=r"answers were wanted but it holds responses \(column 'correct'\)"):
+        read_answers(responses)
+    with pytest.raises(InputError, match="no responses; expected a column correct or response"):
+        read_responses(write("respondent_id,item_id,other\nr,a,1\n"))
+
+
+def test_columns_named_by_the_caller_win_over_recognised_ones(write):
+    path = write("who,item_id,what,resp,score,rt,cov_age\nx,1,q,0,1,2.5,30\n")
+    columns = {"respondent_id": "who", "item_id": "what", "response": "score"}
+    table = read_responses(path, columns=columns)
+    assert table.columns == {**columns, "seconds": "rt"}
+    # item_id is one of our names but was not chosen: it must not stand beside the chosen one
+    assert list(table.frame) == ["respondent_id", "item_id", "response", "seconds", "resp", "cov_age"]
+    assert rows_of(table) == [("x", "q", 1.0, 2.5, "0", "30")]
+
+
+def test_unknown_names_and_columns_of_the_caller_are_refused(write):
+    path = write("respondent_id,item_id,correct\nr,a,1\n")
+    with pytest.raises(InputError, match="column 'gold' missing; it has: respondent_id, item_id, correct"):
+        read_responses(path, columns={"response": "gold"})
+    with pytest.raises(InputError, match="unknown name colour; expected some of respondent_id"):
+        read_responses(path, columns={"colour": "correct"})
+    with pytest.raises(InputError, match="no columns of respondents and items"):
+        read_long_table(write("a,b\n1,2\n"), want="response")
+
+
+@pytest.mark.parametrize("value", ["0.5", "2", "-2"])
+def test_scores_need_a_threshold(write, value):
+    path = write(f"id,item,resp\nr,a,1\nr,b,{value}\n")
+    place = re.escape(f"file {path}, row 2 (line 3), column resp: expected 1, 0 or missing but got '{value}'")
+    with pytest.raises(InputError, match=place):
+        read_responses(path)
+
+
+def test_threshold_grades_at_least_it_as_correct_and_keeps_missing(write):
+    path = write("id,item,resp\nr,a,.49\nr,b,.5\nr,c,3\nr,d,\nr,e,-1\n")
+    responses = read_responses(path, threshold=0.5).frame["response"]
+    np.testing.assert_array_equal(responses, [0, 1, 1, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,item,resp\nr,a,1\n,b,1\n", "row 2 (line 3), column id: expected a name but it is empty"),
+        ("id,item,resp\nr, ,1\n", "row 1 (line 2), column item: expected a name but it is empty"),
+        ("id,item,resp\nr,a,yes\n", "row 1 (line 2), column resp: expected a number but got 'yes'"),
+        ("id,item,resp,rt\nr,a,1,fast\n", "row 1 (line 2), column rt: expected a number but got 'fast'"),
+        ("id,item,resp,rt\nr,a,1,-3\n", "row 1 (line 2), column rt: expected at least 0 seconds but got -3"),
+    ],
+)
+def test_wrong_fields_of_a_long_table_are_named(write, text, message):
+    path = write(text)
+    with pytest.raises(InputError, match=re.escape(f"file {path}, {message}")):
+        read_responses(path)
+
+
+# --- wide tables
+
+
+def test_wide_and_long_say_the_same(write):
+    wide = read_responses(write("name,q1,q2,q3\nann,1,0,-1\nbob,NA,,NaN\n", "wide.csv"))
+    assert wide.format == "wide"
+    long = read_responses(
+        write("id,item,resp\nann,q1,1\nann,q2,0\nann,q3,\nbob,q1,\nbob,q2,\nbob,q3,\n", "long.csv"), format="long"
+    )
+    pd.testing.assert_frame_equal(wide.frame, long.frame)
+
+
+def test_wide_answers_leave_empty_cells_out(write):
+    table = read_answers(write("name,q1,q2\nann,yes,\nbob,NA,-1\n"))
+    assert rows_of(table) == [("ann", "q1", "yes"), ("bob", "q2", "-1")]
+
+
+def test_wide_table_with_respondents_named_in_another_column(write):
+    table = read_responses(write("q1,who,q2\n1,ann,0\n0,bob,1\n"), columns={"respondent_id": "who"})
+    assert rows_of(table) == [("ann", "q1", 1), ("ann", "q2", 0), ("bob", "q1", 0), ("bob", "q2", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who,q1,q2\nann,1,0\nbob,1,7\n", "row 2 (line 3), column q2: expected 1, 0 or missing but got '7'"),
+        ("who,q1\nann,1\nann,0\n", "column who: respondents must be unique but ann is repeated"),
+        ("who,q1\nann,1\n,0\n", "row 2 (line 3), column who: expected a name but it is empty"),
+        ("who,q1,\nann,1,0\n", "expected a named column for each item beside 'who'"),
+    ],
+)
+def test_wrong_wide_tables_are_refused(write, text, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_wide_table(write(text), want="response")
+
+
+def test_wide_table_without_any_answer_is_refused(write):
+    with pytest.raises(InputError, match="every cell is empty"):
+        read_answers(write("who,q1\nann,\nbob,NA\n"))
+
+
+def test_transposed_table_warns_and_an_ordinary_one_does_not(write):
+    with pytest.warns(UserWarning, match="looks transposed"):
+        read_responses(write("item_id,ann,bob,cid\nx,1,0,1\ny,0,0,1\n"))
+    with pytest.warns(UserWarning, match="looks transposed"):
+        read_responses(write(",ann,bob,cid\nq1,1,0,1\nq2,0,0,1\n"))
+    read_responses(write("system,q1,q2,q3\ngpt,1,0,1\nllama,0,0,1\n"))  # warnings are errors here
+
+
+def test_more_columns_than_rows_alone_is_not_transposed():
+    assert not looks_transposed("system", [f"s{k}" for k in range(100)], 2000)
+    assert not looks_transposed("item", ["q1", "q2", "q3"], 2)
+    assert looks_transposed("name", ["Item 1", "item_2", "anchor"], 4)
+
+
+# --- which of them
+
+
+def test_chosen_format_is_logged(write, caplog):
+    path = write("task,worker,label\nq,w,x\n")
+    with caplog.at_level(logging.INFO):
+        read_answers(path)
+    assert f"file {path}: read as a long table of answers, respondent_id from 'worker'" in caplog.text
+
+
+def test_neither_long_nor_wide_is_refused(write):
+    with pytest.raises(InputError, match=r"neither a long table .* nor a wide one"):
+        read_responses(write("subject,prompt,score\ns1,q1,1\ns1,q2,0\n"))
+    with pytest.raises(InputError, match="neither"):
+        read_responses(write("only\na\nb\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("respondent_id,item_id,label,correct\nr,a,yes,1\n", True),
+        ("respondent_id,item_id,label\nr,a,1\n", False),
+        ("who,q1,q2\nann,1,-1\nbob,TRUE,0.0\n", True),
+        ("who,q1,q2\nann,1,0\nbob,1,l\n", True),  # a slip for read_responses to report
+        ("who,q1,q2\nann,yes,0\nbob,no,\n", False),
+        ("who,q1\nann,\n", False),
+    ],
+)
+def test_responses_are_told_from_answers(write, text, expected):
+    assert holds_responses(write(text)) is expected
+
+
+def test_response_column_named_by_the_caller_tells_too(write):
+    path = write("respondent_id,item_id,label,points\nr,a,yes,1\n")
+    assert holds_responses(path, columns={"response": "points"})
+    assert not holds_responses(path)
+
+
+def test_real_long_table_with_answers_and_responses(real_data):
+    path = real_data / "lalor2016_snli" / "responses_4gs.csv.gz"
+    answers, responses = read_answers(path).frame, read_responses(path).frame
+    assert len(answers) == 976 * 90
+    assert answers["answer"].isna().sum() == 4  # PROVENANCE: 4 answers 'na' in 4GS
+    assert responses["response"].mean() == pytest.approx(0.693, abs=5e-4)
+
+
+def test_real_lsat6_wide_is_its_long_form(real_data, write):
+    long = ResponseMatrix.from_long(read_responses(real_data / "lsat6" / "responses.csv").frame)
+    wide = pd.DataFrame(long.values.astype(int), index=long.respondent_ids, columns=long.item_ids)
+    table = read_responses(write(wide.to_csv(index_label="respondent_id")))
+    assert table.format == "wide"
+    again = ResponseMatrix.from_long(table.frame)
+    assert (again.respondent_ids, again.item_ids) == (long.respondent_ids, long.item_ids)
+    np.testing.assert_array_equal(again.values, long.values)
+
+
+# --- items
+
+
+def test_items_by_their_usual_names(write):
+    items = read_items(write("item_id,gold,question,item_family,attention\n1,yes,Why?,t1,0\n01,,,,true\n"))
+    assert items.item_ids == ("1", "01")
+    assert items.key == ("yes", None)
+    assert items.text == ("Why?", None)
+    assert items.group == ("t1", None)
+    assert items.attention == (False, True)
+    assert items.label == (None, None)
+
+
+def test_items_by_columns_named_and_rows_chosen(real_data):
+    path = real_data / "lalor2016_snli" / "items.csv"
+    items = read_items(path, columns={"label": "gold"}, where={"set": "5gs"})
+    assert {label: len(members) for label, members in items.scales().items()} == {
+        "contradiction": 30,
+        "entailment": 30,
+        "neutral": 30,
+    }
+    assert items.key == items.label
+    assert all(label[0] == item[-1] for label, item in zip(items.label, items.item_ids, strict=True))  # PROVENANCE
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"columns": {"key": "right"}}, "column 'right' missing; it has: item_id, set, attention"),
+        ({"columns": {"colour": "set"}}, "unknown name colour; expected some of item_id, key"),
+        ({"where": {"form": "1"}}, "column 'form' missing"),
+        ({"where": {"set": "z"}}, "no item with set = z"),
+        ({"where": {"set": "a"}}, "row 3 (line 4), column item_id: item names must be unique but 'x' is repeated"),
+        ({"where": {"set": "b"}}, "row 4 (line 5), column item_id: expected a name but it is empty"),
+        ({"where": {"set": "c"}}, "row 5 (line 6), column attention: expected a number but got 'maybe'"),
+    ],
+)
+def test_wrong_items_are_refused(write, options, message):
+    path = write("item_id,set,attention\nx,a,0\ny,d,1\nx,a,0\n,b,0\nz,c,maybe\n")
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_items(path, **options)
+    assert read_items(path, where={"set": "d"}).attention_items == ("y",)  # faults of other rows do not matter
+
+
+def test_items_without_names_are_refused(write):
+    with pytest.raises(InputError, match="column 'item_id' missing; it has: name"):
+        read_items(write("name\nx\n"))
