@@ -122,7 +122,7 @@ def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
         problem.nodes,
         complete=problem.complete,
     )
-    n_respondents, n_items = problem.rows.shape
+    n_items = problem.rows.shape[1]
     n_nodes = problem.nodes.log_weights.shape[0]
     n = torch.zeros(1 if problem.complete else n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
     r = torch.zeros(n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
@@ -146,8 +146,8 @@ def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
 def gradient_and_information(problem: Problem, parameters: Tensor, counts: Counts) -> tuple[Tensor, Tensor]:
     """Gradient of the log-posterior and each item's Fisher information at these counts, prior included.
 
-    With z = a theta + d, s its logistic, P = c + (1 - c) s: d log-likelihood = sum_q (r - n P) / (P (1 - P)) dP, and the
-    information is sum_q n / (P (1 - P)) dP dP', dP/dz = (1 - c) s (1 - s), dP/dlogit(c) = c (1 - c) (1 - s).
+    With z = a theta + d, s its logistic, P = c + (1 - c) s: d log-likelihood = sum_q (r - n P) / (P (1 - P)) dP, and
+    the information is sum_q n / (P (1 - P)) dP dP', dP/dz = (1 - c) s (1 - s), dP/dlogit(c) = c (1 - c) (1 - s).
 
     Returns
     -------

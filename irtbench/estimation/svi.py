@@ -189,8 +189,8 @@ def software_versions() -> dict[str, str]:
 def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *, seed: int = 0) -> FittedModel:
     """Estimate the parameters of all items of one scale.
 
-    Collapsed SVI: ability is integrated out, a Delta guide over the items maximises the ELBO, which then is the marginal
-    likelihood (plus the log prior). The sign of theta is such that it goes with the proportion correct.
+    Collapsed SVI: ability is integrated out, a Delta guide over the items maximises the ELBO, which then is the
+    marginal likelihood (plus the log prior). The sign of theta is such that it goes with the proportion correct.
 
     Parameters
     ----------

@@ -143,35 +143,43 @@ def lost_information(
         replace(problem.nodes, dtype=torch.float64),
         complete=problem.complete,
     )
-    coefficients = (right[0], base[0])
     functions = torch.cat([right[1], base[1]], dim=0)
-    n_right, n_functions = len(right[1]), len(functions)
+    n_right, n_base, n_functions = len(right[1]), len(base[1]), len(functions)
+    products = (functions[:, None, :] * functions[None, :, :]).reshape(n_functions**2, -1)
     n_items = problem.rows.shape[1]
-    sums = torch.zeros(n_functions, n_functions, n_items, n_items, dtype=torch.float64, device=parameters.device)
-    ones = torch.ones(1, 1, dtype=torch.float64, device=parameters.device)
-    for rows in problem.rows.split(max(1, BATCH_CELLS // (4 * n_functions * max(n_items, functions.shape[1])))):
-        joint = row.log_joint(rows)
-        posterior = torch.softmax(joint, dim=1)
+    # with complete rows, what any response adds is weighted alike for all items: one column stands for them all
+    n_columns = 1 if problem.complete else n_items
+    zeros = parameters.new_zeros
+    both_right = zeros(n_right, n_right, n_items, n_items)
+    mixed = zeros(n_right, n_base, n_items, n_columns)
+    both_base = zeros(n_base, n_base, n_columns, n_columns)
+    largest = max(n_items, functions.shape[1], n_functions**2)
+    for rows in problem.rows.split(max(1, BATCH_CELLS // (2 * largest))):
+        posterior = torch.softmax(row.log_joint(rows), dim=1)
         mean = posterior @ functions.T
+        covariance = (posterior @ products.T).reshape(-1, n_functions, n_functions)
+        covariance -= mean[:, :, None] * mean[:, None, :]
         correct = (rows == 1).to(torch.float64)
-        # with complete rows what any response adds is the same for everyone: one column of ones stands for all items
-        observed = ones.expand(len(rows), 1) if problem.complete else (rows != MISSING).to(torch.float64)
-        for k in range(n_functions):
-            covariance = posterior @ (functions * functions[k]).T - mean * mean[:, k : k + 1]
-            left = correct if k < n_right else observed
-            for m in range(k, n_functions):
-                other = correct if m < n_right else observed
-                sums[k, m] += left.T @ (other * covariance[:, m : m + 1])
-    for k in range(n_functions):
-        for m in range(k):
-            sums[k, m] = sums[m, k].T
-    total = torch.zeros(n_items, right[0].shape[1], n_items, right[0].shape[1], dtype=torch.float64)
-    total = total.to(parameters.device)
-    for i, left_coefficients in enumerate(coefficients):
-        for k, other_coefficients in enumerate(coefficients):
-            part = sums[
-                slice(0, n_right) if i == 0 else slice(n_right, None),
-                slice(0, n_right) if k == 0 else slice(n_right, None),
-            ]
-            total += torch.einsum("jar,rsjl,lbs->jalb", left_coefficients, part, other_coefficients)
-    return total
+        observed = correct.new_ones(len(rows), 1) if problem.complete else (rows != MISSING).to(torch.float64)
+        for k in range(n_right):
+            for m in range(n_right):
+                both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
+            for m in range(n_base):
+                mixed[k, m] += correct.T @ (observed * covariance[:, k, n_right + m, None])
+        for k in range(n_base):
+            for m in range(n_base):
+                both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
+    right_coefficients, base_coefficients = right[0], base[0]
+    across = contract(right_coefficients, mixed.expand(-1, -1, n_items, n_items), base_coefficients)
+    return (
+        contract(right_coefficients, both_right, right_coefficients)
+        + across
+        + across.permute(2, 3, 0, 1)
+        + contract(base_coefficients, both_base.expand(-1, -1, n_items, n_items), base_coefficients)
+    )
+
+
+def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
+    """Sum over r and s of left[j, a, r] sums[r, s, j, l] right[l, b, s], shape (n_items, width, n_items, width)."""
+    halfway = torch.einsum("jar,rsjl->jasl", left, sums)
+    return torch.einsum("jasl,lbs->jalb", halfway, right)

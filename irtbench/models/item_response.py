@@ -251,7 +251,8 @@ def simulate_responses(
 ) -> ResponseMatrix:
     """Draw responses of people with these abilities.
 
-    Each is missing, completely at random, with probability ``missing``. Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
+    Each is missing, completely at random, with probability ``missing``. Respondents are named ``r1 ...`` unless
+    ``respondent_ids`` is given.
     """
     p = icc(theta, items)
     values = (rng.random(p.shape) < p).astype(np.float64)

@@ -6,7 +6,9 @@ A respondent's row is one draw from `CollapsedLogistic`, so inference is over it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyro
@@ -80,7 +82,7 @@ class CollapsedLogistic(dist.TorchDistribution):
         Whether no row will hold a missing response; saves one of the two products.
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, object]] = {}
     support = constraints.independent(constraints.real, 1)
 
     def __init__(
@@ -121,7 +123,7 @@ class CollapsedLogistic(dist.TorchDistribution):
         """Log marginal likelihood of each row, shape (n_rows,)."""
         return torch.logsumexp(self.log_joint(value), dim=-1)
 
-    def sample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Draw complete rows: an ability from the population's nodes, then each response given it."""
         shape = torch.Size(sample_shape) + self.batch_shape
         node = torch.distributions.Categorical(logits=self.nodes.log_weights).sample(shape)
