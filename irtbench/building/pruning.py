@@ -1,8 +1,8 @@
 """Remove misfitting items, one reason each, until nothing more is found: fit, diagnose, drop, again.
 
 The preset ``lalor2016`` is the procedure of Lalor, Wu & Yu (2016), section 3.3: items that discriminate too little or
-negatively go first, then the item with the worst S-X2, one at a time, then one item of the worst locally dependent pair,
-one at a time, with a new fit after each. A scale may fail as a whole, and that is a result.
+negatively go first, then the item with the worst S-X2, one at a time, then one item of the worst locally dependent
+pair, one at a time, with a new fit after each. A scale may fail as a whole, and that is a result.
 """
 
 from __future__ import annotations
@@ -266,10 +266,10 @@ def _finish(
 ) -> Pruning:
     share = len(state.items) / responses.n_items if responses.n_items else 0.0
     if rejected is None and rules.min_share_kept is not None and share < rules.min_share_kept:
-        rejected = f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
-    return Pruning(
-        responses.item_ids, tuple(state.rounds), tuple(state.removals), before, after, rejected, rules
-    )
+        rejected = (
+            f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
+        )
+    return Pruning(responses.item_ids, tuple(state.rounds), tuple(state.removals), before, after, rejected, rules)
 
 
 def _removal(
@@ -294,7 +294,7 @@ def describe_removals(removals: list[Removal]) -> str:
 
 def answered(responses: ResponseMatrix) -> ResponseMatrix:
     """Leave out respondents who have no response to any of these items."""
-    any_response = responses.observed.any(axis=1)
+    any_response = np.asarray(responses.observed.any(axis=1))
     return responses if any_response.all() else responses.select_respondents(any_response)
 
 
@@ -353,14 +353,10 @@ def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, protected: set[
     if table.empty:
         return []
     worst = table.assign(ratio=-table["s_x2"] / table["df"]).sort_values(["p", "ratio"], kind="stable").iloc[0]
-    return [
-        _removal(number, worst["item_id"], "item_fit", "s_x2", worst["s_x2"], worst["p"], worst["p_adjusted"])
-    ]
+    return [_removal(number, worst["item_id"], "item_fit", "s_x2", worst["s_x2"], worst["p"], worst["p_adjusted"])]
 
 
-def most_dependent(
-    number: int, pairs: LocalDependence, rules: PruneRules, protected: set[str]
-) -> list[Removal]:
+def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, protected: set[str]) -> list[Removal]:
     """One item of the pair with the largest significant LD-X2: the one whose removal clears more flagged pairs.
 
     If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
