@@ -1,1 +1,64 @@
-"""irtbench: from crowd answers to a calibrated evaluation scale, and any system's place on it."""
+"""irtbench: from crowd answers to a calibrated evaluation scale, and any system's place on it.
+
+The names here are loaded when they are first used, so that scoring does not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irtbench.building.bank import ItemBank, load_bank, save_bank
+    from irtbench.building.pruning import PruneRules, prune
+    from irtbench.data.grading import grade
+    from irtbench.data.items import ItemTable
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.data.screening import screen
+    from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+    from irtbench.models.item_response import ItemParameters, simulate_responses
+    from irtbench.scoring.ability import eap
+    from irtbench.scoring.scores import score_responses
+
+_HOMES = {
+    "FittedModel": "estimation.svi",
+    "ItemBank": "building.bank",
+    "ItemParameters": "models.item_response",
+    "ItemTable": "data.items",
+    "PruneRules": "building.pruning",
+    "ResponseMatrix": "data.responses",
+    "SVISettings": "estimation.svi",
+    "eap": "scoring.ability",
+    "fit_model": "estimation.svi",
+    "grade": "data.grading",
+    "load_bank": "building.bank",
+    "prune": "building.pruning",
+    "save_bank": "building.bank",
+    "score_responses": "scoring.scores",
+    "screen": "data.screening",
+    "simulate_responses": "models.item_response",
+}
+
+__all__ = [  # noqa: RUF022 - in the order of the road
+    "ResponseMatrix",
+    "ItemTable",
+    "grade",
+    "screen",
+    "ItemParameters",
+    "simulate_responses",
+    "SVISettings",
+    "FittedModel",
+    "fit_model",
+    "PruneRules",
+    "prune",
+    "ItemBank",
+    "save_bank",
+    "load_bank",
+    "eap",
+    "score_responses",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from the module that holds it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'irtbench' has no attribute {name!r}")
+    return getattr(import_module(f"irtbench.{_HOMES[name]}"), name)

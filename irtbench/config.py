@@ -87,6 +87,42 @@ class ScoreSettings:
 
 
 @dataclass(frozen=True)
+class PublishedScale:
+    """What a publication says of one scale: items kept, and ranges (least, greatest) of their parameters."""
+
+    n_kept: int | None = None
+    difficulty: tuple[float, float] | None = None
+    discrimination: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class PublishedSettings:
+    """Published figures of the same study, which the report sets beside its own.
+
+    Parameters
+    ----------
+    source
+        Who published them.
+    n_given, n_kept
+        Items before and after pruning, all scales together.
+    scales
+        The same for each scale, with parameter ranges.
+    agreement
+        Published statistics of agreement by the names of `Agreement`: ``majority``, ``supermajority``,
+        ``fleiss_kappa``.
+    notes
+        Why the figures differ where they do, a paragraph each.
+    """
+
+    source: str = ""
+    n_given: int | None = None
+    n_kept: int | None = None
+    scales: dict[str, PublishedScale] = field(default_factory=dict)
+    agreement: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class OutputSettings:
     """Where the results go, relative to the study file, unless the command line says otherwise."""
 
@@ -106,6 +142,7 @@ class StudyFile:
     model: SVISettings
     pruning: PruneRules
     score: ScoreSettings
+    published: PublishedSettings
     output: OutputSettings
 
 
@@ -154,6 +191,7 @@ def read_study(path: Path) -> StudyFile:
         model=section(SVISettings, "model"),
         pruning=read_rules(path, tables.get("pruning", {})),
         score=ScoreSettings(tuple(existing(path, "score.systems", folder / system) for system in score.systems)),
+        published=section(PublishedSettings, "published"),
         output=OutputSettings(output.directory and folder / output.directory),
     )
 

@@ -1,0 +1,68 @@
+"""``irtbench diagnose``: do the items fit, are pairs dependent, do people answer like people."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import reporting
+
+
+def diagnose(
+    responses: Responses,
+    items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
+    output: Folder,
+    column: Columns = [],  # noqa: B006 - typer copies it
+    table: Table = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Test the fit of items, of pairs of items, of the whole, and of each respondent.
+
+    Writes item_fit.csv, local_dependence.csv, global_fit.json and person_fit.csv.
+    """
+    from irtbench.building.pruning import answered
+    from irtbench.data.readers.recognise import read_responses
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.diagnostics.global_fit import global_fit
+    from irtbench.diagnostics.item_fit import item_fit
+    from irtbench.diagnostics.local_dependence import local_dependence
+    from irtbench.diagnostics.person_fit import person_fit
+    from irtbench.models.parameter_table import read_parameters
+    from irtbench.scoring.ability import eap
+
+    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+        parameters = read_parameters(items)
+        given = ResponseMatrix.from_long(
+            read_responses(responses, format=table, columns=named("--column", column)).frame
+        )
+        data = answered(given.select_items(parameters.item_ids))
+        theta = eap(data, parameters).theta
+        progress("item fit")
+        fits = item_fit(data, parameters, theta=theta).table()
+        progress("local dependence")
+        pairs = local_dependence(data, parameters, theta=theta).table()
+        progress("global fit")
+        whole = asdict(global_fit(data, parameters))
+        persons = person_fit(data, parameters, theta).table()
+        write_table(fits, folder / "item_fit.csv")
+        write_table(pairs, folder / "local_dependence.csv")
+        write_json(whole, folder / "global_fit.json")
+        write_table(persons, folder / "person_fit.csv")
+    if json:
+        print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole}))
+    elif not quiet:
+        show_table(fits, title="Item fit")
+        worst = pairs.sort_values("x2", ascending=False).head(10)
+        show_table(worst, title="Local dependence: the ten largest X2")
+        print(
+            f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
+            f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
+            f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
+        )

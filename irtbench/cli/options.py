@@ -1,0 +1,53 @@
+"""Options that several commands share, said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from irtbench.data.input_error import InputError
+
+Responses = Annotated[
+    Path, typer.Argument(metavar="RESPONSES", help="Graded responses 1 / 0: a long or wide table, CSV or Parquet.")
+]
+Answers = Annotated[Path, typer.Argument(metavar="ANSWERS", help="Raw answers: a long or wide table, CSV or Parquet.")]
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
+Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]
+Table = Annotated[
+    Literal["auto", "long", "wide"], typer.Option("--format", help="Layout of the table; auto recognises it.")
+]
+Columns = Annotated[
+    list[str],
+    typer.Option("--column", metavar="NAME=COLUMN", help="The table's column for one of our names: answer=label."),
+]
+ItemColumns = Annotated[
+    list[str],
+    typer.Option("--item-column", metavar="NAME=COLUMN", help="The same for the table of items: label=gold."),
+]
+Where = Annotated[
+    list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
+]
+AllowUnconverged = Annotated[
+    bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
+]
+
+
+def named(option: str, given: list[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` arguments of an option.
+
+    Raises
+    ------
+    InputError
+        If one has no equals sign or no name, or a name is repeated.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals) or name in found:
+            raise InputError(f"{option} {text}: expected NAME=VALUE, each name once")
+        found[name] = value
+    return found

@@ -1,0 +1,56 @@
+"""What a long command says while it works, on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+SILENT_SECONDS = 2.0  # work shorter than this says nothing
+
+
+@contextmanager
+def reporting(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Give a function that takes a line about the step at hand.
+
+    On a terminal the line stands beside a moving bar. Elsewhere a plain line is printed at most every two seconds.
+    Nothing is printed in the first two seconds, nor if `quiet`.
+    """
+    if quiet:
+        yield lambda message: None
+        return
+    console = Console(stderr=True, highlight=False)
+    began = last = time.monotonic()
+    if not console.is_terminal:
+
+        def plain_line(message: str) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= SILENT_SECONDS:
+                last = now
+                print(f"[{now - began:5.1f} s] {message}", file=sys.stderr, flush=True)
+
+        yield plain_line
+        return
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    task = bar.add_task("starting", total=None)
+
+    def move(message: str) -> None:
+        if time.monotonic() - began >= SILENT_SECONDS:
+            bar.start()
+        bar.update(task, description=message)
+
+    try:
+        yield move
+    finally:
+        bar.stop()

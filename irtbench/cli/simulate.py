@@ -1,0 +1,65 @@
+"""``irtbench simulate``: graded responses with known truth."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from irtbench.cli.options import Folder, Json, Quiet, Seed
+from irtbench.cli.output import output_folder, to_json, write_table
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.parameter_table import parameter_table
+
+
+def simulate(
+    output: Folder,
+    respondents: Annotated[int, typer.Option("--respondents", help="How many people answer.", min=1)] = 1000,
+    items: Annotated[int, typer.Option("--items", help="How many items they are asked.", min=1)] = 90,
+    guessing: Annotated[
+        float, typer.Option("--guessing", help="Lower asymptote of all items.", min=0.0, max=0.99)
+    ] = 0.0,
+    missing: Annotated[
+        float, typer.Option("--missing", help="Share of responses missing at random.", min=0.0, max=0.99)
+    ] = 0.0,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Draw responses of a standard normal population to items of known parameters.
+
+    a is log-normal(.2, .3), b standard normal. Writes responses.csv, and the truth in items.csv and respondents.csv.
+    """
+    rng = np.random.default_rng(seed)
+    width = len(str(items))
+    truth = ItemParameters.from_difficulty(
+        rng.lognormal(0.2, 0.3, items),
+        rng.normal(0.0, 1.0, items),
+        guessing,
+        item_ids=[f"item{j:0{width}d}" for j in range(1, items + 1)],
+        guessing_estimated=guessing > 0,
+    )
+    theta = rng.normal(size=respondents)
+    width = len(str(respondents))
+    ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
+    responses = simulate_responses(theta, truth, rng=rng, missing=missing, respondent_ids=ids)
+    with output_folder(output) as folder:
+        write_table(responses.to_long(), folder / "responses.csv")
+        write_table(parameter_table(truth, responses), folder / "items.csv")
+        write_table(pd.DataFrame({"respondent_id": ids, "theta": theta}), folder / "respondents.csv")
+    found = {
+        "n_respondents": respondents,
+        "n_items": items,
+        "n_responses": responses.n_responses,
+        "proportion_correct": float(np.nanmean(responses.values)),
+        "seed": seed,
+    }
+    if json:
+        print(to_json(found))
+    elif not quiet:
+        print(
+            f"{responses.n_responses} responses of {respondents} respondents to {items} items, "
+            f"{found['proportion_correct']:.1%} correct; truth in items.csv and respondents.csv of {output}"
+        )

@@ -1,0 +1,101 @@
+"""A study file's settings, and that what is wrong in one is named by its key."""
+
+from pathlib import Path
+
+import pytest
+
+from irtbench.building.pruning import Exclusion
+from irtbench.config import PRESETS, read_study
+from irtbench.data.input_error import InputError
+
+SHIPPED = Path(__file__).resolve().parents[1] / "configs"
+
+
+@pytest.fixture
+def write(tmp_path: Path):  # noqa: ANN201
+    (tmp_path / "answers.csv").write_text("respondent_id,item_id,answer\n")
+    (tmp_path / "items.csv").write_text("item_id,key\n")
+
+    def study(text: str) -> Path:
+        path = tmp_path / "study.toml"
+        path.write_text(text)
+        return path
+
+    return study
+
+
+DATA = '[data]\nanswers = "answers.csv"\n'
+
+
+def test_what_is_not_said_has_its_default(write) -> None:
+    settings = read_study(write(DATA))
+    assert settings.pruning == PRESETS["lalor2016"]
+    assert settings.model.kind == "2pl"
+    assert settings.data.answers.is_absolute()
+    assert settings.output.directory is None
+
+
+def test_what_is_said_is_taken(write) -> None:
+    settings = read_study(
+        write(
+            DATA + 'items = "items.csv"\n[model]\nkind = "3pl"\nn_options = 3\n'
+            "[pruning]\nitem_fit_alpha = 0.01\nexclude = [{ item_id = 'i1', reason = 'typo' }]\n"
+            '[published]\nsource = "them"\n[published.scales.neutral]\nn_kept = 28\ndifficulty = [-2, 0.5]\n'
+        )
+    )
+    assert settings.model.kind == "3pl"
+    assert settings.model.priors.guessing == pytest.approx((20 / 3, 40 / 3))
+    assert settings.pruning.item_fit_alpha == 0.01
+    assert settings.pruning.min_communality == 0.15
+    assert settings.pruning.exclude == (Exclusion("i1", "typo"),)
+    assert settings.published.scales["neutral"].difficulty == (-2.0, 0.5)
+
+
+def test_the_preset_none_switches_every_rule_off(write) -> None:
+    rules = read_study(write(DATA + '[pruning]\npreset = "none"\nmin_communality = 0.1\n')).pruning
+    assert rules.min_communality == 0.1
+    assert rules.item_fit_alpha is None
+    assert rules.local_dependence_alpha is None
+    assert not rules.drop_negative_slopes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"\[data\]: missing"),
+        ("[data]\n", "data.answers: missing"),
+        ("this is no TOML", "not valid TOML"),
+        ('[data]\nanswers = "absent.csv"\n', "data.answers: no such file"),
+        (DATA + "[daat]\n", r"\[daat\]: unknown table; expected one of study, data"),
+        (DATA + "wheer = 1\n", "data.wheer: unknown key; expected one of answers"),
+        ("data = 3\n", "data: expected a table"),
+        (DATA + "[pruning]\nitem_fit_alpha = 'high'\n", "pruning.item_fit_alpha: .*number.* but got 'high'"),
+        (DATA + "[pruning]\nitem_fit_alpha = 7\n", "item_fit_alpha must be between 0 and 1 but got 7"),
+        (DATA + "[pruning]\npreset = 'mine'\n", "pruning.preset: expected one of lalor2016, none but got 'mine'"),
+        (DATA + "[pruning]\nexclude = [{ item_id = 'i1' }]\n", "pruning.exclude.0.reason: missing"),
+        (DATA + "[model]\nkind = '4pl'\n", "model.kind: .*'2pl' or '3pl' but got '4pl'"),
+        (DATA + "[model]\nguessing = 1.5\n", "guessing must be in"),
+        (DATA + "[screening]\nattention_share = 'most'\n", "screening.attention_share"),
+        (DATA + "[grading]\nempty = 'maybe'\n", "grading.empty"),
+        (DATA + "[score]\nsystems = ['no.csv']\n", "score.systems: no such file"),
+    ],
+)
+def test_what_is_wrong_is_named(write, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_study(write(text))
+    assert "study.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent.toml: no such file"):
+        read_study(tmp_path / "absent.toml")
+
+
+def test_the_shipped_study_file_is_read() -> None:
+    assert len(read_study(SHIPPED / "quickstart.toml").score.systems) == 3
+
+
+@pytest.mark.parametrize("name", ["lalor2016_5gs.toml", "lalor2016_4gs.toml"])
+def test_the_papers_study_files_are_read(real_data: Path, name: str) -> None:
+    assert read_study(SHIPPED / name).data.where == {"set": name[-8:-5]}
