@@ -1,0 +1,169 @@
+"""The share of right responses to one item along ability, beside the curve the model draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import BSpline
+from scipy.linalg import inv
+from scipy.special import expit, log_expit, ndtri
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.models.item_response import ItemParameters, icc
+
+DEGREE = 3
+N_SEGMENTS = 10  # of the spline, over the range of theta; the penalty, not their number, sets how smooth it is
+SMOOTHNESS = np.logspace(5, -2, 15)  # penalties tried, from a straight line on the logit scale to nearly none
+FIRMNESS = 1e-3  # pulls the logit to 0 with the weight of next to nothing, so that all right is finite
+MOST_STEPS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class EmpiricalCurve:
+    """Observed and expected share of right responses to an item; all arrays have shape (n_points,).
+
+    Parameters
+    ----------
+    item_id
+        The item.
+    theta
+        Abilities at which the curves are given, increasing.
+    proportion
+        Smoothed share of right responses among the respondents near theta.
+    lower, upper
+        Pointwise band of the share.
+    expected
+        The model's curve.
+    level
+        Probability that the band is to hold at each point.
+    n_respondents
+        Respondents who answered the item.
+    """
+
+    item_id: str
+    theta: NDArray[np.float64]
+    proportion: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    level: float
+    n_respondents: int
+
+
+def empirical_curve(
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    item_id: str,
+    theta: NDArray[np.float64],
+    *,
+    n_points: int = 101,
+    level: float = 0.95,
+) -> EmpiricalCurve:
+    """Smoothing spline of the responses to one item over ability, with its pointwise band.
+
+    logit P(x = 1 | theta) = f(theta), with f the cubic spline that maximises
+
+        log L(f) - lambda / 2 sum (second differences of its coefficients)^2            (Eilers & Marx, 1996)
+
+    The smoother f, the nearer it is to a straight line: to the two-parameter model. So what bends away from the
+    model's curve is there because the responses ask for it. lambda maximises the marginal likelihood of f; the band
+    is f +- z sd from f's posterior, carried to the scale of shares.
+
+    Abilities estimated from the same responses hold a little of the item itself, more so where items are few.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; those who did not answer the item are left out.
+    items
+        Parameters of the same items in the same order.
+    item_id
+        The item to look at.
+    theta
+        Abilities, shape (n_respondents,).
+    n_points
+        Points of the curve, evenly over the range of ability of those who answered.
+    level
+        Probability that the band is to hold at each point, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If the items differ, theta has another shape or is not finite, the item is unknown, those who answered it do
+        not differ in ability, or ``level`` lies outside (0, 1).
+    """
+    check_items_agree(responses, items)
+    theta = check_theta(theta, responses)
+    if item_id not in items.item_ids:
+        raise InputError(f"empirical curve: unknown item {item_id}")
+    if not 0 < level < 1:
+        raise InputError(f"empirical curve: level must be between 0 and 1 but got {level:g}")
+    answers = responses.values[:, items.item_ids.index(item_id)]
+    answered = ~np.isnan(answers)
+    abilities = theta[answered]
+    if abilities.size == 0 or np.ptp(abilities) == 0:
+        raise InputError(f"empirical curve: respondents of different ability must have answered item {item_id}")
+    points = np.linspace(abilities.min(), abilities.max(), n_points)
+    coefficients, covariance = _smooth(_basis(abilities, points), answers[answered])
+    basis = _basis(points, points)
+    logit = basis @ coefficients
+    width = ndtri((1 + level) / 2) * np.sqrt(np.einsum("ij,jk,ik->i", basis, covariance, basis))
+    return EmpiricalCurve(
+        item_id=item_id,
+        theta=points,
+        proportion=expit(logit),
+        lower=expit(logit - width),
+        upper=expit(logit + width),
+        expected=icc(points, items.select([item_id]))[:, 0],
+        level=level,
+        n_respondents=int(answered.sum()),
+    )
+
+
+def _basis(theta: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evenly spaced B-splines over the range of ``points`` at ``theta``, shape (n_theta, N_SEGMENTS + DEGREE)."""
+    segment = (points[-1] - points[0]) / N_SEGMENTS
+    knots = points[0] + segment * np.arange(-DEGREE, N_SEGMENTS + DEGREE + 1)
+    inside = np.clip(
+        theta, knots[DEGREE], knots[-DEGREE - 1]
+    )  # the last knot may differ from the last point by rounding
+    return BSpline.design_matrix(inside, knots, DEGREE).toarray()
+
+
+def _smooth(
+    basis: NDArray[np.float64], answers: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coefficients and their covariance under the penalty of the largest marginal likelihood (Laplace)."""
+    n_coefficients = basis.shape[1]
+    bends = np.diff(np.eye(n_coefficients), n=2, axis=0)
+    coefficients = np.zeros(n_coefficients)
+    best: tuple[float, NDArray[np.float64], NDArray[np.float64]] = -np.inf, coefficients, np.eye(n_coefficients)
+    for smoothness in SMOOTHNESS:
+        penalty = smoothness * bends.T @ bends + FIRMNESS * np.eye(n_coefficients)
+        coefficients, precision = _penalised_logistic(basis, answers, penalty, coefficients)
+        logit = basis @ coefficients
+        log_likelihood = np.sum(answers * logit + log_expit(-logit)) - coefficients @ penalty @ coefficients / 2
+        log_determinants = len(bends) * np.log(smoothness) - np.linalg.slogdet(precision)[1]
+        log_marginal = log_likelihood + log_determinants / 2
+        if log_marginal > best[0]:
+            best = log_marginal, coefficients, inv(precision)
+    return best[1], best[2]
+
+
+def _penalised_logistic(
+    basis: NDArray[np.float64], answers: NDArray[np.float64], penalty: NDArray[np.float64], start: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mode of a logistic regression under a quadratic penalty, by Newton steps, and the curvature there."""
+    coefficients = start
+    for _ in range(MOST_STEPS):
+        p = expit(basis @ coefficients)
+        precision = basis.T @ (basis * (p * (1 - p))[:, None]) + penalty
+        step = np.linalg.solve(precision, basis.T @ (answers - p) - penalty @ coefficients)
+        coefficients = coefficients + step
+        if np.abs(step).max() < 1e-8:
+            break
+    return coefficients, precision

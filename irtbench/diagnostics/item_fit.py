@@ -1,0 +1,313 @@
+"""Does an item behave as its curve says: S-X2, infit and outfit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+from scipy.special import chdtrc, logsumexp
+
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.multiple_testing import adjust
+from irtbench.diagnostics.residuals import mean_squares
+from irtbench.models.item_response import ItemParameters, icc, information
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+# Fewer respondents with one pattern of observed items than this tell too little about any sum score.
+SMALLEST_GROUP = 30
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFit:
+    """Fit of each item; all arrays have shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items, in the order of the responses.
+    s_x2, df, p
+        Orlando and Thissen's S-X2, its degrees of freedom and p; NaN where no degree of freedom is left.
+    p_adjusted
+        p after Holm over the items.
+    rmsea
+        sqrt(max(0, (S-X2 - df) / (df (N - 1)))).
+    infit, outfit
+        Mean squared residuals at the abilities given; NaN if none were.
+    n_respondents
+        Respondents whose responses entered the item's S-X2.
+    respondents_used
+        Which respondents those are, in words.
+    """
+
+    item_ids: tuple[str, ...]
+    s_x2: NDArray[np.float64]
+    df: NDArray[np.int64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    rmsea: NDArray[np.float64]
+    infit: NDArray[np.float64]
+    outfit: NDArray[np.float64]
+    n_respondents: NDArray[np.int64]
+    respondents_used: str
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of item_fit.csv."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "s_x2": self.s_x2,
+                "df": self.df,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "rmsea": self.rmsea,
+                "infit": self.infit,
+                "outfit": self.outfit,
+                "n_respondents": self.n_respondents,
+            }
+        )
+
+
+def item_fit(
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    *,
+    theta: NDArray[np.float64] | None = None,
+    quadrature: Quadrature | None = None,
+    min_expected: float = 1.0,
+) -> ItemFit:
+    """S-X2, infit and outfit of every item.
+
+    S-X2 = sum over sum scores k of N_k (O_k - E_k)^2 / (E_k (1 - E_k)),
+    E_k = sum_q w_q P S_(k-1) / sum_q w_q (P S_(k-1) + (1 - P) S_k)                    (Orlando & Thissen, 2000)
+
+    with O_k the share of right responses to the item among the N_k respondents of sum score k = 1 .. J - 1, and S_k
+    the probability of sum score k on the other items, by Lord and Wingersky's recursion. Sparse rows are collapsed.
+    df is the number of rows left less the item's estimated parameters.
+
+    A sum score compares respondents only if they answered the same items. With missing responses the respondents are
+    therefore grouped by the items they answered. Groups of 30 or more, and those who answered all the items, each give
+    rows of their own; the others are left out. ``respondents_used`` says who was used.
+
+    Parameters
+    ----------
+    responses
+        Graded responses.
+    items
+        Parameters of the same items in the same order; ``n_free`` of them counts against df.
+    theta
+        Abilities for infit and outfit, shape (n_respondents,); expected a posteriori in R mirt's figures.
+    quadrature
+        The population; None for the standard normal. It is made finer where the items tell abilities apart that lie
+        closer together than its nodes.
+    min_expected
+        Rows are collapsed while an expected count of right or wrong responses lies below this.
+
+    Raises
+    ------
+    InputError
+        If the items differ or theta has another shape or is not finite.
+
+    Warns
+    -----
+    RuntimeWarning
+        Naming the items without a degree of freedom: their S-X2 is NaN.
+    """
+    check_items_agree(responses, items)
+    infit = outfit = np.full(responses.n_items, np.nan)
+    if theta is not None:
+        infit, outfit = mean_squares(responses.values, check_theta(theta, responses), items, over="respondents")
+
+    groups, respondents_used = _groups_of_same_items(responses)
+    s_x2 = np.zeros(responses.n_items)
+    n_rows, n_respondents = np.zeros((2, responses.n_items), dtype=np.int64)
+    for values, columns in groups:
+        known = items.select([items.item_ids[j] for j in columns])
+        population = _fine_enough(normal_grid() if quadrature is None else quadrature, known)
+        rows = _sum_score_rows(values, known, population, min_expected)
+        for j, (n, n_correct, expected_correct) in zip(columns, rows, strict=True):
+            s_x2[j] += np.sum((n_correct - expected_correct) ** 2 * n / (expected_correct * (n - expected_correct)))
+            n_rows[j] += n.size
+        n_respondents[columns] += len(values)
+
+    df = np.maximum(n_rows - items.n_free, 0)
+    undefined = df < 1
+    if undefined.any():
+        names = name_first([item for item, none in zip(items.item_ids, undefined, strict=True) if none])
+        warnings.warn(
+            f"item fit: no degree of freedom is left for S-X2 of {names} (used: {respondents_used})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    s_x2[undefined] = np.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rmsea = np.sqrt(np.maximum(0, s_x2 - df) / (df * (n_respondents - 1)))
+    p = chdtrc(df, s_x2)
+    return ItemFit(
+        item_ids=items.item_ids,
+        s_x2=s_x2,
+        df=df,
+        p=p,
+        p_adjusted=adjust(p),
+        rmsea=rmsea,
+        infit=infit,
+        outfit=outfit,
+        n_respondents=n_respondents,
+        respondents_used=respondents_used,
+    )
+
+
+Group = tuple[NDArray[np.float64], NDArray[np.intp]]
+
+
+def _groups_of_same_items(responses: ResponseMatrix) -> tuple[list[Group], str]:
+    """Split the respondents by the items they answered: values without a gap, their columns; and who that is."""
+    if responses.is_complete:
+        return [(responses.values, np.arange(responses.n_items))], f"all {responses.n_respondents}"
+    patterns, membership, sizes = np.unique(responses.observed, axis=0, return_inverse=True, return_counts=True)
+    groups: list[Group] = []
+    for g, pattern in enumerate(patterns):
+        if pattern.sum() > 1 and (sizes[g] >= SMALLEST_GROUP or pattern.all()):
+            columns = np.flatnonzero(pattern)
+            groups.append((responses.values[np.ix_(membership.ravel() == g, columns)], columns))
+    n_used = sum(len(values) for values, _ in groups)
+    used = f"{n_used} of {responses.n_respondents}"
+    if len(groups) == 1 and groups[0][1].size == responses.n_items:
+        return groups, f"{used}, those who answered every item"
+    return groups, f"{used}, in {len(groups)} groups who answered the same items"
+
+
+def _fine_enough(quadrature: Quadrature, items: ItemParameters) -> Quadrature:
+    """Nodes no further apart than the error of theta given all the items, 1 / sqrt(information).
+
+    Between wider nodes a sum score could fall into a gap where no node expects it. The log-density is interpolated by
+    a monotone cubic spline, which does not overshoot where an estimated density falls to nothing.
+    """
+    nodes = quadrature.nodes
+    narrowest = 1 / np.sqrt(max(information(nodes, items).sum(axis=1).max(), np.finfo(np.float64).tiny))
+    if np.diff(nodes).max() <= narrowest:
+        return quadrature
+    finer = np.linspace(nodes[0], nodes[-1], int(np.ceil((nodes[-1] - nodes[0]) / narrowest)) + 1)
+    log_density = np.maximum(quadrature.log_weights, np.log(np.finfo(np.float64).tiny)) - np.log(np.gradient(nodes))
+    log_weights = PchipInterpolator(nodes, log_density)(finer)
+    return Quadrature(finer, log_weights - logsumexp(log_weights))
+
+
+Rows = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _sum_score_rows(
+    values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature, min_expected: float
+) -> Iterator[Rows]:
+    """Respondents, right responses and expected right responses at each sum score left after collapsing, by item."""
+    n_items = values.shape[1]
+    score = values.sum(axis=1).astype(np.intp)
+    has_score = (score == np.arange(1, n_items)[:, None]).astype(np.float64)
+    n = has_score.sum(axis=1)
+    n_correct = has_score @ values
+    p = icc(quadrature.nodes, items)
+    for j, rest in enumerate(rest_score_distributions(p)):
+        right = (quadrature.weights * p[:, j]) @ rest[:, :-1]
+        wrong = (quadrature.weights * (1 - p[:, j])) @ rest[:, 1:]
+        with np.errstate(invalid="ignore"):
+            expected = right / (right + wrong)
+        yield _collapse(n, n_correct[:, j], expected, min_expected)
+
+
+def rest_score_distributions(p: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """Distribution of the sum score on all the other items, one array for each item in order.
+
+    Lord and Wingersky's recursion (1984): an item with P moves score k to k + 1 with probability P. Leaving each item
+    out is done by halves: what is outside a half is added once for all of its items. So J items need J log J steps
+    and no division, which would lose all digits where P is near 1/2 or the items are many.
+
+    Parameters
+    ----------
+    p
+        Probability of a right response, shape (n_nodes, n_items).
+
+    Yields
+    ------
+    distribution
+        P(sum score without the item = k | node), k = 0 .. n_items - 1, shape (n_nodes, n_items).
+
+    Examples
+    --------
+    >>> [rest.tolist() for rest in rest_score_distributions(np.array([[0.5, 0.25]]))]
+    [[[0.75, 0.25]], [[0.5, 0.5]]]
+    """
+    yield from _leave_each_out(p, np.ones((p.shape[0], 1)))
+
+
+def _leave_each_out(p: NDArray[np.float64], outside: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """As above for the items of ``p``, given the distribution of the score on the items outside."""
+    n_items = p.shape[1]
+    if n_items == 1:
+        yield outside
+        return
+    left, right = p[:, : n_items // 2], p[:, n_items // 2 :]
+    yield from _leave_each_out(left, _add_items(outside, right))
+    yield from _leave_each_out(right, _add_items(outside, left))
+
+
+def _add_items(distribution: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Distribution of the sum score after adding the items of ``p``, shape (n_nodes, n_scores + n_items)."""
+    for item in p.T[:, :, None]:
+        longer = np.zeros((distribution.shape[0], distribution.shape[1] + 1))
+        longer[:, :-1] = distribution * (1 - item)
+        longer[:, 1:] += distribution * item
+        distribution = longer
+    return distribution
+
+
+def _collapse(
+    n: NDArray[np.float64], n_correct: NDArray[np.float64], expected: NDArray[np.float64], min_expected: float
+) -> Rows:
+    """Merge sparse rows of one item's table, in the order in which R mirt does.
+
+    Rows without a defined expectation go into the nearest defined one; rows without respondents are dropped; a row
+    with one respondent joins the next (the last: the one before); then, while an expected count lies below the
+    minimum, the first such row joins its neighbour with fewer respondents (on a tie the upper).
+    """
+    defined = np.flatnonzero(np.isfinite(expected))
+    if defined.size == 0:
+        return np.empty(0), np.empty(0), np.empty(0)
+    nearest = defined[np.abs(np.arange(n.size)[:, None] - defined).argmin(axis=1)]
+    table = np.zeros((n.size, 3))
+    np.add.at(table, nearest, np.stack([n, n_correct, n * np.nan_to_num(expected)], axis=1))
+    rows = [row for row in table.tolist() if row[0] > 0]
+
+    k = 0
+    while k < len(rows) and len(rows) > 1:
+        if rows[k][0] == 1:
+            _merge(rows, k, k + 1 if k + 1 < len(rows) else k - 1)
+        else:
+            k += 1
+
+    def too_small(row: list[float]) -> bool:
+        return min(row[2], row[0] - row[2]) < min_expected
+
+    # Counts only grow, so that the rows passed need no second look.
+    k = 0
+    while k < len(rows) and len(rows) > 1:
+        if not too_small(rows[k]):
+            k += 1
+        elif k == 0 or (k + 1 < len(rows) and rows[k + 1][0] < rows[k - 1][0]):
+            _merge(rows, k, k + 1)
+        else:
+            _merge(rows, k, k - 1)
+    if len(rows) == 1 and too_small(rows[0]):
+        rows = []
+    n, n_correct, expected = np.array(rows).reshape(-1, 3).T
+    return n, n_correct, expected
+
+
+def _merge(rows: list[list[float]], source: int, target: int) -> None:
+    """Add one row of the table to another and delete it."""
+    rows[target] = [there + here for there, here in zip(rows[target], rows[source], strict=True)]
+    del rows[source]

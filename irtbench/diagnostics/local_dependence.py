@@ -1,0 +1,172 @@
+"""Do two items share more than ability: LD-X2, LD-G2, signed Cramér's V and Q3 of every pair."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc, rel_entr
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.correlation import pairwise_correlation
+from irtbench.diagnostics.multiple_testing import adjust
+from irtbench.diagnostics.residuals import residuals
+from irtbench.models.item_response import ItemParameters, log_icc
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+
+@dataclass(frozen=True, eq=False)
+class LocalDependence:
+    """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
+
+    Pairs stand in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...
+
+    Parameters
+    ----------
+    item_1, item_2
+        The items of each pair.
+    x2, g2
+        Pearson's and the likelihood-ratio statistic of the observed 2 x 2 table against the model's; df 1.
+    p
+        Of X2 as chi-square with one degree of freedom.
+    p_adjusted
+        p after Holm over the pairs.
+    cramers_v
+        sqrt(X2 / N), negative where the items go together less than the model says.
+    q3
+        Correlation of the residuals x - P(theta); NaN if no abilities were given.
+    n_respondents
+        Respondents who answered both items.
+    """
+
+    item_1: tuple[str, ...]
+    item_2: tuple[str, ...]
+    x2: NDArray[np.float64]
+    g2: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    cramers_v: NDArray[np.float64]
+    q3: NDArray[np.float64]
+    n_respondents: NDArray[np.int64]
+
+    def table(self) -> pd.DataFrame:
+        """One row a pair, columns of local_dependence.csv."""
+        return pd.DataFrame(
+            {
+                "item_1": self.item_1,
+                "item_2": self.item_2,
+                "x2": self.x2,
+                "df": np.ones(self.x2.size, dtype=np.int64),
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "cramers_v": self.cramers_v,
+                "g2": self.g2,
+                "q3": self.q3,
+                "n_respondents": self.n_respondents,
+            }
+        )
+
+
+def local_dependence(
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    *,
+    theta: NDArray[np.float64] | None = None,
+    quadrature: Quadrature | None = None,
+) -> LocalDependence:
+    """Local dependence of every pair of items.
+
+    X2 = sum over the four cells of (O - E)^2 / E,  G2 = 2 sum O log(O / E),
+    E_11 = N sum_q w_q P_k(theta_q) P_l(theta_q), the other cells with 1 - P             (Chen & Thissen, 1997)
+
+    N counts the respondents who answered both items. The expected table integrates over the population: expected
+    counts at estimated abilities are another thing, and far too large a statistic comes of them. Cramér's V carries
+    the sign of gamma(O) - gamma(E), where gamma is (ad - bc) / (ad + bc) of a table with rows a b and c d.
+
+    Q3 is the correlation of the two items' residuals at the abilities given (Yen, 1984). Locally independent items
+    have Q3 near -1 / (J - 1), not 0, since theta was estimated from them.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; each pair uses those who answered both.
+    items
+        Parameters of the same items in the same order.
+    theta
+        Abilities for Q3, shape (n_respondents,); expected a posteriori in R mirt's figures.
+    quadrature
+        The population; None for the standard normal.
+
+    Raises
+    ------
+    InputError
+        If the items differ or theta has another shape or is not finite.
+
+    Warns
+    -----
+    RuntimeWarning
+        If nobody answered both items of some pairs: theirs are NaN.
+    """
+    check_items_agree(responses, items)
+    first, second = np.triu_indices(responses.n_items, 1)
+    observed = _observed_tables(responses)[:, first, second]
+    n = observed.sum(axis=0)
+    expected = n * _expected_shares(items, normal_grid() if quadrature is None else quadrature)[:, first, second]
+    unanswered = n == 0
+    if unanswered.any():
+        warnings.warn(
+            f"local dependence: nobody answered both items of {int(unanswered.sum())} of {n.size} pairs",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    # A cell that the model and the data leave empty adds nothing; one that only the model does is impossible.
+    deviation = (observed - expected) ** 2
+    surprise = np.where(deviation > 0, np.inf, 0.0)
+    x2 = np.divide(deviation, expected, out=surprise, where=expected > 0).sum(axis=0)
+    g2 = 2 * rel_entr(observed, expected).sum(axis=0)
+    x2[unanswered] = g2[unanswered] = np.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cramers_v = np.where(_gamma(observed) < _gamma(expected), -1, 1) * np.sqrt(x2 / n)
+    p = chdtrc(1, x2)
+    q3 = np.full(n.size, np.nan)
+    if theta is not None:
+        q3 = pairwise_correlation(residuals(responses.values, check_theta(theta, responses), items))[first, second]
+    return LocalDependence(
+        item_1=tuple(items.item_ids[k] for k in first),
+        item_2=tuple(items.item_ids[k] for k in second),
+        x2=x2,
+        g2=g2,
+        p=p,
+        p_adjusted=adjust(p),
+        cramers_v=cramers_v,
+        q3=q3,
+        n_respondents=n.astype(np.int64),
+    )
+
+
+def _observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Counts of the cells 11, 10, 01, 00 of every two items, shape (4, n_items, n_items)."""
+    right = (responses.values == 1).astype(np.float64)
+    wrong = (responses.values == 0).astype(np.float64)
+    mixed = right.T @ wrong
+    return np.stack([right.T @ right, mixed, mixed.T, wrong.T @ wrong])
+
+
+def _expected_shares(items: ItemParameters, quadrature: Quadrature) -> NDArray[np.float64]:
+    """Probabilities of the cells 11, 10, 01, 00 of every two items, shape (4, n_items, n_items)."""
+    p, q = map(np.exp, log_icc(quadrature.nodes, items))
+    weighted_p, weighted_q = (quadrature.weights[:, None] * probability for probability in (p, q))
+    mixed = weighted_p.T @ q
+    return np.stack([weighted_p.T @ p, mixed, mixed.T, weighted_q.T @ q])
+
+
+def _gamma(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Goodman and Kruskal's gamma of 2 x 2 tables of cells 11, 10, 01, 00, shape (4, ...); 0 where it is undefined."""
+    both, only_first, only_second, neither = cells
+    concordant, discordant = both * neither, only_first * only_second
+    pairs = concordant + discordant
+    return np.divide(concordant - discordant, pairs, out=np.zeros_like(pairs), where=pairs > 0)

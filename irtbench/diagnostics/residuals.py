@@ -1,0 +1,42 @@
+"""Residuals of responses at given abilities, and their mean squares: infit and outfit (NumPy only)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.models.item_response import ItemParameters, icc, log_icc
+
+
+def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
+    """Observed minus expected response x - P(theta), NaN where missing, shape (n_respondents, n_items)."""
+    return values - icc(theta, items)
+
+
+def mean_squares(
+    values: NDArray[np.float64],
+    theta: NDArray[np.float64],
+    items: ItemParameters,
+    *,
+    over: Literal["respondents", "items"],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Infit and outfit of each item (over respondents) or of each respondent (over items), NaN where none is observed.
+
+    infit = sum (x - P)^2 / sum P (1 - P),  outfit = mean of (x - P)^2 / (P (1 - P))    (Wright & Masters, 1982)
+
+    Both are 1 in expectation at the true abilities. At estimated ones they are lower: the estimate has followed the
+    responses. Outfit is ruled by answers far from what theta lets expect, infit by those near the threshold.
+    """
+    log_p, log_q = log_icc(theta, items)
+    observed = ~np.isnan(values)
+    # (x - P)^2 / (P (1 - P)) is (1 - P) / P for a right and P / (1 - P) for a wrong response
+    standardised = np.where(observed, np.exp(np.where(values == 1, log_q - log_p, log_p - log_q)), 0.0)
+    variance = np.where(observed, np.exp(log_p + log_q), 0.0)
+    axis = 0 if over == "respondents" else 1
+    n_observed = observed.sum(axis=axis)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        infit = (standardised * variance).sum(axis=axis) / variance.sum(axis=axis)
+        outfit = standardised.sum(axis=axis) / n_observed
+    return infit, outfit

@@ -1,0 +1,30 @@
+"""The data sets of R mirt's reference figures with mirt's own parameters and abilities (shared by several tests)."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters
+
+
+def lsat6(real_data: Path, reference: Path, model: str) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+    """LSAT section 6, parameters of ``model`` (2pl, 3plprior, rasch), EAP of each respondent."""
+    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
+    responses = ResponseMatrix.from_long(table)
+    mirt = pd.read_csv(reference / f"mirt_lsat6_{model}_pars.csv")
+    eap = pd.read_csv(reference / f"mirt_lsat6_{model}_EAP.csv", dtype={"pattern": str}).set_index("pattern")["theta"]
+    theta = eap.loc[["".join(str(int(x)) for x in row) for row in responses.values]].to_numpy()
+    return responses, ItemParameters(responses.item_ids, mirt["a"], mirt["d"], mirt["c"], mirt["c"] > 0), theta
+
+
+def papers_scale(real_data: Path, reference: Path, label: str) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+    """All 30 items of a label of 5GS (entailment, neutral), 2PL parameters, EAP of each respondent."""
+    mirt = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
+    ids = tuple(mirt["item_id"])
+    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
+    responses = ResponseMatrix.from_long(table[table["item_id"].isin(ids)], item_ids=ids)
+    eap = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")["theta"]
+    items = ItemParameters(ids, mirt["a"], mirt["intercept"], np.zeros(30), np.zeros(30, dtype=bool))
+    return responses, items, eap.loc[list(responses.respondent_ids)].to_numpy()

@@ -1,0 +1,211 @@
+"""LD-X2, LD-G2, Cramér's V and Q3 against R mirt, hand calculation, a planted twin and the wrong way to do it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mirt_figures import lsat6, papers_scale
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.correlation import pairwise_correlation
+from irtbench.diagnostics.local_dependence import local_dependence
+from irtbench.models.item_response import ItemParameters, icc, log_likelihood, simulate_responses
+from irtbench.models.quadrature import Quadrature, node_posterior, normal_grid
+
+COLUMNS = ["item_1", "item_2", "x2", "df", "p", "p_adjusted", "cramers_v", "g2", "q3", "n_respondents"]
+# The Rasch model of the reference has slope 1 and a free variance, which its table of parameters leaves out: this is
+# the standard deviation at which these intercepts have its log-likelihood, -2466.93760.
+RASCH_SD = 0.755136
+
+
+def square(path: Path) -> np.ndarray:
+    return pd.read_csv(path, index_col=0).to_numpy()
+
+
+def simulated(n_respondents: int, n_items: int, *, seed: int) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
+    theta = rng.normal(size=n_respondents)
+    return simulate_responses(theta, items, rng=rng), items, theta
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior", "rasch"])
+def test_lsat6_equals_mirt(real_data: Path, reference: Path, model: str) -> None:
+    responses, items, theta = lsat6(real_data, reference, model)
+    grid = normal_grid()
+    scale = RASCH_SD if model == "rasch" else 1.0
+    weights = np.exp(-0.5 * (grid.nodes / scale) ** 2)
+    population = Quadrature(grid.nodes, np.log(weights / weights.sum()))
+    pairs = local_dependence(responses, items, theta=theta, quadrature=population)
+    upper = np.triu_indices(5, 1)
+    mirt = square(reference / f"mirt_lsat6_{model}_LD_LD.csv")
+    p = square(reference / f"mirt_lsat6_{model}_LD_df.p.csv")
+    np.testing.assert_allclose(pairs.x2, mirt.T[upper], atol=1e-4)
+    np.testing.assert_allclose(pairs.cramers_v, mirt[upper], atol=1e-5)
+    np.testing.assert_allclose(pairs.p, p[upper], atol=1e-4)
+    np.testing.assert_allclose(pairs.q3, square(reference / f"mirt_lsat6_{model}_Q3.csv")[upper], atol=1e-8)
+
+
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
+    responses, items, theta = papers_scale(real_data, reference, label)
+    pairs = local_dependence(responses, items, theta=theta)
+    upper = np.triu_indices(30, 1)
+    mirt = square(reference / f"mirt_5gs_{label}_2pl_LD_LD.csv")
+    np.testing.assert_allclose(pairs.x2, mirt.T[upper], atol=1e-6)
+    np.testing.assert_allclose(pairs.cramers_v, mirt[upper], atol=1e-6)
+    np.testing.assert_allclose(pairs.q3, square(reference / f"mirt_5gs_{label}_2pl_Q3.csv")[upper], atol=1e-4)
+
+
+def test_expected_tables_at_estimated_abilities_would_be_wrong(real_data: Path, reference: Path) -> None:
+    # On LSAT6 no pair is dependent. With counts expected at each respondent's EAP instead of integrated over the
+    # population, nine of the ten pairs exceed 3 and seven the 5% point of 3.84.
+    responses, items, theta = lsat6(real_data, reference, "2pl")
+    p = icc(theta, items)
+    plug_in = []
+    for k, m in zip(*np.triu_indices(5, 1), strict=True):
+        x, y = responses.values[:, k], responses.values[:, m]
+        cells = [(np.sum(u * v), np.sum(e * f)) for u, e in ((x, p[:, k]), (1 - x, 1 - p[:, k]))
+                 for v, f in ((y, p[:, m]), (1 - y, 1 - p[:, m]))]  # fmt: skip
+        plug_in.append(sum((o - e) ** 2 / e for o, e in cells))
+    assert max(local_dependence(responses, items).x2) < 1.4
+    assert sum(np.array(plug_in) > 3.84) == 7
+
+
+def test_one_table_by_hand() -> None:
+    # Items that do not depend on ability, P = 1/2: every cell expects 25 of 100. Observed 30, 20, 20, 30:
+    # X2 = 4 * 5^2 / 25 = 4, G2 = 2 (60 log 1.2 + 40 log .8), V = sqrt(4 / 100), p = 2 (1 - Phi(2)) = .0455.
+    # Residuals are +-1/2: Q3 = (60 - 40) / 100.
+    items = ItemParameters.from_difficulty([0.0, 0.0], 0.0)
+    values = np.array([[1, 1]] * 30 + [[1, 0]] * 20 + [[0, 1]] * 20 + [[0, 0]] * 30, dtype=float)
+    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(100)), items.item_ids)
+    pairs = local_dependence(responses, items, theta=np.zeros(100))
+    row = pairs.table().iloc[0]
+    assert pairs.table().columns.tolist() == COLUMNS
+    assert row[["item_1", "item_2", "df", "n_respondents"]].tolist() == ["item1", "item2", 1, 100]
+    assert row["x2"] == pytest.approx(4)
+    assert row["g2"] == pytest.approx(2 * (60 * np.log(1.2) + 40 * np.log(0.8)))
+    assert row["cramers_v"] == pytest.approx(0.2)
+    assert row["p"] == pytest.approx(0.04550026)
+    assert row["q3"] == pytest.approx(0.2)
+    mirrored = ResponseMatrix(np.abs(values - [0, 1]), responses.respondent_ids, items.item_ids)
+    assert local_dependence(mirrored, items).cramers_v[0] == pytest.approx(-0.2)
+    assert np.isnan(local_dependence(mirrored, items).q3).all()
+
+
+def test_a_planted_twin_is_found_and_nothing_else() -> None:
+    # The twin has its sibling's parameters, so that copied answers keep the item's own curve.
+    rng = np.random.default_rng(21)
+    difficulty = rng.normal(0, 1, 15)
+    difficulty[7] = difficulty[3]
+    items = ItemParameters.from_difficulty(np.full(15, 1.2), difficulty)
+    theta = rng.normal(size=2000)
+    responses = simulate_responses(theta, items, rng=rng)
+    values = responses.values.copy()
+    copied = rng.random(2000) < 0.3
+    values[copied, 7] = values[copied, 3]
+    pairs = local_dependence(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, theta=theta)
+    flagged = pairs.p_adjusted < 0.001
+    found = [(a, b) for a, b, hit in zip(pairs.item_1, pairs.item_2, flagged, strict=True) if hit]
+    assert found == [("item4", "item8")]
+    assert pairs.cramers_v[flagged][0] > 0.1
+    assert pairs.q3[flagged][0] == max(pairs.q3)
+
+
+def test_at_the_truth_x2_is_a_chi_square_with_three_degrees_of_freedom() -> None:
+    # No parameter is estimated here, so each 2 x 2 table has all of its three: mean 3. Pairs that share an item are
+    # dependent but the mean of 10 x 105 of them lies within .25.
+    x2 = [local_dependence(*simulated(1000, 15, seed=seed)[:2]).x2 for seed in range(10)]
+    assert np.mean(x2) == pytest.approx(3, abs=0.25)
+
+
+def test_missing_responses_leave_each_pair_those_who_answered_both() -> None:
+    responses, items, theta = simulated(400, 6, seed=9)
+    values = responses.values.copy()
+    values[np.random.default_rng(2).random(values.shape) < 0.4] = np.nan
+    sparse = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    pairs = local_dependence(sparse, items, theta=theta)
+    for k in (0, 8, 14):
+        both = [pairs.item_1[k], pairs.item_2[k]]
+        columns = sparse.select_items(both)
+        answered = columns.observed.all(axis=1)
+        alone = local_dependence(columns.select_respondents(answered), items.select(both), theta=theta[answered])
+        assert pairs.n_respondents[k] == answered.sum()
+        for name in ("x2", "g2", "cramers_v", "q3"):
+            assert getattr(pairs, name)[k] == pytest.approx(getattr(alone, name)[0])
+
+
+def test_a_pair_nobody_answered_is_nan_with_a_warning() -> None:
+    responses, items, theta = simulated(60, 3, seed=1)
+    values = responses.values.copy()
+    values[:30, 0], values[30:, 1] = np.nan, np.nan
+    with pytest.warns(RuntimeWarning, match="nobody answered both items of 1 of 3 pairs"):
+        pairs = local_dependence(ResponseMatrix(values, responses.respondent_ids, items.item_ids), items, theta=theta)
+    assert np.isnan([pairs.x2[0], pairs.g2[0], pairs.p[0], pairs.p_adjusted[0], pairs.cramers_v[0], pairs.q3[0]]).all()
+    assert not np.isnan([pairs.x2[1:], pairs.p_adjusted[1:], pairs.q3[1:]]).any()
+    assert pairs.n_respondents[0] == 0
+
+
+def test_cells_the_model_leaves_empty() -> None:
+    # Item 1 has P = e^-1000, which is 0 in floating point: nobody right is no news, somebody right is impossible.
+    items = ItemParameters(("never", "even"), [1.0, 1.0], [-1000.0, 0.0], [0.0, 0.0], [False, False])
+    ids = tuple(f"r{i}" for i in range(40))
+    even = np.arange(40) % 2
+    nobody = local_dependence(ResponseMatrix(np.stack([np.zeros(40), even], axis=1), ids, items.item_ids), items)
+    assert nobody.x2[0] == pytest.approx(0, abs=1e-9)
+    assert nobody.g2[0] == pytest.approx(0, abs=1e-9)
+    somebody = local_dependence(ResponseMatrix(np.stack([even, even], axis=1), ids, items.item_ids), items)
+    assert np.isinf([somebody.x2[0], somebody.g2[0]]).all()
+    assert somebody.p[0] == 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
+    responses, items, theta = simulated(150, 5, seed=33)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(150), rng.permutation(5)
+    ids = tuple(items.item_ids[j] for j in columns)
+    shuffled = ResponseMatrix(
+        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), ids
+    )
+
+    def by_pair(responses: ResponseMatrix, items: ItemParameters, theta: np.ndarray) -> pd.DataFrame:
+        table = local_dependence(responses, items, theta=theta).table()
+        table.index = pd.Index([" ".join(sorted(pair)) for pair in zip(table["item_1"], table["item_2"], strict=True)])
+        return table.drop(columns=["item_1", "item_2"]).sort_index()
+
+    pd.testing.assert_frame_equal(
+        by_pair(shuffled, items.select(ids), theta[rows]), by_pair(responses, items, theta), rtol=1e-9
+    )
+
+
+def test_pairwise_correlation_is_that_of_the_rows_both_have() -> None:
+    rng = np.random.default_rng(12)
+    values = rng.normal(5, 2, (50, 3))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[:, 2] = np.where(np.isnan(values[:, 2]), np.nan, 7.0)
+    both = ~np.isnan(values[:, :2]).any(axis=1)
+    correlation = pairwise_correlation(values)
+    assert correlation[0, 1] == pytest.approx(np.corrcoef(values[both, :2].T)[0, 1])
+    assert np.isnan(correlation[0, 2])
+
+
+def test_wrong_input_is_named() -> None:
+    responses, items, _ = simulated(20, 3, seed=0)
+    with pytest.raises(InputError, match="column 1 is item1 in the responses but item3"):
+        local_dependence(responses, items.select(["item3", "item2", "item1"]))
+    with pytest.raises(InputError, match=r"theta has shape \(3,\) for 20 respondents"):
+        local_dependence(responses, items, theta=np.zeros(3))
+
+
+def test_mirts_eap_is_the_posterior_mean_on_the_grid(real_data: Path, reference: Path) -> None:
+    # Which theta Q3 and the mean squares of the reference rest on: the EAP that our own nodes give.
+    responses, items, theta = lsat6(real_data, reference, "2pl")
+    grid = normal_grid()
+    posterior, _ = node_posterior(log_likelihood(responses.values, grid.nodes, items), grid)
+    np.testing.assert_allclose(posterior @ grid.nodes, theta, atol=1e-5)
