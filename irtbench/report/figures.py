@@ -1,0 +1,146 @@
+"""The figures of the page: panels drawn by `plots`, each written as an SVG image that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.figure import Figure
+
+from irtbench.building.pruning import answered
+from irtbench.building.scale import Norms
+from irtbench.diagnostics.empirical_curve import empirical_curve
+from irtbench.report import plots
+from irtbench.report.formatting import count, decimal, interval, p_value, plural
+from irtbench.report.paper_tables import fates_table, fit_extremes, remaining_parameters, removed_parameters
+from irtbench.scoring.ability import eap
+from irtbench.study import ScaleStudy, Study
+
+WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
+ROW = 0.28  # height of a system's row
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One image with its heading and, for those who do not see it, what it shows."""
+
+    heading: str
+    description: str
+    image: str
+
+
+def draw_panel(heading: str, description: str, draw: Callable[[Figure], object], *, height: float = HEIGHT) -> Panel:
+    """Let ``draw`` fill a figure and write it as a data URI; the same drawing gives the same text every time."""
+    # the default style, not what a user's own matplotlibrc says
+    with matplotlib.style.context(["default", plots.STYLE]), warnings.catch_warnings():
+        # text stays text in the image: the reader's browser has letters that our font lacks
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        draw(figure)
+        file = io.BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return Panel(heading, description, "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii"))
+
+
+def example_panels() -> list[Panel]:
+    """How to read an item characteristic curve."""
+    description = "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1."
+    return [draw_panel("", description, lambda figure: plots.draw_curve_example(figure.subplots()))]
+
+
+def fit_panels(study: Study) -> list[Panel]:
+    """Estimated against actual curves of the worst and the best fitting item in the first fits."""
+    scales = {scale.name: scale for scale in study.scales}
+    return [_fit_panel(scales[row["scale"]], row, str(which)) for which, row in fit_extremes(study).iterrows()]
+
+
+def _fit_panel(scale: ScaleStudy, row: pd.Series, which: str) -> Panel:
+    fitted = scale.pruning.rounds[0].fitted
+    data = answered(scale.responses.select_items(fitted.items.item_ids))
+    theta = eap(data, fitted.items, quadrature=fitted.quadrature).theta
+    curve = empirical_curve(data, fitted.items, row["item_id"], theta)
+    heading = (
+        f"{which.capitalize()} fit: {row['item_id']} ({scale.name}), S-X² {decimal(row['s_x2'])}, df {row['df']}, "
+        f"p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}"
+    )
+    description = f"Estimated and actual curve of item {row['item_id']} of {scale.name}."
+    return draw_panel(heading, description, lambda figure: plots.draw_fit(figure.subplots(), curve))
+
+
+def curve_panels(study: Study) -> list[Panel]:
+    """Item characteristic curves of each scale on which anything was fitted."""
+    return [_curve_panel(scale) for scale in study.scales if scale.pruning.rounds]
+
+
+def _curve_panel(scale: ScaleStudy) -> Panel:
+    remaining, removed = remaining_parameters(scale.pruning), removed_parameters(scale.pruning)
+    kept, others, word = remaining, removed, "removed"
+    if scale.pruning.rejected is not None:
+        kept, others, word = remaining.select([]), (*removed, remaining), "scale rejected"
+    description = f"Item characteristic curves of {scale.name}: {plural(kept.n_items, 'item')} kept."
+    return draw_panel(
+        scale.name, description, lambda figure: plots.draw_curves(figure.subplots(), kept, others, others_are=word)
+    )
+
+
+def parameter_panels(study: Study) -> list[Panel]:
+    """Discrimination against difficulty of each scale on which anything was fitted."""
+    fates = fates_table(study)
+    return [
+        _parameter_panel(scale.name, fates[fates["scale"] == scale.name], fates)
+        for scale in study.scales
+        if scale.pruning.rounds
+    ]
+
+
+def _parameter_panel(name: str, fates: pd.DataFrame, all_fates: pd.DataFrame) -> Panel:
+    return draw_panel(
+        name,
+        f"Difficulty and discrimination of the items of {name}.",
+        lambda figure: plots.draw_parameters(figure.subplots(), fates, axes_for=all_fates),
+    )
+
+
+def information_panels(study: Study) -> list[Panel]:
+    """Test information of all scales that stand, in one panel; none if no scale stands."""
+    scales = {scale.name: scale.scale.items for scale in study.scales if scale.scale is not None}
+    if not scales:
+        return []
+    description = f"Test information of {', '.join(scales)} along ability."
+    height = HEIGHT + 0.2 * (len(scales) // 2)
+    return [
+        draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), scales), height=height)
+    ]
+
+
+def position_panels(study: Study) -> list[Panel]:
+    """Abilities of the norm sample of each scale that stands, with the systems below."""
+    scores = pd.DataFrame({"scale": []}) if study.system_scores is None else study.system_scores
+    return [
+        _position_panel(scale.name, scale.scale.norms, scores[scores["scale"] == scale.name])
+        for scale in study.scales
+        if scale.scale is not None and scale.scale.norms is not None
+    ]
+
+
+def _position_panel(name: str, norms: Norms, systems: pd.DataFrame) -> Panel:
+    description = f"Abilities of {count(norms.n)} respondents on {name}." + "".join(
+        f" {row['respondent_id']}: {decimal(row['theta'])}, {interval(row['theta_lower'], row['theta_upper'])}."
+        for row in systems.to_dict("records")
+    )
+    if systems.empty:
+        return draw_panel(name, description, lambda figure: plots.draw_norm_sample(figure.subplots(), norms.theta))
+    height = 0.5 + ROW * (len(systems) + 1)
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, sharex=True, height_ratios=[HEIGHT - 0.5, height])
+        plots.draw_norm_sample(above, norms.theta)
+        plots.draw_positions(below, systems)
+        above.set_xlabel("")
+
+    return draw_panel(name, description, draw, height=HEIGHT - 0.5 + height)

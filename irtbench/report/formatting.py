@@ -1,0 +1,326 @@
+"""Numbers and codes as people read them: every figure on the page is written here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+MISSING = "–"  # an en dash: not known, or not defined
+
+REASONS = {
+    "excluded": "taken out beforehand",
+    "no_response": "nobody was asked",
+    "all_correct": "everybody was right",
+    "all_wrong": "nobody was right",
+    "negative_slope": "negative slope",
+    "low_communality": "discriminates too little",
+    "item_fit": "does not follow its curve",
+}
+STATISTICS = {
+    "": "",
+    "proportion_correct": "share correct",
+    "discrimination": "discrimination a",
+    "communality": "communality h²",
+    "s_x2": "S-X²",
+    "ld_x2": "LD-X²",
+}
+NORMALISATIONS = {
+    "strip": "spaces at either end removed",
+    "casefold": "upper and lower case made one",
+    "collapse_spaces": "runs of spaces made one",
+    "punctuation": "outer punctuation removed",
+    "unicode": "Unicode forms made one",
+}
+FLAGS = {
+    "no_items": "no response",
+    "few_items": "few responses",
+    "all_correct": "all correct",
+    "all_wrong": "all wrong",
+    "at_bound": "θ at the end of its range",
+    "unlikely_pattern": "pattern unlike a person’s",
+}
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing to show: None, NaN, or an empty text."""
+    return value is None or value == "" or (isinstance(value, float | np.floating) and math.isnan(value))
+
+
+def text(value: Any) -> str:
+    """Any text, empty where there is none.
+
+    Examples
+    --------
+    >>> text(None), text("neutral")
+    ('', 'neutral')
+    """
+    return "" if is_missing(value) else str(value)
+
+
+def decimal(value: float | None, digits: int = 2) -> str:
+    """A number with so many digits behind the point, and a true minus sign; what rounds to 0 has no sign.
+
+    Examples
+    --------
+    >>> decimal(-1.2345), decimal(-0.001), decimal(2.5, 3), decimal(float("nan")), decimal(float("-inf"))
+    ('−1.23', '0.00', '2.500', '–', '−∞')
+    """
+    if value is None or is_missing(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    written = f"{value:,.{digits}f}"
+    if float(written.replace(",", "")) == 0:
+        written = written.lstrip("-")
+    return written.replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """A whole number, thousands parted by commas.
+
+    Examples
+    --------
+    >>> count(88470)
+    '88,470'
+    """
+    return decimal(value, 0)
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share between 0 and 1 as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.9556), percent(None)
+    ('95.6%', '–')
+    """
+    return MISSING if share is None or is_missing(share) else f"{decimal(100 * share, digits)}%"
+
+
+def p_value(p: float | None) -> str:
+    """A probability to three digits without the leading zero, ``<.001`` below.
+
+    Examples
+    --------
+    >>> p_value(0.0421), p_value(0.00012), p_value(0.0), p_value(1.0)
+    ('.042', '<.001', '<.001', '1.000')
+    """
+    if p is None or is_missing(p):
+        return MISSING
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def interval(lower: float | None, upper: float | None, digits: int = 2) -> str:
+    """Ends of an interval or range.
+
+    Examples
+    --------
+    >>> interval(-2.765, 0.704, 3)
+    '−2.765 to 0.704'
+    """
+    return f"{decimal(lower, digits)} to {decimal(upper, digits)}"
+
+
+def flags(codes: str) -> str:
+    """The flags of a score in words.
+
+    Examples
+    --------
+    >>> flags("few_items;all_correct")
+    'few responses; all correct'
+    """
+    return "; ".join(FLAGS.get(code, code) for code in codes.split(";") if code)
+
+
+def either(value: float | None) -> str:
+    """A count if it is a whole number by type, else three digits behind the point.
+
+    Examples
+    --------
+    >>> either(76), either(0.6)
+    ('76', '0.600')
+    """
+    return count(value) if isinstance(value, int | np.integer) else decimal(value, 3)
+
+
+def yes_or_no(value: bool | float | None) -> str:
+    """A truth in a word.
+
+    Examples
+    --------
+    >>> yes_or_no(True), yes_or_no(None)
+    ('yes', '–')
+    """
+    return MISSING if is_missing(value) else ("yes" if value else "no")
+
+
+def listing(words: list[str]) -> str:
+    """Words joined as in a sentence.
+
+    Examples
+    --------
+    >>> listing(["a"]), listing(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def plural(n: int, word: str) -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "item"), plural(1200, "item")
+    ('1 item', '1,200 items')
+    """
+    return f"{count(n)} {word}{'' if n == 1 else 's'}"
+
+
+Kind = Literal["number", "words", "long"]  # long: room for a sentence
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column is headed and its values written."""
+
+    heading: str
+    write: Callable[[Any], str]
+    kind: Kind = "number"
+
+
+def _three(value: float | None) -> str:
+    return decimal(value, 3)
+
+
+def _one(value: float | None) -> str:
+    return decimal(value, 1)
+
+
+def _words(heading: str, write: Callable[[Any], str] = text) -> Column:
+    return Column(heading, write, "words")
+
+
+def _long(heading: str) -> Column:
+    return Column(heading, text, "long")
+
+
+COLUMNS = {
+    "scale": _words("Scale"),
+    "label": _words("Items"),
+    "item_id": _words("Item"),
+    "text": _long("Text"),
+    "respondent_id": _words("Respondent"),
+    "system": _words("System"),
+    "outcome": _words("Outcome"),
+    "verdict": _long("Outcome"),
+    "reason": _long("Reason"),
+    "statistic": _words("Statistic"),
+    "quantity": _words("Quantity"),
+    "stopped_because": _long("Stopped because"),
+    "removed": _words("Removed in this round"),
+    "items": _words("Items"),
+    "flags": _words("Remarks", flags),
+    "converged": _words("Converged", yes_or_no),
+    "good": _words("Meets the marks", yes_or_no),
+    "setting": _words("Setting"),
+    "setting_value": _words("Value"),
+    "round": Column("Round", count),
+    "n_respondents": Column("Respondents", count),
+    "n_responses": Column("Responses", count),
+    "n_answers": Column("Answers", count),
+    "n_items": Column("Items", count),
+    "n_given": Column("Items given", count),
+    "n_answered": Column("Items answered", count),
+    "n_in_round": Column("Items in", count),
+    "n_kept": Column("Items kept", count),
+    "steps": Column("Steps", count),
+    "share": Column("Share", percent),
+    "accuracy": Column("Accuracy", percent),
+    "proportion_correct": Column("Correct", percent),
+    "majority": Column("Majority", percent),
+    "supermajority": Column("Two-thirds majority", percent),
+    "key_majority": Column("Majority is the key", percent),
+    "key_supermajority": Column("Two-thirds majority is the key", percent),
+    "fleiss_kappa": Column("Fleiss’ κ", _three),
+    "category_kappa": Column("κ of this answer", _three),
+    "krippendorff_alpha": Column("Krippendorff’s α", _three),
+    "difficulty": Column("Difficulty b", decimal),
+    "discrimination": Column("Discrimination a", decimal),
+    "guessing": Column("Guessing c", decimal),
+    "difficulty_min": Column("Least b", _three),
+    "difficulty_max": Column("Greatest b", _three),
+    "discrimination_min": Column("Least a", _three),
+    "discrimination_max": Column("Greatest a", _three),
+    "value": Column("Value", _three),
+    "s_x2": Column("S-X²", decimal),
+    "p": Column("p", p_value),
+    "p_adjusted": Column("Adjusted p", p_value),
+    "least_p_items": Column("Least adjusted p, items", p_value),
+    "least_p_pairs": Column("Least adjusted p, pairs", p_value),
+    "m2": Column("M₂", decimal),
+    "df": Column("df", count),
+    "rmsea": Column("RMSEA", _three),
+    "srmsr": Column("SRMSR", _three),
+    "tli": Column("TLI", _three),
+    "cfi": Column("CFI", _three),
+    "log_likelihood": Column("Log-likelihood", decimal),
+    "theta": Column("Ability θ", decimal),
+    "percentile": Column("Percentile", _one),
+    "percentile_empirical": Column("Rank in the sample", _one),
+    "person_fit": Column("Person fit lz*", decimal),
+    "ours": Column("This study", either),
+    "published": Column("Published", either),
+    "difference": Column("Difference", either),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One written value."""
+
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """A table ready to be shown: headings and rows of written cells."""
+
+    headings: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def write_table(table: pd.DataFrame) -> WrittenTable:
+    """Write a table of numbers for people, each column by its entry in ``COLUMNS``.
+
+    An estimate with columns ``x_lower, x_upper`` is written with its interval, one with ``se_x`` with its standard
+    error in brackets. A column in which nothing is known is left out.
+    """
+    companions = {
+        beside for name in table for beside in (f"{name}_lower", f"{name}_upper", f"se_{name}") if beside in table
+    }
+    shown = [
+        str(name) for name in table if name not in companions and not all(is_missing(value) for value in table[name])
+    ]
+    headings, columns = [], []
+    for name in shown:
+        column = COLUMNS[name]
+        cells = [column.write(value) for value in table[name]]
+        heading = column.heading
+        if f"{name}_lower" in table:
+            heading += " [interval]"
+            ends = zip(table[f"{name}_lower"], table[f"{name}_upper"], strict=True)
+            bounds = (f"[{column.write(lower)}, {column.write(upper)}]" for lower, upper in ends)
+            cells = [cell if cell == MISSING else f"{cell} {both}" for cell, both in zip(cells, bounds, strict=True)]
+        elif f"se_{name}" in table and not table[f"se_{name}"].isna().all():
+            heading += " (SE)"
+            errors = (column.write(error) for error in table[f"se_{name}"])
+            cells = [cell if cell == MISSING else f"{cell} ({se})" for cell, se in zip(cells, errors, strict=True)]
+        headings.append(Cell(heading, column.kind))
+        columns.append([Cell(cell, column.kind) for cell in cells])
+    return WrittenTable(tuple(headings), tuple(zip(*columns, strict=True)))

@@ -1,0 +1,210 @@
+"""What a study found and did, in sentences: the summary of the page and its method."""
+
+from __future__ import annotations
+
+import math
+
+from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
+from irtbench.config import StudyFile
+from irtbench.data.screening import ScreeningSettings
+from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
+from irtbench.report.paper_tables import screening_table
+from irtbench.study import Study
+
+
+def summarise(study: Study) -> list[str]:
+    """The study in a few sentences: respondents, agreement, items, scales, convergence, systems."""
+    rejected = [scale for scale in study.scales if scale.pruning.rejected is not None]
+    sentences = [
+        _screened(study),
+        _agreed(study),
+        _kept(study),
+        *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
+        _converged(study),
+        _scored(study),
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _screened(study: Study) -> str:
+    table = screening_table(study).set_index("outcome")["n_respondents"]
+    kept = int(table["kept"])
+    if study.screening.settings == ScreeningSettings() and kept == table.sum():
+        return f"All {plural(kept, 'respondent')} are kept, for no screening was asked for."
+    if kept == table.sum():
+        return f"All {plural(kept, 'respondent')} passed screening."
+    removed = listing([f"{n:,} {reason}" for reason, n in table.drop("kept").items()])
+    return f"Of {plural(int(table.sum()), 'respondent')}, {kept:,} passed screening ({removed})."
+
+
+def _agreed(study: Study) -> str:
+    found = study.agreement
+    if found is None:
+        return ""
+    key = found.proportion_correct
+    correct = "" if key is None else f"{percent(key)} of their {found.n_answers:,} answers are correct, and "
+    sentence = f"{correct}agreement beyond chance among them is {decimal(found.fleiss_kappa, 3)} (Fleiss’ kappa)."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _kept(study: Study) -> str:
+    given = sum(scale.responses.n_items for scale in study.scales)
+    kept = sum(len(scale.pruning.kept) for scale in study.scales)
+    each = [
+        f"{scale.name} {len(scale.pruning.kept)} of {scale.responses.n_items}"
+        for scale in study.scales
+        if scale.pruning.rejected is None
+    ]
+    if not each:
+        return f"Of {plural(given, 'item')}, none is kept: no scale stands."
+    shares = f": {listing(each)}" if len(study.scales) > 1 else ""
+    return f"Of {plural(given, 'item')}, {kept:,} are kept{shares}."
+
+
+def _converged(study: Study) -> str:
+    fits = [(scale, r) for scale in study.scales for r in scale.pruning.rounds]
+    failed = [f"{scale.name}, round {r.number}" for scale, r in fits if not r.fitted.converged]
+    if not fits:
+        return "Nothing was fitted."
+    if not failed:
+        return "The fit converged." if len(fits) == 1 else f"All {len(fits)} fits converged."
+    return f"Of {plural(len(fits), 'fit')}, {len(failed)} did not converge ({listing(failed)})."
+
+
+def _scored(study: Study) -> str:
+    scores = study.system_scores
+    if scores is None or scores.empty:
+        return ""
+    n_systems = scores["respondent_id"].nunique()
+    sentence = f"{plural(n_systems, 'system')} {'is' if n_systems == 1 else 'are'} scored"
+    unlike = scores[scores["flags"].str.contains("unlikely_pattern", regex=False)]["respondent_id"].unique()
+    if len(unlike):
+        sentence += f"; the answers of {listing(list(unlike))} do not look like a person’s on some scale"
+    return sentence + "."
+
+
+def cautions(study: Study) -> list[str]:
+    """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
+    found = []
+    for scale in study.scales:
+        pruning, fitted = scale.pruning, scale.pruning.fitted
+        if pruning.rejected is not None:
+            found.append(f"Scale {scale.name} is rejected: {pruning.rejected}. Nothing is scored on it.")
+        if fitted is not None and not fitted.converged:
+            found.append(
+                f"Scale {scale.name}: the last fit did not converge: {fitted.stopped_because}. "
+                "Its parameters, and the scores made with them, must not be relied on."
+            )
+        after, rules = pruning.fit_after, pruning.rules
+        if pruning.rejected is not None or after is None or pruning.globally_good:
+            continue
+        if math.isnan(after.m2):
+            found.append(
+                f"Scale {scale.name}: global fit is not known, for it needs respondents who answered every item "
+                f"(here {after.respondents_used}) and degrees of freedom. Whether one ability explains the items is "
+                "left open."
+            )
+        else:
+            found.append(
+                f"Scale {scale.name}: the items kept do not meet the marks for global fit: lower limit of RMSEA "
+                f"{decimal(after.rmsea_lower, 3)} (below {rules.good_rmsea:g}), CFI {decimal(after.cfi, 3)} (above "
+                f"{rules.good_cfi:g}), TLI {decimal(after.tli, 3)} (above {rules.good_tli:g})."
+            )
+    return found
+
+
+def method(settings: StudyFile) -> list[str]:
+    """How the study was done, a paragraph each: grading, screening, model, pruning, scores."""
+    return [
+        _grading(settings),
+        _screening(settings.screening),
+        _model(settings),
+        _pruning(settings.pruning),
+        "Abilities are expected a posteriori (EAP) under the standard normal population, with the 2.5% and 97.5% "
+        "quantiles of the posterior as interval. The percentile of an ability is the share of that population below "
+        "it; the rank in the sample is the share of the screened respondents below. Intervals hold the error of "
+        "ability alone: the parameters of the items count as known. Person fit is lz* (Snijders, 2001): about standard "
+        "normal for people of the population, and clearly negative where easy items are missed and hard ones solved.",
+    ]
+
+
+def _grading(settings: StudyFile) -> str:
+    if settings.data.content == "responses":
+        return "Responses were given as graded."
+    rules = settings.grading.normalise
+    after = f", both with {listing([NORMALISATIONS[rule] for rule in rules])}" if rules else ""
+    return f"An answer is correct if it equals the item’s key{after}. An empty one counts as {settings.grading.empty}."
+
+
+def _screening(rules: ScreeningSettings) -> str:
+    asked = []
+    if rules.min_responses is not None:
+        asked.append(f"at least {plural(rules.min_responses, 'response')}")
+    if rules.attention_share is not None:
+        asked.append(f"at least {percent(rules.attention_share, 0)} of the attention checks right")
+    if rules.min_seconds is not None:
+        asked.append(f"a median of at least {rules.min_seconds:g} seconds an item")
+    if rules.max_straight_line is not None:
+        asked.append(f"no more than {rules.max_straight_line} equal answers in a row")
+    if rules.chance_level is not None:
+        asked.append(
+            f"significantly more right than guessing at {percent(rules.chance_level)} gives "
+            f"(binomial p at most {rules.chance_p:g})"
+        )
+    if not asked:
+        return "No rule of screening was set: only respondents without any response were removed."
+    return f"To be kept, a respondent needs {listing(asked)}."
+
+
+def _model(settings: StudyFile) -> str:
+    model = settings.model
+    name, above = "two", "1"
+    if model.kind == "3pl":
+        name, above = "three", "c + (1 − c)"
+    elif model.guessing > 0:
+        above = f"{model.guessing:g} + {1 - model.guessing:g}"
+    prior = model.priors
+    how = (
+        "marginal maximum likelihood"
+        if prior.name == "none"
+        else f"the mode of the marginal posterior under the prior: {prior.describe()}"
+    )
+    return (
+        f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "
+        "items of each scale apart. Ability θ is standard normal among the screened respondents and is integrated out; "
+        f"parameters are estimated by {how}, standard errors come from the observed information."
+    )
+
+
+def _pruning(rules: PruneRules) -> str:
+    steps = []
+    if rules.drop_negative_slopes:
+        steps.append("all items with a negative slope")
+    if rules.min_communality is not None:
+        h2 = rules.min_communality
+        least_slope = NORMAL_OGIVE * (h2 / (1 - h2)) ** 0.5
+        steps.append(f"all items with a communality h² below {h2:g} (a slope below {decimal(least_slope, 3)})")
+    if rules.item_fit_alpha is not None:
+        steps.append(f"the item with the least p of S-X² if that is below {rules.item_fit_alpha:g} after Holm")
+    if rules.local_dependence_alpha is not None:
+        steps.append(
+            f"one item of the pair with the largest LD-X² if its p is below {rules.local_dependence_alpha:g} after Holm"
+        )
+    whole = [
+        f"{name} below {limit:g} before any removal"
+        for name, limit in (("CFI", rules.min_cfi), ("TLI", rules.min_tli))
+        if limit is not None
+    ]
+    if rules.min_share_kept is not None:
+        whole.append(f"fewer than {percent(rules.min_share_kept, 0)} of its items left")
+    text = f"{plural(len(rules.exclude), 'item')} taken out beforehand. " if rules.exclude else ""
+    if steps:
+        text += (
+            "After each fit the first of these rules that finds something removes it, and the model is fitted again: "
+            f"{'; '.join(steps)}."
+        )
+    else:
+        text += "No rule removes items."
+    if whole:
+        text += f" A scale is rejected as a whole for any of these: {'; '.join(whole)}."
+    return text

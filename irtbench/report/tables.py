@@ -1,0 +1,82 @@
+"""Results as tables and plain values: what the files hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from irtbench.models.parameter_table import parameter_table
+from irtbench.study import ScaleStudy, Study
+
+SCORE_COLUMNS = [
+    "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
+    "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "method", "flags",
+]  # fmt: skip
+
+
+def items_table(study: Study) -> pd.DataFrame:
+    """Parameters of all kept items: the columns of items.csv, and the scale."""
+    tables = [
+        parameter_table(scale.scale.items, scale.responses).assign(scale=scale.name)
+        for scale in study.scales
+        if scale.scale is not None
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"item_id": [], "scale": []})
+
+
+def pruning_table(study: Study) -> pd.DataFrame:
+    """Every removal: the columns of pruning.csv, a note, and the scale."""
+    columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note", "scale"]
+    rows = [vars(removal) | {"scale": scale.name} for scale in study.scales for removal in scale.pruning.removals]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def summary(study: Study) -> dict[str, Any]:
+    """What summary.json holds."""
+    kept = study.screening.kept
+    return {
+        "title": study.settings.study.title,
+        "n_respondents": len(kept),
+        "n_respondents_kept": int(kept.sum()),
+        "agreement": None if study.agreement is None else asdict(study.agreement),
+        "agreement_by_label": {label: asdict(result) for label, result in study.agreement_by_label.items()},
+        "n_items": sum(scale.responses.n_items for scale in study.scales),
+        "n_items_kept": sum(len(scale.pruning.kept) for scale in study.scales),
+        "scales": [scale_summary(scale) for scale in study.scales],
+        "converged": study.converged,
+        "seconds": round(study.seconds, 3),
+        "provenance": study.provenance,
+    }
+
+
+def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
+    """Counts, parameter ranges and fit of one scale."""
+    pruning = scale.pruning
+    result: dict[str, Any] = {
+        "name": scale.name,
+        "n_items": scale.responses.n_items,
+        "n_items_kept": len(pruning.kept),
+        "rounds": len(pruning.rounds),
+        "rejected": pruning.rejected,
+        "global_fit_before": None if pruning.fit_before is None else asdict(pruning.fit_before),
+        "global_fit_after": None if pruning.fit_after is None else asdict(pruning.fit_after),
+        "globally_good": pruning.globally_good,
+    }
+    if scale.scale is not None and pruning.fitted is not None:
+        items = scale.scale.items
+        result["difficulty"] = [float(items.difficulty.min()), float(items.difficulty.max())]
+        result["discrimination"] = [float(items.discrimination.min()), float(items.discrimination.max())]
+        result["fit"] = pruning.fitted.summary()
+    return result
+
+
+def scores_table(study: Study) -> pd.DataFrame:
+    """Scores of systems and of the screened respondents: the columns of scores.csv, and the role of each row."""
+    tables = [
+        table.assign(role=role)
+        for table, role in ((study.system_scores, "system"), (study.respondent_scores, "respondent"))
+        if table is not None
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*SCORE_COLUMNS, "role"])
