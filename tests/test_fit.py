@@ -9,7 +9,8 @@ import torch
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.mode import Problem, expected_counts, find_mode, gradient_and_information, log_prior
+from irtbench.estimation.mode import Problem, expected_counts, find_mode, gradient_and_information
+from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.svi import SVISettings, fit_model
 from irtbench.estimation.uncertainty import observed_information
 from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
@@ -164,7 +165,7 @@ def test_the_log_prior_is_the_density_pyro_sees() -> None:
     by_parts += normal(0.0, 4.0).log_prob(parameters[:, 1]).sum()
     # density of logit c = density of c times |dc / dlogit c| = c (1 - c)
     by_parts += (torch.distributions.Beta(double(5.0), double(15.0)).log_prob(c) + torch.log(c * (1 - c))).sum()
-    assert log_prior(problem, parameters) == pytest.approx(float(by_parts), abs=1e-9)
+    assert log_prior(problem.priors, problem.guessing_free, parameters) == pytest.approx(float(by_parts), abs=1e-9)
 
 
 def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -> None:

@@ -16,7 +16,7 @@ def fit(
     output: Folder,
     model: Annotated[Literal["2pl", "3pl"], typer.Option("--model", help="Two- or three-parameter logistic.")] = "2pl",
     prior: Annotated[
-        Literal["none", "weak"] | None,
+        Literal["none", "weak", "hierarchical"] | None,
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
     ] = None,
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
@@ -48,7 +48,7 @@ def fit(
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
-        left_out = constant_items(given) if settings.priors.intercept is None else []
+        left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
         gone = {removal.item_id for removal in left_out}
         data = answered(given.select_items([item for item in given.item_ids if item not in gone]))
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from irtbench.estimation.prior_density import log_prior, prior_derivatives
 from irtbench.models.logistic import MISSING, CollapsedLogistic, NodeTensors
 from irtbench.models.priors import Priors
 
@@ -42,6 +43,12 @@ class Problem:
         Where c is estimated, and its value elsewhere, shape (n_items,).
     complete
         Whether no response is missing.
+    slopes_free
+        Where slopes are estimated, shape (n_items, n_factors); elsewhere they stay as they start. None for all.
+    held
+        Directions in which no step goes, orthonormal, shape (n_directions, n_items, n_factors + 2). Where items are
+        many and respondents few, theta's origin and unit are set by standardising the respondents, and the steps
+        leave them alone.
     """
 
     rows: Tensor
@@ -50,6 +57,8 @@ class Problem:
     guessing_free: Tensor
     guessing_fixed: Tensor
     complete: bool
+    slopes_free: Tensor | None = None
+    held: Tensor | None = None
 
     @property
     def n_factors(self) -> int:
@@ -60,6 +69,8 @@ class Problem:
         """Which parameters (slopes, intercept, logit guessing) are estimated, shape (n_items, n_factors + 2)."""
         free = torch.ones(self.rows.shape[1], self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
         free[:, -1] = self.guessing_free
+        if self.slopes_free is not None:
+            free[:, :-2] = self.slopes_free
         return free
 
     def log_guessing(self, parameters: Tensor) -> Tensor:
@@ -182,52 +193,27 @@ def gradient_and_information(problem: Problem, parameters: Tensor, counts: Count
         ],
         dim=1,
     )
-    prior_gradient, prior_information = prior_derivatives(problem, parameters)
+    prior_gradient, prior_information = prior_derivatives(problem.priors, parameters)
     gradient = gradient + prior_gradient
-    information = information + torch.diag_embed(prior_information)
+    information = information + prior_information
     free = problem.free()
     both = free[:, :, None] & free[:, None, :]
     identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
-    return torch.where(free, gradient, 0.0), torch.where(both, information, identity)
+    return without_held(problem, torch.where(free, gradient, 0.0)), torch.where(both, information, identity)
 
 
-def prior_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient and negative second derivative of the log prior density, each of shape (n_items, n_factors + 2)."""
-    gradient = torch.zeros_like(parameters)
-    curvature = torch.zeros_like(parameters)
-    priors = problem.priors
-    for moments, columns in ((priors.slope, slice(0, -2)), (priors.intercept, slice(-2, -1))):
-        if moments is not None:
-            gradient[:, columns] = (moments[0] - parameters[:, columns]) / moments[1] ** 2
-            curvature[:, columns] = 1 / moments[1] ** 2
-    if priors.guessing is not None:
-        alpha, beta = priors.guessing
-        c = torch.sigmoid(parameters[:, -1])
-        gradient[:, -1] = alpha - (alpha + beta) * c
-        curvature[:, -1] = (alpha + beta) * c * (1 - c)
-    return gradient, curvature
-
-
-def log_prior(problem: Problem, parameters: Tensor) -> float:
-    """Log prior density of the free parameters, on the scale of logit c."""
-    priors = problem.priors
-    total = torch.zeros((), dtype=torch.float64, device=parameters.device)
-    for moments, columns in ((priors.slope, slice(0, -2)), (priors.intercept, slice(-2, -1))):
-        if moments is not None:
-            mean, deviation = (torch.tensor(moment, dtype=torch.float64) for moment in moments)
-            total += torch.distributions.Normal(mean, deviation).log_prob(parameters[:, columns]).sum()
-    if priors.guessing is not None and bool(problem.guessing_free.any()):
-        alpha, beta = (torch.tensor(shape, dtype=torch.float64) for shape in priors.guessing)
-        logit = parameters[problem.guessing_free, -1]
-        constant = torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)
-        total += (alpha * logsigmoid(logit) + beta * logsigmoid(-logit) + constant).sum()
-    return float(total)
+def without_held(problem: Problem, vector: Tensor) -> Tensor:
+    """Take the held directions out of a gradient or a step."""
+    if problem.held is None:
+        return vector
+    along = torch.einsum("hjk,jk->h", problem.held, vector)
+    return vector - torch.einsum("h,hjk->jk", along, problem.held)
 
 
 def starting_values(problem: Problem) -> Tensor:
     """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
 
-    With several abilities the first takes the common part; the others start at small, alternating values.
+    With several abilities these are the slopes on the first; the others are zero.
     """
     rows = problem.rows
     observed = rows != MISSING
@@ -254,9 +240,6 @@ def starting_values(problem: Problem) -> Tensor:
     intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()
     parameters = torch.zeros(len(p), problem.n_factors + 2, dtype=torch.float64, device=rows.device)
     parameters[:, 0] = slope
-    for factor in range(1, problem.n_factors):
-        sign = torch.arange(len(p), device=rows.device) // factor % 2 * 2 - 1
-        parameters[:, factor] = 0.3 * sign
     parameters[:, -2] = intercept
     parameters[:, -1] = torch.where(problem.guessing_free, -1.7, 0.0)
     return parameters
@@ -279,13 +262,13 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
     """
     parameters = starting_values(problem) if start is None else start.clone()
     counts = expected_counts(problem, parameters)
-    objective = counts.log_likelihood + log_prior(problem, parameters)
+    objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
     gradient, information = gradient_and_information(problem, parameters, counts)
     memory: deque[tuple[Tensor, Tensor]] = deque(maxlen=MEMORY)
     change = float("inf")
     step = 0
     while True:
-        natural = solve_each(information, gradient)
+        natural = without_held(problem, solve_each(information, gradient))
         size = float((gradient * natural).sum(dim=1).clamp(min=0).max().sqrt())
         if not size < float("inf"):
             return Mode(
@@ -302,10 +285,10 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
         if step == max_steps:
             reason = f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors"
             return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, reason)
-        direction = remembered_direction(gradient, information, memory)
+        direction = without_held(problem, remembered_direction(gradient, information, memory))
         if float((direction * gradient).sum()) <= 0:
             memory.clear()
-            direction = natural
+            direction = without_held(problem, natural)
         direction = direction * min(1.0, LARGEST_STEP / float(direction.abs().max()))
         # a step that lowers the objective by more than rounding is halved
         rounding = 1e-12 * abs(objective) if problem.nodes.dtype == torch.float64 else 1e-7 * abs(objective)
@@ -313,7 +296,7 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
         while True:
             candidate = parameters + scale * direction
             new_counts = expected_counts(problem, candidate)
-            new_objective = new_counts.log_likelihood + log_prior(problem, candidate)
+            new_objective = new_counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, candidate)
             if new_objective >= objective - rounding or scale < 1e-8:
                 break
             scale /= 2

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyro
 import torch
+from numpy.typing import NDArray
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
@@ -20,17 +21,20 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.estimation.adaptive import NARROW, with_adapted_nodes
+from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.hierarchical import find_hierarchical_mode
 from irtbench.estimation.mode import (
     Mode,
     Problem,
     expected_counts,
     find_mode,
     gradient_and_information,
-    log_prior,
     solve_each,
     starting_values,
 )
-from irtbench.estimation.uncertainty import observed_information
+from irtbench.estimation.prior_density import log_prior
+from irtbench.estimation.uncertainty import observed_information, own_information
 from irtbench.models.item_response import ItemParameters
 from irtbench.models.logistic import NodeTensors, encode_responses, logistic_model
 from irtbench.models.priors import PriorName, Priors
@@ -40,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 ItemModel = Literal["2pl", "3pl"]
 FEWEST_RESPONDENTS = 10
+MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,9 @@ class SVISettings:
     guessing
         With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
     prior
-        ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`; None chooses ``none`` for
-        the 2PL and ``weak`` for the 3PL.
+        ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`, ``hierarchical`` for one
+        learnt from the items (few respondents, sparse data); None chooses ``none`` for the 2PL and ``weak`` for the
+        3PL.
     n_options
         Number of answers to choose from, for the weak prior of guessing.
     optimiser
@@ -96,11 +102,11 @@ class SVISettings:
     def priors(self) -> Priors:
         """The prior densities that these settings stand for."""
         name: PriorName = self.prior or ("weak" if self.kind == "3pl" else "none")
-        return Priors.named(name, n_options=self.n_options)
+        return Priors.named(name, n_options=self.n_options, guessing_estimated=self.kind == "3pl")
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModel:
+class FittedModel(InformationCriteria):
     """Item parameters estimated from a response matrix, and how that went.
 
     Parameters
@@ -108,7 +114,9 @@ class FittedModel:
     items
         The estimates with their sampling covariance.
     quadrature
-        Nodes and weights of the population over which ability was integrated out.
+        The population of abilities on a grid.
+    nodes
+        The nodes over which ability was integrated out, in words.
     log_likelihood
         Marginal log-likelihood of the responses at the estimates.
     priors
@@ -125,6 +133,7 @@ class FittedModel:
 
     items: ItemParameters
     quadrature: Quadrature
+    nodes: str
     log_likelihood: float
     priors: Priors
     n_respondents: int
@@ -141,21 +150,6 @@ class FittedModel:
         """Number of estimated parameters."""
         return int(self.items.n_free.sum())
 
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion, -2 log L + 2 k."""
-        return -2 * self.log_likelihood + 2 * self.n_parameters
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's criterion, -2 log L + k log N."""
-        return -2 * self.log_likelihood + self.n_parameters * float(np.log(self.n_respondents))
-
-    @property
-    def sabic(self) -> float:
-        """Sample-size adjusted BIC, -2 log L + k log((N + 2) / 24) (Sclove, 1987)."""
-        return -2 * self.log_likelihood + self.n_parameters * float(np.log((self.n_respondents + 2) / 24))
-
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
         return {
@@ -169,7 +163,7 @@ class FittedModel:
             "n_responses": self.n_responses,
             "model": self.settings.kind,
             "prior": self.priors.describe(),
-            "quadrature": f"grid of {len(self.quadrature.nodes)} nodes on +-{self.quadrature.nodes[-1]:g}",
+            "quadrature": self.nodes,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "steps": self.steps,
@@ -223,11 +217,12 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
     )
     with torch.no_grad():
         start = starting_values(problem)
+        problem = with_adapted_nodes(problem, start, shrink=0.35)
     if settings.optimiser == "adam":
         mode = adam_mode(problem, start, settings, seed)
     else:
         with torch.no_grad():
-            mode = find_mode(problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps)
+            problem, mode = preconditioned_mode(problem, start, settings)
     with torch.no_grad():
         mode = replace(mode, parameters=with_positive_direction(problem, mode.parameters))
         items = item_parameters(problem, mode.parameters, responses.item_ids)
@@ -241,8 +236,9 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
     return FittedModel(
         items=items,
         quadrature=quadrature,
+        nodes=describe_nodes(problem.nodes),
         log_likelihood=mode.log_likelihood,
-        priors=settings.priors,
+        priors=problem.priors,
         n_respondents=responses.n_respondents,
         n_responses=responses.n_responses,
         converged=converged,
@@ -252,6 +248,28 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
         seed=seed,
         settings=settings,
     )
+
+
+def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) -> tuple[Problem, Mode]:
+    """Take preconditioned steps, learning the prior and laying nodes anew on the way where that is called for."""
+    tolerance, max_steps = settings.tolerance, settings.max_steps
+    if problem.priors.hierarchy is not None:
+        return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+    mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+    finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
+    if finer is not problem:
+        again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)
+        return finer, replace(again, steps=mode.steps + again.steps)
+    return problem, mode
+
+
+def describe_nodes(nodes: NodeTensors) -> str:
+    """Say which nodes these are: the usual grid, or finer ones where the posteriors lie."""
+    theta = nodes.theta[:, 0]
+    steps = torch.diff(theta)
+    if float(steps.max() - steps.min()) < 1e-9 and float(steps[0]) > NARROW:
+        return f"grid of {len(theta)} nodes on +-{float(theta[-1]):g}"
+    return f"adaptive: {len(theta)} nodes {float(steps.min()):.2g} apart where posteriors lie"
 
 
 def check_estimable(responses: ResponseMatrix, priors: Priors) -> None:
@@ -269,7 +287,7 @@ def check_estimable(responses: ResponseMatrix, priors: Priors) -> None:
     if unanswered:
         raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
     constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
-    if constant and priors.intercept is None:
+    if constant and not priors.bounds_difficulty:
         raise InputError(
             f"fit: all responses are the same for item {name_first(constant)}; "
             "leave such items out or use a prior (its difficulty would be infinite)"
@@ -296,10 +314,11 @@ def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, .
     )
 
 
-def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[np.ndarray[Any, np.dtype[np.float64]], bool]:
-    """Covariance of (a, d, c) of each item from the inverse of the whole observed information.
+def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[np.float64], bool]:
+    """Covariance of (a, d, c) of each item from the observed information.
 
-    That of c follows from logit c by the delta method, dc = c (1 - c) dlogit.
+    The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
+    abilities are then known so well that what items share is little.
 
     Returns
     -------
@@ -308,21 +327,35 @@ def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[np.ndarra
     definite
         Whether it is: only then are the parameters a maximum.
     """
-    information = observed_information(problem, parameters)
     free = problem.free()
     n_items, width = free.shape
-    factor, failed = torch.linalg.cholesky_ex(information)
-    definite = int(failed) == 0 and bool(torch.isfinite(factor).all())
-    inverse = torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan)
+    if n_items > MOST_COUPLED_ITEMS:
+        blocks, definite = invert(own_information(problem, parameters))
+        blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
+        return on_guessing_scale(problem, parameters, blocks), definite
+    information = observed_information(problem, parameters)
+    inverse, definite = invert(information)
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
     each = torch.arange(n_items, device=free.device)
     blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
+    return on_guessing_scale(problem, parameters, blocks), definite
+
+
+def invert(information: Tensor) -> tuple[Tensor, bool]:
+    """Inverse of one matrix or of many, NaN where one is not positive definite, and whether all are."""
+    factor, failed = torch.linalg.cholesky_ex(information)
+    definite = not bool(failed.any()) and bool(torch.isfinite(factor).all())
+    return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
+
+
+def on_guessing_scale(problem: Problem, parameters: Tensor, blocks: Tensor) -> NDArray[np.float64]:
+    """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
     c = problem.log_guessing(parameters).exp()
-    scale = torch.ones(n_items, width, dtype=torch.float64, device=free.device)
+    scale = torch.ones_like(parameters)
     scale[:, -1] = c * (1 - c)
-    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy(), definite
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
 
 
 def adam_mode(problem: Problem, start: Tensor, settings: SVISettings, seed: int) -> Mode:
@@ -356,7 +389,7 @@ def adam_mode(problem: Problem, start: Tensor, settings: SVISettings, seed: int)
             counts = expected_counts(problem, parameters)
             gradient, information = gradient_and_information(problem, parameters, counts)
             size = float((gradient * solve_each(information, gradient)).sum(dim=1).clamp(min=0).max().sqrt())
-            objective = counts.log_likelihood + log_prior(problem, parameters)
+            objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
         change = float((parameters - before).abs().max())
         before = parameters
         if size < 100 * settings.tolerance and change < 1000 * settings.tolerance:

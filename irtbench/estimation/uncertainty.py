@@ -11,12 +11,14 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import BATCH_CELLS, Problem, expected_counts, prior_derivatives
+from irtbench.estimation.mode import BATCH_CELLS, Problem, expected_counts
+from irtbench.estimation.prior_density import prior_derivatives
 from irtbench.models.logistic import MISSING, CollapsedLogistic
 
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
@@ -87,54 +89,92 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
     return left[:, keep] * sizes[keep], right[keep] / root
 
 
-def observed_information(problem: Problem, parameters: Tensor) -> Tensor:
-    """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free).
+@dataclass(frozen=True)
+class ScoreBasis:
+    """The score of every item as a function of theta, in terms of a few shared functions.
+
+    Parameters
+    ----------
+    right, base
+        Coefficients of what a correct response adds, and of what any observed response adds, each of shape
+        (n_items, n_factors + 2, rank).
+    functions
+        Values of the shared functions at the nodes, those of `right` first, shape (rank + rank, n_nodes).
+    """
+
+    right: Tensor
+    base: Tensor
+    functions: Tensor
+
+
+def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+    """What complete data would tell of each item, prior included, and the basis of the scores.
 
     A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
     a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
-    covariance of a few basis functions, and the sum over respondents is a handful of items x items products.
+    covariance of a few basis functions.
     """
     counts = expected_counts(problem, parameters)
     first_p, first_q, second_p, second_q = item_derivatives(problem, parameters)
     n_items, n_nodes, width = first_p.shape
-    complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p) - torch.einsum(
-        "jq,jqkl->jkl", counts.n - counts.r, second_q
-    )
-    complete = complete + torch.diag_embed(prior_derivatives(problem, parameters)[1])
-    information = torch.zeros(n_items, width, n_items, width, dtype=torch.float64, device=parameters.device)
-    each = torch.arange(n_items, device=parameters.device)
-    information[each, :, each, :] = complete
-
-    free = problem.free()
+    complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
+    complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+    complete += prior_derivatives(problem.priors, parameters, exact=True)[1]
+    free = problem.free().reshape(-1, 1)
     importance = (counts.n.mean(dim=0) / counts.n.mean(dim=0).sum()).clamp(min=1e-12)
     right_functions = (first_p - first_q).transpose(1, 2).reshape(n_items * width, n_nodes)
     base_functions = first_q.transpose(1, 2).reshape(n_items * width, n_nodes)
-    right_coefficients, right_basis = span(right_functions * free.reshape(-1, 1), importance)
-    base_coefficients, base_basis = span(base_functions * free.reshape(-1, 1), importance)
-    information -= lost_information(
-        problem,
-        parameters,
-        (right_coefficients.reshape(n_items, width, -1), right_basis),
-        (base_coefficients.reshape(n_items, width, -1), base_basis),
+    right, right_basis = span(right_functions * free, importance)
+    base, base_basis = span(base_functions * free, importance)
+    return complete, ScoreBasis(
+        right.reshape(n_items, width, -1), base.reshape(n_items, width, -1), torch.cat([right_basis, base_basis])
     )
+
+
+def observed_information(problem: Problem, parameters: Tensor) -> Tensor:
+    """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
+    complete, basis = complete_information(problem, parameters)
+    n_items, width = parameters.shape
+    information = -lost_information(problem, parameters, basis)
+    each = torch.arange(n_items, device=parameters.device)
+    information[each, :, each, :] += complete
     flat = information.reshape(n_items * width, n_items * width)
-    chosen = free.reshape(-1)
+    chosen = problem.free().reshape(-1)
     return flat[chosen][:, chosen]
 
 
-def lost_information(
-    problem: Problem, parameters: Tensor, right: tuple[Tensor, Tensor], base: tuple[Tensor, Tensor]
-) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
+def own_information(problem: Problem, parameters: Tensor) -> Tensor:
+    """The diagonal blocks of `observed_information`, with the identity's row and column for what is held fixed.
 
-    Parameters
-    ----------
-    problem, parameters
-        The data and where the score is taken.
-    right
-        Coefficients (n_items, width, rank) and basis (rank, n_nodes) of what a correct response adds.
-    base
-        The same of what any observed response adds.
+    Shape (n_items, n_factors + 2, n_factors + 2).
+    """
+    complete, basis = complete_information(problem, parameters)
+    n_right, n_functions = basis.right.shape[2], len(basis.functions)
+    by_right = parameters.new_zeros(len(parameters), n_functions**2)
+    by_base = parameters.new_zeros(1 if problem.complete else len(parameters), n_functions**2)
+    for correct, observed, covariance in posterior_covariances(problem, parameters, basis.functions):
+        by_right += correct.T @ covariance.flatten(1)
+        by_base += observed.T @ covariance.flatten(1)
+    by_right = by_right.reshape(-1, n_functions, n_functions)
+    by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(parameters), -1, -1)
+    across = basis.right @ by_right[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
+    lost = (
+        basis.right @ by_right[:, :n_right, :n_right] @ basis.right.transpose(1, 2)
+        + across
+        + across.transpose(1, 2)
+        + basis.base @ by_base[:, n_right:, n_right:] @ basis.base.transpose(1, 2)
+    )
+    free = problem.free()
+    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
+    return torch.where(free[:, :, None] & free[:, None, :], complete - lost, identity)
+
+
+def posterior_covariances(
+    problem: Problem, parameters: Tensor, functions: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Batches of respondents: correct and observed responses, and the posterior covariance of the functions of theta.
+
+    With complete rows, what any response adds is weighted alike for all items: one column of ones stands for them.
     """
     row = CollapsedLogistic(
         parameters[:, :-2],
@@ -143,17 +183,9 @@ def lost_information(
         replace(problem.nodes, dtype=torch.float64),
         complete=problem.complete,
     )
-    functions = torch.cat([right[1], base[1]], dim=0)
-    n_right, n_base, n_functions = len(right[1]), len(base[1]), len(functions)
+    n_functions, n_nodes = functions.shape
     products = (functions[:, None, :] * functions[None, :, :]).reshape(n_functions**2, -1)
-    n_items = problem.rows.shape[1]
-    # with complete rows, what any response adds is weighted alike for all items: one column stands for them all
-    n_columns = 1 if problem.complete else n_items
-    zeros = parameters.new_zeros
-    both_right = zeros(n_right, n_right, n_items, n_items)
-    mixed = zeros(n_right, n_base, n_items, n_columns)
-    both_base = zeros(n_base, n_base, n_columns, n_columns)
-    largest = max(n_items, functions.shape[1], n_functions**2)
+    largest = max(problem.rows.shape[1], n_nodes, n_functions**2)
     for rows in problem.rows.split(max(1, BATCH_CELLS // (2 * largest))):
         posterior = torch.softmax(row.log_joint(rows), dim=1)
         mean = posterior @ functions.T
@@ -161,6 +193,19 @@ def lost_information(
         covariance -= mean[:, :, None] * mean[:, None, :]
         correct = (rows == 1).to(torch.float64)
         observed = correct.new_ones(len(rows), 1) if problem.complete else (rows != MISSING).to(torch.float64)
+        yield correct, observed, covariance
+
+
+def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> Tensor:
+    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width)."""
+    n_items = len(parameters)
+    n_right, n_base = basis.right.shape[2], basis.base.shape[2]
+    n_columns = 1 if problem.complete else n_items
+    zeros = parameters.new_zeros
+    both_right = zeros(n_right, n_right, n_items, n_items)
+    mixed = zeros(n_right, n_base, n_items, n_columns)
+    both_base = zeros(n_base, n_base, n_columns, n_columns)
+    for correct, observed, covariance in posterior_covariances(problem, parameters, basis.functions):
         for k in range(n_right):
             for m in range(n_right):
                 both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
@@ -169,13 +214,12 @@ def lost_information(
         for k in range(n_base):
             for m in range(n_base):
                 both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
-    right_coefficients, base_coefficients = right[0], base[0]
-    across = contract(right_coefficients, mixed.expand(-1, -1, n_items, n_items), base_coefficients)
+    across = contract(basis.right, mixed.expand(-1, -1, n_items, n_items), basis.base)
     return (
-        contract(right_coefficients, both_right, right_coefficients)
+        contract(basis.right, both_right, basis.right)
         + across
         + across.permute(2, 3, 0, 1)
-        + contract(base_coefficients, both_base.expand(-1, -1, n_items, n_items), base_coefficients)
+        + contract(basis.base, both_base.expand(-1, -1, n_items, n_items), basis.base)
     )
 
 

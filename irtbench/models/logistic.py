@@ -140,6 +140,7 @@ def logistic_model(
     *,
     complete: bool = False,
     batch_size: int | None = None,
+    slope_sign: Tensor | None = None,
 ) -> None:
     """The generative model of a response matrix, for Pyro.
 
@@ -162,12 +163,21 @@ def logistic_model(
         Whether no response is missing.
     batch_size
         Number of respondents in a minibatch; None for all.
+    slope_sign
+        1 or -1 for each slope, shape (n_items, n_factors), where a hierarchy is of log |a|; None for all positive.
     """
     n_respondents, n_items = rows.shape
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
-    slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
-    intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
+    if priors.hierarchy is None:
+        slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
+        intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
+    else:
+        pair = dist.MultivariateNormal(
+            nodes.theta.new_tensor(priors.hierarchy.mean), nodes.theta.new_tensor(priors.hierarchy.covariance)
+        )
+        log_slope, intercept = pyro.sample("log_slope_and_intercept", pair.expand((n_items,)).to_event(1)).unbind(-1)
+        slope = log_slope.exp()[:, None] if slope_sign is None else slope_sign * log_slope.exp()[:, None]
     log_guessing = torch.log(guessing_fixed)
     if bool(guessing_free.any()):
         n_free = int(guessing_free.sum())

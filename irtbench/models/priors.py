@@ -5,7 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-PriorName = Literal["none", "weak"]
+PriorName = Literal["none", "weak", "hierarchical"]
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A bivariate normal density of log |a| and d, learnt from the items themselves.
+
+    The mode is taken on the scale of log |a|, and a slope keeps the sign it has at the start. The density is learnt
+    with its correlation, and its mean is that of the items at every step, so that it does not change when theta's
+    origin and unit do: with thousands of items and a hundred respondents, a density that gained by shrinking or
+    shifting all items alike would outweigh the population.
+
+    Parameters
+    ----------
+    mean
+        Of log |a| and of d.
+    deviation
+        Standard deviations of the two.
+    correlation
+        Between them.
+    """
+
+    mean: tuple[float, float] = (0.0, 0.0)
+    deviation: tuple[float, float] = (0.5, 2.0)
+    correlation: float = 0.0
+
+    @property
+    def covariance(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Covariance matrix of log |a| and d."""
+        across = self.correlation * self.deviation[0] * self.deviation[1]
+        return (self.deviation[0] ** 2, across), (across, self.deviation[1] ** 2)
 
 
 @dataclass(frozen=True)
@@ -15,7 +45,8 @@ class Priors:
     Parameters
     ----------
     name
-        ``none`` is marginal maximum likelihood; ``weak`` keeps parameters that the data hardly bear on finite.
+        ``none`` is marginal maximum likelihood; ``weak`` keeps parameters that the data hardly bear on finite;
+        ``hierarchical`` is learnt from the items, for few respondents or sparse data.
     slope
         Mean and standard deviation of a normal density of the slope a. Normal, not log-normal: a reversed item has a
         negative slope, and the prior must be able to show it.
@@ -24,24 +55,29 @@ class Priors:
     guessing
         The two shape parameters of a Beta density of the guessing parameter c. On the logit scale, where c is
         estimated, its mode lies at logit of the Beta's mean.
+    hierarchy
+        Density of log |a| and d together, instead of those of slope and intercept.
     """
 
     name: PriorName
     slope: tuple[float, float] | None = None
     intercept: tuple[float, float] | None = None
     guessing: tuple[float, float] | None = None
+    hierarchy: Hierarchy | None = None
 
     @classmethod
-    def named(cls, name: PriorName, *, n_options: int = 4) -> Priors:
+    def named(cls, name: PriorName, *, n_options: int = 4, guessing_estimated: bool = True) -> Priors:
         """Build the priors of that name.
 
         Parameters
         ----------
         name
-            ``none`` or ``weak``.
+            ``none``, ``weak``, or ``hierarchical`` (where learning starts from).
         n_options
-            Number of answers to choose from: a weak prior of guessing has the mean 1 / n_options and the weight of
-            20 respondents.
+            Number of answers to choose from: a prior of guessing has the mean 1 / n_options and the weight of 20
+            respondents.
+        guessing_estimated
+            Whether there is guessing to have a prior.
 
         Raises
         ------
@@ -57,7 +93,15 @@ class Priors:
             raise ValueError(f"n_options must be at least 2 but got {n_options}")
         if name == "none":
             return cls("none")
-        return cls("weak", slope=(1.0, 1.5), intercept=(0.0, 4.0), guessing=(20 / n_options, 20 - 20 / n_options))
+        guessing = (20 / n_options, 20 - 20 / n_options) if guessing_estimated else None
+        if name == "weak":
+            return cls("weak", slope=(1.0, 1.5), intercept=(0.0, 4.0), guessing=guessing)
+        return cls("hierarchical", guessing=guessing, hierarchy=Hierarchy())
+
+    @property
+    def bounds_difficulty(self) -> bool:
+        """Whether an item that all got right has a finite mode."""
+        return self.intercept is not None or self.hierarchy is not None
 
     def describe(self) -> str:
         """One line for people, with every number."""
@@ -65,9 +109,14 @@ class Priors:
             return "none (marginal maximum likelihood)"
         parts = []
         if self.slope is not None:
-            parts.append(f"a ~ Normal({self.slope[0]:g}, {self.slope[1]:g})")
+            parts.append(f"a ~ Normal({self.slope[0]:.4g}, {self.slope[1]:.4g})")
         if self.intercept is not None:
-            parts.append(f"d ~ Normal({self.intercept[0]:g}, {self.intercept[1]:g})")
+            parts.append(f"d ~ Normal({self.intercept[0]:.4g}, {self.intercept[1]:.4g})")
+        if self.hierarchy is not None:
+            mean, deviation = self.hierarchy.mean, self.hierarchy.deviation
+            parts.append(f"log |a| ~ Normal({mean[0]:.4g}, {deviation[0]:.4g})")
+            parts.append(f"d ~ Normal({mean[1]:.4g}, {deviation[1]:.4g})")
+            parts.append(f"correlation {self.hierarchy.correlation:.3g}")
         if self.guessing is not None:
-            parts.append(f"c ~ Beta({self.guessing[0]:g}, {self.guessing[1]:g})")
+            parts.append(f"c ~ Beta({self.guessing[0]:.4g}, {self.guessing[1]:.4g})")
         return f"{self.name}: " + ", ".join(parts)

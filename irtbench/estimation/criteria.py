@@ -1,0 +1,32 @@
+"""Information criteria that every fitted model has."""
+
+from __future__ import annotations
+
+import math
+
+
+class InformationCriteria:
+    """AIC, BIC and SABIC of a model that has a log-likelihood, parameters and respondents; smaller is better."""
+
+    log_likelihood: float
+    n_respondents: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters k."""
+        raise NotImplementedError
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, -2 log L + 2 k."""
+        return -2 * self.log_likelihood + 2 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion, -2 log L + k log N."""
+        return -2 * self.log_likelihood + self.n_parameters * math.log(self.n_respondents)
+
+    @property
+    def sabic(self) -> float:
+        """Sample-size adjusted BIC, -2 log L + k log((N + 2) / 24) (Sclove, 1987)."""
+        return -2 * self.log_likelihood + self.n_parameters * math.log((self.n_respondents + 2) / 24)

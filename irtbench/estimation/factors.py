@@ -1,0 +1,180 @@
+"""The logistic model with several abilities: exploratory, or with a pattern of zero loadings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.mode import Problem, find_mode, starting_values
+from irtbench.estimation.svi import check_estimable
+from irtbench.models.factor_quadrature import factor_quadrature
+from irtbench.models.logistic import MISSING, NodeTensors, encode_responses
+from irtbench.models.priors import Priors
+
+NORMAL_OGIVE = 1.702
+
+
+@dataclass(frozen=True, eq=False)
+class FactorModel(InformationCriteria):
+    """A 2PL with several independent standard normal abilities, P = 1 / (1 + exp(-(a' theta + d))).
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    slopes
+        a, shape (n_items, n_factors). Exploratory slopes are turned to principal axes, the first carrying most;
+        their sum over items is positive on every axis.
+    intercept
+        d, shape (n_items,).
+    zero_loadings
+        Where slopes were held at zero, shape (n_items, n_factors); None if exploratory.
+    log_likelihood
+        Marginal log-likelihood of the responses.
+    n_respondents
+        Number of rows.
+    converged, stopped_because, steps
+        How the steps ended.
+    """
+
+    item_ids: tuple[str, ...]
+    slopes: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    zero_loadings: NDArray[np.bool_] | None
+    log_likelihood: float
+    n_respondents: int
+    converged: bool
+    stopped_because: str
+    steps: int
+
+    @property
+    def n_factors(self) -> int:
+        """Number of abilities."""
+        return int(self.slopes.shape[1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters; an exploratory model loses F (F - 1) / 2 to the rotation that changes nothing."""
+        n_items, n_factors = self.slopes.shape
+        if self.zero_loadings is None:
+            return n_items * (n_factors + 1) - n_factors * (n_factors - 1) // 2
+        return int(n_items + (~self.zero_loadings).sum())
+
+    @property
+    def loadings(self) -> NDArray[np.float64]:
+        """Slopes as factor loadings, a / sqrt(1.702^2 + a'a), shape (n_items, n_factors)."""
+        length = np.sqrt(NORMAL_OGIVE**2 + (self.slopes**2).sum(axis=1, keepdims=True))
+        return self.slopes / length
+
+
+def fit_factors(
+    responses: ResponseMatrix,
+    n_factors: int,
+    *,
+    zero_loadings: NDArray[np.bool_] | None = None,
+    seed: int = 0,
+    tolerance: float = 1e-3,
+    max_steps: int = 1000,
+) -> FactorModel:
+    """Estimate a 2PL with several abilities by marginal maximum likelihood.
+
+    Abilities are integrated out over a tensor grid up to three factors, over quasi-Monte Carlo points above.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; missing ones are left out of the likelihood.
+    n_factors
+        Number of abilities, independent of each other.
+    zero_loadings
+        Where slopes are held at zero, shape (n_items, n_factors); None for an exploratory model.
+    seed
+        Of the quasi-Monte Carlo points (more than three abilities).
+    tolerance, max_steps
+        As for `find_mode`.
+
+    Raises
+    ------
+    InputError
+        If the data do not determine the parameters (see `fit_model`), the pattern has another shape, or it leaves an
+        item without any slope.
+    """
+    priors = Priors.named("none")
+    check_estimable(responses, priors)
+    n_items = responses.n_items
+    if not 1 <= n_factors < n_items:
+        raise InputError(f"factors: expected between 1 and {n_items - 1} for {n_items} items but got {n_factors}")
+    if zero_loadings is not None:
+        zero_loadings = np.asarray(zero_loadings, dtype=np.bool_)
+        if zero_loadings.shape != (n_items, n_factors):
+            raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
+        if zero_loadings.all(axis=1).any():
+            raise InputError("factors: zero_loadings leaves an item without any slope")
+    cpu = torch.device("cpu")
+    nodes = factor_quadrature(n_factors, seed=seed)
+    problem = Problem(
+        rows=encode_responses(responses, cpu),
+        nodes=NodeTensors(torch.from_numpy(nodes.nodes), torch.from_numpy(nodes.log_weights)),
+        priors=priors,
+        guessing_free=torch.zeros(n_items, dtype=torch.bool),
+        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
+        complete=responses.is_complete,
+        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
+    )
+    with torch.no_grad():
+        mode = find_mode(problem, start=factor_start(problem), tolerance=tolerance, max_steps=max_steps)
+    slopes = mode.parameters[:, :-2].numpy()
+    return FactorModel(
+        item_ids=responses.item_ids,
+        slopes=principal_axes(slopes) if zero_loadings is None else slopes * positive_sign(slopes),
+        intercept=mode.parameters[:, -2].numpy(),
+        zero_loadings=zero_loadings,
+        log_likelihood=mode.log_likelihood,
+        n_respondents=responses.n_respondents,
+        converged=mode.converged,
+        stopped_because=mode.stopped_because,
+        steps=mode.steps,
+    )
+
+
+def factor_start(problem: Problem) -> Tensor:
+    """Starting values: slopes from the principal axes of the items' correlations."""
+    parameters = starting_values(problem)
+    rows = problem.rows
+    observed = (rows != MISSING).to(torch.float64)
+    correct = (rows == 1).to(torch.float64)
+    p = correct.sum(dim=0) / observed.sum(dim=0).clamp(min=1)
+    standard = torch.where(rows != MISSING, (correct - p) / (p * (1 - p)).sqrt().clamp(min=1e-6), 0.0)
+    correlation = (standard.T @ standard) / (observed.T @ observed).clamp(min=1)
+    # the largest correlation of each item with another stands for its communality
+    off_diagonal = correlation - torch.diag(torch.diagonal(correlation))
+    reduced = off_diagonal + torch.diag(off_diagonal.abs().max(dim=1).values)
+    sizes, axes = torch.linalg.eigh(reduced)
+    n_factors = problem.n_factors
+    loadings = axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=0.01).sqrt()
+    communality = (loadings**2).sum(dim=1, keepdim=True).clamp(max=0.8)
+    slopes = NORMAL_OGIVE * loadings / (1 - communality).sqrt()
+    if problem.slopes_free is not None:
+        # each factor takes the common part of the items that load on it
+        slopes = torch.where(problem.slopes_free, parameters[:, :1].abs().clamp(min=0.5), 0.0)
+    parameters[:, :-2] = slopes
+    return parameters
+
+
+def principal_axes(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn slopes so that the first axis carries most of their sum of squares, the next most of the rest."""
+    _, _, axes = np.linalg.svd(slopes, full_matrices=False)
+    turned = slopes @ axes.T
+    return turned * positive_sign(turned)
+
+
+def positive_sign(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sign of each column that makes its sum positive."""
+    return np.where(slopes.sum(axis=0) < 0, -1.0, 1.0)

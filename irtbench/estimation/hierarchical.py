@@ -1,0 +1,120 @@
+"""Item parameters with a prior learnt from the items themselves, for few respondents or sparse data.
+
+The prior's scales are updated with each item's posterior variance (empirical Bayes from the Laplace covariance): a
+joint mode over items and scales would shrink the scales to nothing. Theta's origin and unit are set by standardising
+the respondents after each update, and the steps between updates leave them alone: with thousands of items to a hundred
+respondents, what the prior gains by moving all items together would otherwise outweigh the population.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.adaptive import with_adapted_nodes
+from irtbench.estimation.mode import BATCH_CELLS, Mode, Problem, expected_counts, find_mode, gradient_and_information
+from irtbench.models.logistic import CollapsedLogistic
+from irtbench.models.priors import Hierarchy
+
+FEWEST_STEPS, MOST_UPDATES = 3, 100
+SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
+
+
+def find_hierarchical_mode(
+    problem: Problem,
+    start: Tensor,
+    *,
+    tolerance: float,
+    max_steps: int,
+    progress: Callable[[str], None] = lambda message: None,
+) -> tuple[Problem, Mode]:
+    """Mode of the item parameters under a learnt prior, and the problem with that prior and the nodes used.
+
+    Converged when the last mode is one, and the prior's scales and correlation, and theta's origin and unit, changed
+    by less than a hundred times `tolerance` in the last update.
+    """
+    parameters = start.clone()
+    sign = torch.where(parameters[:, 0] < 0, -1.0, 1.0)
+    parameters[:, 0] = sign * parameters[:, 0].abs().clamp(min=SMALLEST_SLOPE)
+    problem = with_adapted_nodes(problem, parameters, shrink=0.35)
+    steps = 0
+    for update in range(1, MOST_UPDATES + 1):
+        problem = replace(problem, held=origin_and_unit(parameters))
+        mode = find_mode(problem, start=parameters, tolerance=100 * tolerance, max_steps=max_steps)
+        steps += mode.steps
+        parameters, origin, unit = standardised(problem, mode.parameters)
+        problem = with_adapted_nodes(problem, parameters, shrink=0.6)
+        before = problem.priors.hierarchy or Hierarchy()
+        learnt = learn(problem, parameters)
+        problem = replace(problem, priors=replace(problem.priors, hierarchy=learnt))
+        change = max(
+            abs(learnt.deviation[0] - before.deviation[0]),
+            abs(learnt.deviation[1] - before.deviation[1]),
+            abs(learnt.correlation - before.correlation),
+            abs(origin),
+            abs(unit - 1),
+        )
+        progress(f"prior updated {update} times, last change {change:.1e}")
+        if not mode.converged or (update >= FEWEST_STEPS and change < 200 * tolerance):
+            break
+    settled = mode.converged and change < 200 * tolerance
+    problem = replace(problem, held=origin_and_unit(parameters))
+    mode = find_mode(problem, start=parameters, tolerance=100 * tolerance, max_steps=max_steps)
+    reason = f"prior settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
+    if not settled:
+        reason = f"prior not settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
+    return problem, replace(
+        mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason
+    )
+
+
+def origin_and_unit(parameters: Tensor) -> Tensor:
+    """The two directions in which theta's origin and unit move all items: d by a, and a by a; orthonormal."""
+    directions = torch.zeros(2, *parameters.shape, dtype=torch.float64, device=parameters.device)
+    directions[0, :, -2] = parameters[:, 0]
+    directions[1, :, 0] = parameters[:, 0]
+    return directions / directions.flatten(1).norm(dim=1)[:, None, None]
+
+
+def standardised(problem: Problem, parameters: Tensor) -> tuple[Tensor, float, float]:
+    """Item parameters for theta with mean 0 and variance 1 among the respondents, and the mean and sd it had."""
+    row = CollapsedLogistic(
+        parameters[:, :-2],
+        parameters[:, -2],
+        problem.log_guessing(parameters),
+        problem.nodes,
+        complete=problem.complete,
+    )
+    theta = problem.nodes.theta[:, 0]
+    first, second = 0.0, 0.0
+    for rows in problem.rows.split(max(1, BATCH_CELLS // len(theta))):
+        posterior = torch.softmax(row.log_joint(rows), dim=1).to(torch.float64)
+        first += float((posterior @ theta).sum())
+        second += float((posterior @ theta**2).sum())
+    mean = first / len(problem.rows)
+    deviation = (second / len(problem.rows) - mean**2) ** 0.5
+    result = parameters.clone()
+    result[:, -2] += parameters[:, 0] * mean
+    result[:, 0] *= deviation
+    return result, mean, deviation
+
+
+def learn(problem: Problem, parameters: Tensor) -> Hierarchy:
+    """Mean and covariance of (log |a|, d) over items: of their modes, plus the average posterior covariance."""
+    counts = expected_counts(problem, parameters)
+    information = gradient_and_information(problem, parameters, counts)[1]
+    covariance = torch.linalg.inv(information)[:, [0, -2]][:, :, [0, -2]]
+    by_log = torch.stack([1 / parameters[:, 0], torch.ones_like(parameters[:, 0])], dim=1)
+    covariance = covariance * by_log[:, :, None] * by_log[:, None, :]
+    values = torch.stack([parameters[:, 0].abs().log(), parameters[:, -2]], dim=1)
+    mean = values.mean(dim=0)
+    total = (values - mean).T @ (values - mean) / len(values) + covariance.mean(dim=0)
+    deviation = torch.diagonal(total).sqrt()
+    return Hierarchy(
+        (float(mean[0]), float(mean[1])),
+        (float(deviation[0]), float(deviation[1])),
+        float(total[0, 1] / (deviation[0] * deviation[1])),
+    )
