@@ -24,7 +24,7 @@ MEMORY = 10  # pairs of past steps and gradient changes kept
 BATCH_CELLS = 2**23  # respondents x nodes held at once
 LARGEST_STEP = 1.5  # in logits: no parameter moves further in one step
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
-GUESSING_LOGIT_BOUND = 12.0
+GUESSING_LOGIT_BOUND = 7.0  # c within a thousandth of 0 or 1: the likelihood is flat beyond
 
 
 @dataclass(frozen=True)
