@@ -219,12 +219,14 @@ def study_scale(
     if pruning.rejected is not None or pruning.fitted is None:
         return ScaleStudy(name, responses, pruning, None, None)
     fitted = pruning.fitted
-    abilities = eap(answered(responses.select_items(pruning.kept)), fitted.items)
+    population = fitted.estimated_population
+    abilities = eap(answered(responses.select_items(pruning.kept)), fitted.items, quadrature=population)
     scale = Scale(
         name=name,
         items=fitted.items,
         details=items.select(pruning.kept),
         norms=Norms(abilities.theta),
+        population=population,
         provenance=provenance
         | {
             "fit": fitted.summary(),

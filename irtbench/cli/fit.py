@@ -19,6 +19,9 @@ def fit(
         Literal["none", "weak", "hierarchical"] | None,
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
     ] = None,
+    population: Annotated[
+        Literal["normal", "estimated"], typer.Option("--population", help="Density of ability: normal, or estimated.")
+    ] = "normal",
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     column: Columns = [],  # noqa: B006 - typer copies it
@@ -43,7 +46,7 @@ def fit(
     from irtbench.scoring.ability import eap
     from irtbench.scoring.scores import score_responses
 
-    settings = SVISettings(kind=model, prior=prior, guessing=guessing, n_options=options)
+    settings = SVISettings(kind=model, prior=prior, guessing=guessing, n_options=options, population=population)
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
@@ -54,8 +57,14 @@ def fit(
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         fitted = fit_model(data, settings, seed=seed)
-        abilities = eap(data, fitted.items)
-        scale = Scale("all", fitted.items, ItemTable.plain(fitted.items.item_ids), Norms(abilities.theta))
+        abilities = eap(data, fitted.items, quadrature=fitted.estimated_population)
+        scale = Scale(
+            name="all",
+            items=fitted.items,
+            details=ItemTable.plain(fitted.items.item_ids),
+            norms=Norms(abilities.theta),
+            population=fitted.estimated_population,
+        )
         found = fitted.summary() | {
             "items_left_out": [{"item_id": r.item_id, "reason": r.reason} for r in left_out],
             "respondents_left_out": idle,

@@ -82,12 +82,14 @@ class Problem:
 class Counts:
     """Expected counts at given parameters, and the marginal log-likelihood there.
 
-    n_jq and r_jq have shape (n_items, n_nodes); with complete data all rows of n are the same.
+    n_jq and r_jq have shape (n_items, n_nodes); with complete data all rows of n are the same. `respondents` is the
+    expected number of respondents at each node, shape (n_nodes,).
     """
 
     log_likelihood: float
     n: Tensor
     r: Tensor
+    respondents: Tensor
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
     )
     n_items = problem.rows.shape[1]
     n_nodes = problem.nodes.log_weights.shape[0]
-    n = torch.zeros(1 if problem.complete else n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
+    n = torch.zeros(n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
+    respondents = torch.zeros(n_nodes, dtype=torch.float64, device=problem.rows.device)
     r = torch.zeros(n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
     log_likelihood = torch.zeros((), dtype=torch.float64, device=problem.rows.device)
     tiny = -80.0 if dtype == torch.float32 else -700.0  # below this exp() makes denormal numbers, which are slow
@@ -147,11 +150,12 @@ def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
         log_likelihood += (top + total.log()).sum(dtype=torch.float64)
         posterior /= total
         r += ((rows == 1).to(dtype).T @ posterior).to(torch.float64)
-        if problem.complete:
-            n += posterior.sum(dim=0, dtype=torch.float64)
-        else:
+        respondents += posterior.sum(dim=0, dtype=torch.float64)
+        if not problem.complete:
             n += ((rows != MISSING).to(dtype).T @ posterior).to(torch.float64)
-    return Counts(float(log_likelihood), n.expand(n_items, n_nodes), r)
+    if problem.complete:
+        n = respondents.expand(n_items, n_nodes)
+    return Counts(float(log_likelihood), n, r, respondents)
 
 
 def gradient_and_information(problem: Problem, parameters: Tensor, counts: Counts) -> tuple[Tensor, Tensor]:

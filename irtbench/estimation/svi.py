@@ -33,6 +33,7 @@ from irtbench.estimation.mode import (
     solve_each,
     starting_values,
 )
+from irtbench.estimation.population import N_DENSITY_PARAMETERS, find_mode_with_population
 from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.uncertainty import observed_information, own_information
 from irtbench.models.item_response import ItemParameters
@@ -63,6 +64,8 @@ class SVISettings:
         3PL.
     n_options
         Number of answers to choose from, for the weak prior of guessing.
+    population
+        ``normal``, or a smooth density ``estimated`` with the items, of mean 0 and standard deviation 1.
     optimiser
         ``preconditioned`` steps of the Delta guide (20 or so), or ``adam`` on Pyro's ELBO (hundreds).
     tolerance
@@ -81,6 +84,7 @@ class SVISettings:
     guessing: float = 0.0
     prior: PriorName | None = None
     n_options: int = 4
+    population: Literal["normal", "estimated"] = "normal"
     optimiser: Literal["preconditioned", "adam"] = "preconditioned"
     tolerance: float = 1e-5
     max_steps: int = 500
@@ -95,6 +99,10 @@ class SVISettings:
             raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
         if self.n_options < 2:
             raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
+        if self.population == "estimated" and (self.prior == "hierarchical" or self.optimiser == "adam"):
+            raise InputError(
+                "model: an estimated population goes with the preconditioned steps and with prior none or weak"
+            )
         if self.n_nodes < 11:
             raise InputError(f"model: n_nodes must be at least 11 but got {self.n_nodes}")
 
@@ -147,8 +155,14 @@ class FittedModel(InformationCriteria):
 
     @property
     def n_parameters(self) -> int:
-        """Number of estimated parameters."""
-        return int(self.items.n_free.sum())
+        """Number of estimated parameters, those of an estimated population included."""
+        density = N_DENSITY_PARAMETERS if self.settings.population == "estimated" else 0
+        return int(self.items.n_free.sum()) + density
+
+    @property
+    def estimated_population(self) -> Quadrature | None:
+        """The estimated density of ability, the prior of scoring; None for the standard normal."""
+        return self.quadrature if self.settings.population == "estimated" else None
 
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
@@ -163,6 +177,7 @@ class FittedModel(InformationCriteria):
             "n_responses": self.n_responses,
             "model": self.settings.kind,
             "prior": self.priors.describe(),
+            "population": self.settings.population,
             "quadrature": self.nodes,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
@@ -235,7 +250,7 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
     logger.info("fit: %s (%d steps)", reason, mode.steps)
     return FittedModel(
         items=items,
-        quadrature=quadrature,
+        quadrature=shared_quadrature(problem.nodes) if settings.population == "estimated" else quadrature,
         nodes=describe_nodes(problem.nodes),
         log_likelihood=mode.log_likelihood,
         priors=problem.priors,
@@ -255,12 +270,19 @@ def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) 
     tolerance, max_steps = settings.tolerance, settings.max_steps
     if problem.priors.hierarchy is not None:
         return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+    if settings.population == "estimated":
+        return find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
     finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
     if finer is not problem:
         again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)
         return finer, replace(again, steps=mode.steps + again.steps)
     return problem, mode
+
+
+def shared_quadrature(nodes: NodeTensors) -> Quadrature:
+    """The density on the nodes, as it leaves the device."""
+    return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
 
 
 def describe_nodes(nodes: NodeTensors) -> str:
