@@ -23,7 +23,7 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, screen
-from irtbench.estimation.svi import FittedModel, fit_model, software_versions
+from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel, fit_model, software_versions
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.ability import Abilities, eap
 from irtbench.scoring.scores import score_answers, score_responses
@@ -123,6 +123,11 @@ def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda m
     screening = screen(responses, items, settings.screening, seconds=seconds, answers=answers)
     kept_ids = {r for r, kept in zip(screening.respondent_ids, screening.kept, strict=True) if kept}
     progress(f"screening: {len(kept_ids)} of {responses.n_respondents} respondents kept")
+    if len(kept_ids) < FEWEST_RESPONDENTS:
+        raise InputError(
+            f"{settings.data.answers}: {len(kept_ids)} respondents are left; "
+            f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
+        )
     screened = responses.select_respondents(screening.kept)
     overall, by_label = None, {}
     if answers is not None:

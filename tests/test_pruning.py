@@ -139,6 +139,15 @@ def test_the_floor_on_the_number_of_items_holds() -> None:
     assert len(prune(with_values(responses, values), fit_model, rules).kept) == 7
 
 
+def test_a_scale_that_hardly_anyone_answered_is_rejected() -> None:
+    responses = clean(300, 8, seed=2)
+    values = responses.values.copy()
+    values[4:] = np.nan
+    pruning = prune(with_values(responses, values), fit_model)
+    assert pruning.rejected == "only 4 respondents answered it, fewer than 10"
+    assert pruning.kept == ()
+
+
 def test_too_few_items_are_a_result_not_a_crash() -> None:
     pruning = prune(clean(200, 2, seed=1), fit_model)
     assert pruning.rejected == "fewer than 3 items are left"

@@ -20,7 +20,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.estimation.svi import FittedModel
+from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel
 
 logger = logging.getLogger(__name__)
 
@@ -236,6 +236,9 @@ def prune(
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
         data = answered(responses.select_items(state.items))
+        if data.n_respondents < FEWEST_RESPONDENTS:
+            rejected = f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}"
+            return _finish(responses, state, rules, before, None, rejected)
         fitted = fit(data)
         if before is None:
             before = global_fit(data, fitted.items, quadrature=fitted.quadrature)
