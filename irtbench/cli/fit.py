@@ -24,6 +24,10 @@ def fit(
     ] = "normal",
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
+    ] = "auto",
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
     seed: Seed = 0,
@@ -46,7 +50,9 @@ def fit(
     from irtbench.scoring.ability import eap
     from irtbench.scoring.scores import score_responses
 
-    settings = SVISettings(kind=model, prior=prior, guessing=guessing, n_options=options, population=population)
+    settings = SVISettings(
+        kind=model, prior=prior, guessing=guessing, n_options=options, population=population, device=device
+    )
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame

@@ -12,9 +12,18 @@ from typing import Annotated, TextIO
 import typer
 
 from irtbench.cli.agree import agree
+from irtbench.cli.artifacts import artifacts
+from irtbench.cli.bias import bias
+from irtbench.cli.breakdown import breakdown
 from irtbench.cli.build import build
+from irtbench.cli.calibration import calibration
+from irtbench.cli.compare import compare
+from irtbench.cli.consistency import consistency
 from irtbench.cli.diagnose import diagnose
+from irtbench.cli.dimensions import dimensions
 from irtbench.cli.fit import fit
+from irtbench.cli.human_bound import human_bound
+from irtbench.cli.power import power
 from irtbench.cli.score import score
 from irtbench.cli.simulate import simulate
 from irtbench.data.input_error import InputError
@@ -29,7 +38,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (build, fit, diagnose, score, agree, simulate):
+for command in (
+    build,
+    fit,
+    diagnose,
+    bias,
+    dimensions,
+    score,
+    compare,
+    agree,
+    simulate,
+    power,
+    breakdown,
+    consistency,
+    calibration,
+    human_bound,
+    artifacts,
+):
     app.command()(command)
 
 

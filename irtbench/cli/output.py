@@ -73,11 +73,23 @@ def remove_empty(folder: Path, top: Path) -> None:
 
 
 def write_table(table: pd.DataFrame, file: Path) -> None:
-    """Write a table as CSV (gzipped for ``.gz``) or Parquet, by the file's name."""
+    """Write a table as CSV (gzipped for ``.gz``), Parquet, JSON or Markdown, by the file's name."""
     if file.suffix == ".parquet":
         table.to_parquet(file, index=False)
+    elif file.suffix == ".json":
+        write_json(table, file)
+    elif file.suffix == ".md":
+        file.write_text(to_markdown(table), encoding="utf-8")
     else:
         table.to_csv(file, index=False, lineterminator="\n")
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """The table in Markdown, numbers to three digits behind the point."""
+    rows = [list(table.columns), *([readable(value) for value in row] for row in table.itertuples(index=False))]
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    line = ["---:" if pd.api.types.is_numeric_dtype(table[name]) else "---" for name in table.columns]
+    return "".join("| " + " | ".join(row) + " |\n" for row in [cells[0], line, *cells[1:]])
 
 
 def write_json(value: Any, file: Path) -> None:
@@ -117,7 +129,7 @@ def show_table(table: pd.DataFrame, *, title: str = "") -> None:
         view.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
     for row in table.itertuples(index=False):
         view.add_row(*(readable(value) for value in row))
-    Console(highlight=False, width=None if os.isatty(1) else 160).print(view)
+    Console(highlight=False, markup=False, width=None if os.isatty(1) else 160).print(view)
 
 
 def readable(value: Any) -> str:

@@ -5,14 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+import pandas as pd
 import typer
 
-from irtbench.building.bank import load_bank
+from irtbench.building.bank import ItemBank, load_bank
 from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.progress import reporting
+from irtbench.data.input_error import InputError
 from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
-from irtbench.data.responses import ResponseMatrix
-from irtbench.scoring.scores import score_answers, score_responses
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.scoring.explanation import Explanation, explain
+from irtbench.scoring.norm_table import with_norms
+from irtbench.scoring.scores import ScoringSettings, UnknownItems, check_known, grade_answers, score_responses
+
+MOST_ROWS = 50  # shown on a terminal
+MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
+LARGE_FILE = 100_000  # rows of a Parquet file, from which on it is scored part by part
+REMARKS = {
+    "no_items": "no item answered",
+    "few_items": "few items answered",
+    "all_correct": "all right: at least this able",
+    "all_wrong": "all wrong: at most this able",
+    "at_bound": "at the end of the range",
+    "unlikely_pattern": "answers unlike a person's of this ability",
+}
 
 
 def score(
@@ -21,7 +38,8 @@ def score(
         Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0, or answers, which the bank's key grades.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="scores.csv or scores.parquet to write.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="scores.csv to write; also .parquet, .json, .md."),
     ] = None,
     content: Annotated[
         Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")
@@ -29,6 +47,30 @@ def score(
     unknown_items: Annotated[
         Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
     ] = "error",
+    method: Annotated[
+        Literal["eap", "map", "ml", "wle", "eap_sum"], typer.Option("--method", help="Estimator of ability.")
+    ] = "eap",
+    item_error: Annotated[
+        Literal["none", "delta", "draw"],
+        typer.Option("--item-error", help="Widen intervals by the error of the items' parameters."),
+    ] = "none",
+    norm: Annotated[
+        Literal["normal", "empirical", "smoothed"] | None,
+        typer.Option("--norm", help="What the percentile refers to; normal, or smoothed for a norm group."),
+    ] = None,
+    norms: Annotated[
+        Path | None,
+        typer.Option("--norms", metavar="FILE", help="Norm sample instead of the bank's: theta, scale, se, weight."),
+    ] = None,
+    norm_group: Annotated[
+        str | None,
+        typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Probability that the intervals hold.")] = 0.95,
+    explanation: Annotated[
+        Path | None,
+        typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
+    ] = None,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
     seed: Seed = 0,
@@ -36,19 +78,172 @@ def score(
     json: Json = False,
 ) -> None:
     """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale."""
-    known = load_bank(bank)
+    known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
+    group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
+    settings = ScoringSettings(
+        method=method,
+        item_error=item_error,
+        norm=norm or ("normal" if group is None else "smoothed"),
+        norm_group=group,
+        level=level,
+        seed=seed,
+    )
     columns = named("--column", column)
+    if content != "answers" and explanation is None and goes_by_parts(responses, output, table):
+        n = score_by_parts(known, responses, output, settings, columns.get("respondent_id"), unknown_items, quiet)
+        if json:
+            print(to_json({"n_respondents": n, "output": output}))
+        elif not quiet:
+            print(f"{n} respondents scored, written to {output}")
+        return
     if content == "responses" or (content == "auto" and holds_responses(responses, format=table, columns=columns)):
         graded = ResponseMatrix.from_long(read_responses(responses, format=table, columns=columns).frame)
-        scores = score_responses(known, graded, unknown_items=unknown_items)
     else:
         answers = read_answers(responses, format=table, columns=columns).frame
-        scores = score_answers(known, answers, unknown_items=unknown_items)
+        graded = grade_answers(known, answers, unknown_items=unknown_items)
+    scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+    explained = None if explanation is None else explain_all(known, graded, unknown_items)
     if output is not None:
         with output_folder(output.absolute().parent) as folder:
             write_table(scores, folder / output.name)
+    if explained is not None and explanation is not None:
+        with output_folder(explanation) as folder:
+            write_table(explained.surprises(), folder / "surprises.csv")
+            write_table(explained.difficulty, folder / "difficulty.csv")
     if json:
-        print(to_json(scores))
+        print(to_json(scores if explained is None else {"scores": scores, "surprises": explained.surprises(),
+                                                        "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
-        shown = ["respondent_id", "scale", "n_items", "accuracy", "theta", "se", "percentile", "percentile_lower"]
-        show_table(scores[[*shown, "percentile_upper", "flags"]])
+        show_scores(known, scores, settings)
+        if explained is not None:
+            show_explanation(explained, scores)
+
+
+def goes_by_parts(responses: Path, output: Path | None, table: str) -> bool:
+    """Whether a file is scored part by part: a large wide Parquet file, into a Parquet file."""
+    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet" or table == "long":
+        return False
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from irtbench.data.readers.long_table import find_id_columns
+
+    try:
+        file = pa.parquet.ParquetFile(responses)
+    except (OSError, pa.ArrowInvalid):
+        return False  # the reader says what is wrong
+    wide = find_id_columns(file.schema_arrow.names, {}) is None
+    return wide and file.metadata.num_rows >= LARGE_FILE
+
+
+def score_by_parts(
+    bank: ItemBank,
+    responses: Path,
+    output: Path | None,
+    settings: ScoringSettings,
+    respondent_column: str | None,
+    unknown_items: UnknownItems,
+    quiet: bool,
+) -> int:
+    """Score a large Parquet file, and say how many respondents it held."""
+    from irtbench.scoring.bulk import score_parquet
+
+    if output is None:
+        raise InputError("a large Parquet file is scored into another: expected -o FILE.parquet")
+    with output_folder(output.absolute().parent) as folder, reporting(quiet=quiet) as progress:
+        return score_parquet(
+            bank,
+            responses,
+            folder / output.name,
+            settings,
+            respondent_column=respondent_column,
+            unknown_items=unknown_items,
+            progress=progress,
+        )
+
+
+def explain_all(bank: ItemBank, responses: ResponseMatrix, unknown_items: UnknownItems) -> Explanation:
+    """Explanations of all scales in one."""
+    check_known(responses.item_ids, bank.scales, unknown_items)
+    parts = [explain(scale, responses) for scale in bank.scales]
+    return Explanation(
+        pd.concat([part.items for part in parts], ignore_index=True),
+        pd.concat([part.difficulty for part in parts], ignore_index=True),
+    )
+
+
+def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings) -> None:
+    """Print scores in words a person understands without a manual."""
+    shown = scores.head(MOST_ROWS)
+    remarks = [", ".join(REMARKS[flag] for flag in flags.split(";") if flag) for flags in shown["flags"]]
+    show_table(
+        pd.DataFrame(
+            {
+                "who": shown["respondent_id"],
+                "scale": shown["scale"],
+                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown["n_items"], strict=True)],
+                "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
+                "better than % of the crowd": interval_texts(
+                    shown, "percentile", "percentile_lower", "percentile_upper", ".0f"
+                ),
+                "remarks": remarks,
+            }
+        )
+    )
+    if len(scores) > MOST_ROWS:
+        print(f"and {len(scores) - MOST_ROWS} more rows")
+    if len(scores) <= len(bank.scales):
+        answered = shown[shown["n_items"] > 0]
+        places = interval_texts(answered, "percentile", "percentile_lower", "percentile_upper", ".0f")
+        for who, scale, place in zip(answered["respondent_id"], answered["scale"], places, strict=True):
+            print(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+    crowd = {
+        "normal": "a normal population, which the crowd of the study stands for",
+        "empirical": "the people of the norm sample",
+        "smoothed": "the population that the norm sample stands for",
+    }[settings.norm]
+    group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
+    print(
+        f"Ability: 0 is the crowd's mean and 1 its standard deviation. The crowd: {crowd}{group}. "
+        f"In brackets {100 * settings.level:g}% intervals."
+    )
+
+
+def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
+    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
+    return [
+        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
+        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
+    ]
+
+
+def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:
+    """Print where respondents differ from people of their ability."""
+    levels = explained.difficulty
+    view = levels.head(MOST_ROWS)
+    show_table(
+        pd.DataFrame(
+            {
+                "who": view["respondent_id"],
+                "scale": view["scale"],
+                "items of difficulty": [
+                    f"{low:.2f} to {high:.2f}"
+                    for low, high in zip(view["difficulty_from"], view["difficulty_to"], strict=True)
+                ],
+                "items": view["n_items"],
+                "% right": [f"{100 * share:.0f}" for share in view["observed"]],
+                "% right of people of this ability": interval_texts(
+                    100 * view[["expected", "expected_lower", "expected_upper"]],
+                    *("expected", "expected_lower", "expected_upper", ".0f"),
+                ),
+            }
+        ),
+        title="Accuracy by difficulty",
+    )
+    surprises = explained.surprises()
+    for who, scale in scores[["respondent_id", "scale"]].head(MOST_ROWS).to_numpy().tolist():
+        own = surprises[(surprises["respondent_id"] == who) & (surprises["scale"] == scale)]
+        for kind, words in (("missed", "misses, people of this ability do not"), ("right", "gets, they do not")):
+            names = own.loc[own["surprise"] == kind, "item_id"].tolist()
+            if names:
+                print(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")

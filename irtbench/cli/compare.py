@@ -1,0 +1,157 @@
+"""``irtbench compare``: is one system better than another on the same items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+from irtbench.cli.options import Columns, Folder, Json, Quiet, Seed, Table, named
+from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.progress import reporting
+from irtbench.data.input_error import InputError
+
+ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
+
+
+def compare(
+    responses: Annotated[
+        Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 of two systems or more; answers with --bank.")
+    ],
+    output: Folder,
+    bank: Annotated[
+        Path | None, typer.Option("--bank", metavar="BANK", help="Compare abilities on the scales of this bank too.")
+    ] = None,
+    unknown_items: Annotated[
+        Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
+    ] = "error",
+    item_error: Annotated[
+        Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
+    ] = "draw",
+    norm: Annotated[
+        Literal["normal", "smoothed"], typer.Option("--norm", help="What percentiles refer to.")
+    ] = "normal",
+    adjustment: Annotated[
+        Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
+    ] = "holm",
+    level: Annotated[float, typer.Option("--level", help="Probability that the intervals hold.")] = 0.95,
+    column: Columns = [],  # noqa: B006 - typer copies it
+    table: Table = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
+
+    Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system.
+    """
+    from irtbench.building.bank import load_bank
+    from irtbench.data.multiple_testing import adjust
+    from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.evaluation.comparison import compare_systems
+    from irtbench.scoring.comparison import N_ITEM_DRAWS, compare_abilities
+    from irtbench.scoring.scores import check_known, grade_answers, own_responses
+
+    columns = named("--column", column)
+    known = None if bank is None else load_bank(bank)
+    if holds_responses(responses, format=table, columns=columns):
+        graded = ResponseMatrix.from_long(read_responses(responses, format=table, columns=columns).frame)
+    elif known is None:
+        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
+    else:
+        answers = read_answers(responses, format=table, columns=columns).frame
+        graded = grade_answers(known, answers, unknown_items=unknown_items)
+    rng = np.random.default_rng(seed)
+    pairs, rankings = [], []
+    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+        if known is not None:
+            check_known(graded.item_ids, known.scales, unknown_items)
+        for scale in [None] if known is None else known.scales:
+            name = ALL_ITEMS if scale is None else scale.name
+            progress(f"comparing on {name}")
+            own = graded if scale is None else own_responses(scale, graded)
+            tested = compare_systems(own.values, own.respondent_ids, level=level, adjustment=adjustment, rng=rng)
+            rows = accuracy_columns(tested.table())
+            if scale is not None:
+                n_item_draws = N_ITEM_DRAWS if item_error == "draw" else 0
+                found = compare_abilities(scale, own, rng=rng, norm=norm, n_item_draws=n_item_draws, level=level)
+                abilities = found.pairs()
+                abilities.insert(6, "theta_p_adjusted", adjust(abilities["theta_p"].to_numpy(), adjustment))
+                rows = rows.merge(abilities, on=["first", "second"], validate="one_to_one")
+                ranking = found.ranking(abilities["theta_p_adjusted"].to_numpy(), significance=1 - level)
+                ranking.insert(0, "scale", name)
+                rankings.append(ranking)
+            rows.insert(0, "scale", name)
+            pairs.append(rows)
+        comparison = pd.concat(pairs, ignore_index=True)
+        write_table(comparison, folder / "comparison.csv")
+        ranked = pd.concat(rankings, ignore_index=True) if rankings else None
+        if ranked is not None:
+            write_table(ranked, folder / "ranking.csv")
+    if json:
+        print(to_json({"comparison": comparison} | ({} if ranked is None else {"ranking": ranked})))
+    elif not quiet:
+        show_comparison(comparison)
+        if ranked is not None:
+            show_ranking(ranked)
+        print(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
+
+
+def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in comparison.csv: names that say what the difference is of."""
+    return tested.rename(
+        columns={
+            "mean_first": "accuracy_first",
+            "mean_second": "accuracy_second",
+            "difference": "accuracy_difference",
+            "lower": "accuracy_lower",
+            "upper": "accuracy_upper",
+            "p": "accuracy_p",
+            "p_adjusted": "accuracy_p_adjusted",
+        }
+    )
+
+
+def show_comparison(comparison: pd.DataFrame) -> None:
+    """Print each pair in words."""
+    view = pd.DataFrame(
+        {
+            "scale": comparison["scale"],
+            "first": comparison["first"],
+            "second": comparison["second"],
+            "items": comparison["n_items"],
+            "accuracy": bracketed(comparison, "accuracy", ".3f"),
+            "p ": [f"{p:.4f}" for p in comparison["accuracy_p_adjusted"]],
+        }
+    )
+    if "theta_difference" in comparison:
+        view["ability"] = bracketed(comparison, "theta", ".2f")
+        view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
+        view["percentile"] = bracketed(comparison, "percentile", ".0f")
+    show_table(view, title="First minus second")
+
+
+def show_ranking(ranking: pd.DataFrame) -> None:
+    """Print the order of the systems and its ties."""
+    view = pd.DataFrame(
+        {
+            "scale": ranking["scale"],
+            "rank": [f"{r} [{a}-{b}]" for r, a, b in ranking[["rank", "rank_lower", "rank_upper"]].to_numpy()],
+            "system": ranking["respondent_id"],
+            "ability": [f"{t:.2f} [{a:.2f}, {b:.2f}]"
+                        for t, a, b in ranking[["theta", "theta_lower", "theta_upper"]].to_numpy()],
+            "best with probability": [f"{p:.2f}" for p in ranking["probability_best"]],
+            "indistinguishable from": ranking["indistinguishable_from"].str.replace(";", ", "),
+        }
+    )  # fmt: skip
+    show_table(view, title="Ranking")
+
+
+def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:
+    """Difference and interval of each pair."""
+    columns = [f"{what}_difference", f"{what}_lower", f"{what}_upper"]
+    return [f"{d:+{digits}} [{a:{digits}}, {b:{digits}}]" for d, a, b in comparison[columns].to_numpy()]

@@ -1,0 +1,108 @@
+"""``irtbench human-bound``: the crowd filter, and what people reach on the items that pass it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pandas as pd
+import typer
+
+from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.data.input_error import InputError
+
+
+def human_bound(
+    responses: Responses,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
+    ] = None,
+    k: Annotated[int, typer.Option("--right", "-k", help="An item passes with this many right votes ...", min=1)] = 4,
+    n: Annotated[int, typer.Option("--votes", "-n", help="... of this many.", min=1)] = 5,
+    other_counts: Annotated[
+        Literal["error", "exclude", "share"],
+        typer.Option("--other-counts", help="Items with another number of votes: stop, let them fail, or go by share."),
+    ] = "error",
+    margin: Annotated[float, typer.Option("--margin", help="Hoeffding's bound lies this far below.")] = 0.03,
+    level: Annotated[float, typer.Option("--level", help="Probability that an interval is to hold.")] = 0.95,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", metavar="RUNS", help="Scores of systems by seed: columns system, seed, accuracy."),
+    ] = None,
+    column: Columns = [],  # noqa: B006 - typer copies it
+    table: Table = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Filter items by the crowd's votes and bound human accuracy on those that pass.
+
+    Writes crowd_filter.csv (a row an item), human_bound.json, crowd_filter.svg and human_bound.svg.
+    """
+    from irtbench.data.readers.recognise import read_responses
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.evaluation.human_bound import crowd_filter, fresh_accuracy, human_accuracy
+
+    rng = np.random.default_rng(seed)
+    given = ResponseMatrix.from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
+    result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
+    sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
+    people = {
+        name: human_accuracy(result.n_correct[chosen], result.n_votes[chosen], margin=margin, level=level, rng=rng)
+        for name, chosen in sets.items()
+    }
+    lower, upper = fresh_accuracy(result)
+    found: dict[str, Any] = {
+        "k": k,
+        "n": n,
+        "n_items": given.n_items,
+        "n_kept": int(result.kept.sum()),
+        "human_accuracy": {name: asdict(human) for name, human in people.items()},
+        "new_vote_lower": lower,
+        "new_vote_upper": upper,
+        "runs": [] if runs is None else runs_over_seeds(runs),
+        "seed": seed,
+    }
+    if output is not None:
+        from irtbench.report.figure_file import write_figure
+        from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
+
+        with output_folder(output) as folder:
+            write_table(result.table().astype({"kept": int}), folder / "crowd_filter.csv")
+            write_json(found, folder / "human_bound.json")
+            write_figure(folder / "crowd_filter.svg", lambda ax: draw_crowd_filter(ax, result))
+            write_figure(folder / "human_bound.svg", lambda ax: draw_human_accuracy(ax, people), height=2.6)
+    if json:
+        print(to_json(found))
+    elif not quiet:
+        shown = ["n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper"]
+        rows = pd.DataFrame([{"items": name} | asdict(human) for name, human in people.items()])
+        show_table(rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]])
+        print(f"{found['n_kept']} of {given.n_items} items have at least {k} of {n} votes right")
+        if np.isfinite([lower, upper]).all():
+            print(f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right")
+        if found["runs"]:
+            show_table(pd.DataFrame(found["runs"]), title="Systems over seeds")
+
+
+def runs_over_seeds(path: Path) -> list[dict[str, object]]:
+    """Mean and standard deviation of each system's accuracy over its runs."""
+    from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+    from irtbench.evaluation.human_bound import over_seeds
+
+    frame = read_table(path)
+    demand_columns(frame, ["system", "seed", "accuracy"], path)
+    demand_filled(frame, "system", path)
+    place = field_places(path, "accuracy")
+    accuracy = to_numbers(frame["accuracy"], place=place)
+    if np.isnan(accuracy).any():
+        raise InputError(f"{place(int(np.isnan(accuracy).argmax()))}: expected a number but it is missing")
+    repeated = frame.duplicated(["system", "seed"])
+    if repeated.any():
+        first = int(repeated.argmax())
+        raise InputError(f"{field_places(path, 'seed')(first)}: this system has two runs with this seed; expected one")
+    groups = pd.Series(accuracy).groupby(frame["system"], sort=False)
+    return [{"system": name} | asdict(over_seeds(scores.tolist())) for name, scores in groups]

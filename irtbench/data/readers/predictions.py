@@ -1,0 +1,115 @@
+"""Stated probabilities from a table: a row an item and system, one column of probabilities or one a class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.predictions import Predictions
+from irtbench.data.readers.table import demand_columns, demand_filled, field_places, read_table, to_numbers
+from irtbench.data.responses import name_first
+
+#: How far the probabilities of all classes may sum from 1, as printed digits leave them.
+ROUNDING = 5e-3
+
+
+def read_predictions(
+    path: str | Path,
+    *,
+    probability: str = "probability",
+    label: str = "label",
+    item: str | None = None,
+    classes: Mapping[str, str] | None = None,
+    by: str | None = None,
+) -> dict[str, Predictions]:
+    """Read stated probabilities and outcomes.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    probability
+        The column of the probability that the label is 1.
+    label
+        The column of what happened: 1 or 0, or with ``classes`` the name of the right class.
+    item
+        The column of item names; None for rows without names, which then are their numbers within each system.
+    classes
+        For each class the column of its probability, instead of ``probability``.
+    by
+        The column of the system (or set of items) a row belongs to; None if all are of one, named ``all``.
+
+    Returns
+    -------
+    dict
+        Predictions of each system, in order of appearance.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a probability is not a number in [0, 1] or is missing, classes do not sum to 1, a label
+        is missing or unknown, or an item has two rows of one system.
+    """
+    frame = read_table(path)
+    classes = classes or {}
+    columns = list(classes.values()) if classes else [probability]
+    demand_columns(frame, [*columns, label, *(name for name in (item, by) if name is not None)], path)
+    for name in (item, by):
+        if name is not None:
+            demand_filled(frame, name, path)
+    stated = np.column_stack([_probabilities(frame, column, path) for column in columns])
+    if classes:
+        total = stated.sum(axis=1)
+        astray = np.abs(total - 1) > ROUNDING
+        if astray.any():
+            first = int(astray.argmax())
+            raise InputError(
+                f"{field_places(path, columns[0])(first)}: the probabilities of {name_first(columns)} must sum to 1 "
+                f"but sum to {total[first]:g}"
+            )
+        happened = _classes(frame, label, list(classes), path)
+    else:
+        happened = _events(frame, label, path)[:, None]
+    systems = pd.Series("all", index=frame.index) if by is None else frame[by]
+    found = {}
+    for system, rows in systems.groupby(systems, sort=False).indices.items():
+        names = frame[item].iloc[rows] if item is not None else [str(k + 1) for k in range(len(rows))]
+        try:
+            found[str(system)] = Predictions(tuple(names), stated[rows], happened[rows])
+        except InputError as error:
+            raise InputError(f"file {path}: {system}: {error}") from None
+    return found
+
+
+def _probabilities(frame: pd.DataFrame, column: str, path: str | Path) -> NDArray[np.float64]:
+    place = field_places(path, column)
+    values = to_numbers(frame[column], place=place)
+    outside = ~((values >= 0) & (values <= 1))
+    if outside.any():
+        first = int(outside.argmax())
+        raise InputError(f"{place(first)}: expected a probability in [0, 1] but got '{frame[column].iloc[first]}'")
+    return values
+
+
+def _events(frame: pd.DataFrame, label: str, path: str | Path) -> NDArray[np.float64]:
+    place = field_places(path, label)
+    values = to_numbers(frame[label], place=place, words={"true": 1.0, "false": 0.0})
+    wrong = ~((values == 0) | (values == 1))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(f"{place(first)}: expected the label 1 or 0 but got '{frame[label].iloc[first]}'")
+    return values
+
+
+def _classes(frame: pd.DataFrame, label: str, names: list[str], path: str | Path) -> NDArray[np.float64]:
+    position = pd.Index(names).get_indexer(pd.Index(frame[label]))
+    if (position < 0).any():
+        first = int((position < 0).argmax())
+        place = field_places(path, label)(first)
+        raise InputError(f"{place}: expected one of {name_first(names)} but got '{frame[label].iloc[first]}'")
+    return (position[:, None] == np.arange(len(names))).astype(np.float64)

@@ -1,0 +1,119 @@
+"""Tags and twins of items from a table: a row an item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
+from irtbench.data.tags import ItemTags
+
+_YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false")
+
+
+def read_tags(
+    path: str | Path,
+    columns: Sequence[str],
+    *,
+    item: str = "item_id",
+    separator: str | None = None,
+    where: Mapping[str, str] | None = None,
+) -> ItemTags:
+    """Read what tags the items have.
+
+    A column that holds nothing but 1, 0, true, false and empty fields is itself a tag, of the items with 1. In any
+    other column each text is a tag, and with a separator each part of it.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file with a row for each item.
+    columns
+        Columns that hold tags, at least one.
+    item
+        The column of item names.
+    separator
+        Stands between several tags in one field, such as ``;``.
+    where
+        Keep only rows whose column has this value.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, no row is left, or an item has no name or one twice.
+    """
+    if not columns:
+        raise InputError(f"file {path}: expected at least one column of tags to be named")
+    frame = _read_items(path, item, [*columns, *(where or {})])
+    for column, value in (where or {}).items():
+        frame = frame[frame[column] == value]
+    if frame.empty:
+        conditions = ", ".join(f"{column} = {value}" for column, value in (where or {}).items())
+        raise InputError(f"file {path}: no item with {conditions}")
+    parts = [_tags_of(frame[column], separator) for column in columns]
+    tags = (tuple(dict.fromkeys(tag for given in row for tag in given)) for row in zip(*parts, strict=True))
+    return ItemTags(tuple(frame[item]), tuple(tags))
+
+
+def read_twins(path: str | Path, *, item: str = "item_id", twin_of: str = "twin_of") -> dict[str, str]:
+    """Read which items are the switched form of which others.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file with a row for each item, original and switched.
+    item
+        The column of item names.
+    twin_of
+        The column that names, for a switched item, its original; empty for an original.
+
+    Returns
+    -------
+    dict
+        The original of each switched item.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, an item has no name or one twice, an original is not in the table or itself switched,
+        or two items are the switched form of one.
+    """
+    frame = _read_items(path, item, [twin_of])
+    place = field_places(path, twin_of)
+    switched = frame[~frame[twin_of].isin(MISSING)]
+    if switched.empty:
+        raise InputError(f"file {path}, column {twin_of}: no item has a twin; expected the original's name at some")
+    known, is_switched = set(frame[item]), set(switched[item])
+    seen: set[str] = set()
+    for row, original in switched[twin_of].items():
+        if original not in known or original in is_switched:
+            why = "is no item of the table" if original not in known else "is itself a switched item"
+            raise InputError(f"{place(int(str(row)))}: '{original}' {why}; expected an original item")
+        if original in seen:
+            raise InputError(f"{place(int(str(row)))}: '{original}' has two switched forms; expected one")
+        seen.add(original)
+    return dict(zip(switched[item], switched[twin_of], strict=True))
+
+
+def _read_items(path: str | Path, item: str, columns: Sequence[str]) -> pd.DataFrame:
+    frame = read_table(path)
+    demand_columns(frame, [item, *columns], path)
+    demand_filled(frame, item, path)
+    repeated = frame[item].duplicated()
+    if repeated.any():
+        first = int(repeated.argmax())
+        place = field_places(path, item)(first)
+        raise InputError(f"{place}: item names must be unique but '{frame[item].iloc[first]}' is repeated")
+    return frame
+
+
+def _tags_of(column: pd.Series[str], separator: str | None) -> list[list[str]]:
+    lower = column.str.lower()
+    filled = lower[~column.isin(MISSING)]
+    if not filled.empty and filled.isin([*_YES, *_NO]).all():
+        return [[str(column.name)] if text in _YES else [] for text in lower]
+    given = ([] if text in MISSING else text.split(separator) if separator else [text] for text in column)
+    return [[tag.strip() for tag in parts if tag.strip()] for parts in given]

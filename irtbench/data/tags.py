@@ -1,0 +1,68 @@
+"""What kinds of items there are: each item has one tag, several or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTags:
+    """Tags of items, such as the kinds of knowledge that a question needs.
+
+    Parameters
+    ----------
+    item_ids
+        Unique item names.
+    tags
+        The tags of each item, each once; empty where an item has none.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, an item is repeated, or it has a tag twice.
+    """
+
+    item_ids: tuple[str, ...]
+    tags: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.tags) != len(self.item_ids):
+            raise InputError(f"tags: {len(self.tags)} entries for {len(self.item_ids)} items")
+        index = pd.Index(self.item_ids)
+        if index.has_duplicates:
+            repeated = list(index[index.duplicated()].unique())
+            raise InputError(f"tags: item_id must be unique but {name_first(repeated)} is repeated")
+        for item, given in zip(self.item_ids, self.tags, strict=True):
+            if len(set(given)) < len(given):
+                raise InputError(f"tags: item {item} has a tag twice: {name_first(given)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All tags that occur, sorted."""
+        return tuple(sorted({tag for given in self.tags for tag in given}))
+
+    def has(self, tag: str) -> NDArray[np.bool_]:
+        """Whether each item has this tag, shape (n_items,)."""
+        return np.array([tag in given for given in self.tags], dtype=np.bool_)
+
+    def select(self, item_ids: Sequence[str]) -> ItemTags:
+        """Keep these items, in this order.
+
+        Raises
+        ------
+        InputError
+            If an item is not known.
+        """
+        position = {item: k for k, item in enumerate(self.item_ids)}
+        unknown = [item for item in item_ids if item not in position]
+        if unknown:
+            raise InputError(f"tags: unknown item {name_first(unknown)}; expected a row for it in the table of items")
+        return ItemTags(tuple(item_ids), tuple(self.tags[position[item]] for item in item_ids))

@@ -1,0 +1,310 @@
+"""Human accuracy: a crowd filter on items, and bounds of what people reach on the items that pass it.
+
+The procedure of OpenBookQA (Mihaylov, Clark, Khot & Sabharwal, EMNLP 2018, doi:10.18653/v1/D18-1260): an item stays if
+at least k of n people answer it right, and the same votes bound human accuracy by Hoeffding's inequality.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.evaluation.proportion import check_level, wilson_interval
+
+OtherCounts = Literal["error", "exclude", "share"]
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdFilter:
+    """Which items enough people answer right; all arrays have shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    n_votes, n_correct
+        People who answered, and who answered right.
+    kept
+        Whether the item passes.
+    k, n
+        The rule: at least k of n right.
+    """
+
+    item_ids: tuple[str, ...]
+    n_votes: NDArray[np.int64]
+    n_correct: NDArray[np.int64]
+    kept: NDArray[np.bool_]
+    k: int
+    n: int
+
+    def table(self) -> pd.DataFrame:
+        """One row an item."""
+        return pd.DataFrame(
+            {"item_id": self.item_ids, "n_votes": self.n_votes, "n_correct": self.n_correct, "kept": self.kept}
+        )
+
+
+@dataclass(frozen=True)
+class HumanAccuracy:
+    """What people reach on a set of items, with bounds.
+
+    Parameters
+    ----------
+    n_items, n_votes
+        Items, and votes on them.
+    accuracy
+        Share of right votes.
+    margin, hoeffding_lower, confidence
+        With at least this confidence the true accuracy is not below ``hoeffding_lower`` = accuracy - margin
+        (``hoeffding_confidence``): one-sided, without any assumption on how items differ.
+    level
+        Probability that the two-sided intervals below are to hold.
+    wilson_lower, wilson_upper
+        Interval if votes were independent draws of one accuracy (``wilson_interval``).
+    bootstrap_lower, bootstrap_upper
+        Percentile interval if the items, each with its votes, are drawn again.
+    """
+
+    n_items: int
+    n_votes: int
+    accuracy: float
+    margin: float
+    hoeffding_lower: float
+    confidence: float
+    level: float
+    wilson_lower: float
+    wilson_upper: float
+    bootstrap_lower: float
+    bootstrap_upper: float
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """A score over runs that differ in their random seed: mean, standard deviation and range."""
+
+    n_runs: int
+    mean: float
+    sd: float
+    lowest: float
+    highest: float
+
+
+def crowd_filter(
+    responses: ResponseMatrix, *, k: int = 4, n: int = 5, other_counts: OtherCounts = "error"
+) -> CrowdFilter:
+    """Keep an item if at least k of its n votes are right.
+
+    Parameters
+    ----------
+    responses
+        Graded responses of people.
+    k, n
+        The rule; OpenBookQA's is 4 of 5.
+    other_counts
+        What an item with more or fewer votes than n means: an error, an item that does not pass (``exclude``), or one
+        that passes if its share of right votes is at least k / n (``share``). An item without votes never passes.
+
+    Raises
+    ------
+    InputError
+        If not 1 <= k <= n, or (by default) an item has not n votes.
+    """
+    if not 1 <= k <= n:
+        raise InputError(f"crowd filter: expected 1 <= k <= n but got k = {k}, n = {n}")
+    votes = responses.observed.sum(axis=0)
+    correct = np.nansum(responses.values, axis=0).astype(np.int64)
+    other = [f"{responses.item_ids[j]} ({votes[j]})" for j in np.flatnonzero(votes != n)]
+    if other_counts == "error" and other:
+        raise InputError(
+            f"crowd filter: expected {n} votes on every item but got other numbers on {name_first(other)}; "
+            "say whether to exclude them or to go by their share"
+        )
+    by_share = (correct * n >= k * votes) & (votes > 0)
+    kept = by_share if other_counts == "share" else by_share & (votes == n)
+    return CrowdFilter(responses.item_ids, votes, correct, kept, k, n)
+
+
+def human_accuracy(
+    n_correct: ArrayLike,
+    n_votes: ArrayLike,
+    *,
+    margin: float = 0.03,
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+    rng: np.random.Generator,
+) -> HumanAccuracy:
+    """Accuracy of people on a set of items, with Hoeffding's bound, Wilson's interval and the bootstrap's.
+
+    OpenBookQA takes the votes of the items that the filter kept. These passed because of these very votes, so their
+    accuracy lies above that of new votes; ``fresh_accuracy`` says by how much at most.
+
+    Parameters
+    ----------
+    n_correct, n_votes
+        Right votes and votes on each item, shape (n_items,).
+    margin
+        How far below the observed accuracy the bound lies.
+    level
+        Probability that the two-sided intervals are to hold.
+    n_resamples
+        Resamples of the items.
+    rng
+        Draws them.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, the counts are negative or more right than cast, or a setting is out of range.
+
+    Warns
+    -----
+    RuntimeWarning
+        If there is no vote: all figures are NaN. If there is one item: the bootstrap's are.
+    """
+    correct, votes = np.asarray(n_correct), np.asarray(n_votes)
+    if correct.ndim != 1 or correct.shape != votes.shape:
+        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    if (correct < 0).any() or (correct > votes).any():
+        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    check_level(level, where="human accuracy")
+    if n_resamples < 2:
+        raise InputError(f"human accuracy: n_resamples must be at least 2 but got {n_resamples}")
+    correct, votes = correct[votes > 0], votes[votes > 0]
+    n = int(votes.sum())
+    confidence = hoeffding_confidence(n, margin)
+    if n == 0:
+        warnings.warn("human accuracy is undefined: there is no vote", RuntimeWarning, stacklevel=2)
+        return HumanAccuracy(0, 0, np.nan, margin, np.nan, np.nan, level, np.nan, np.nan, np.nan, np.nan)
+    accuracy = float(correct.sum() / n)
+    wilson = wilson_interval(correct.sum(), n, level=level)
+    low, high = _bootstrap(correct, votes, n_resamples, level, rng)
+    return HumanAccuracy(
+        n_items=votes.size,
+        n_votes=n,
+        accuracy=accuracy,
+        margin=margin,
+        hoeffding_lower=accuracy - margin,
+        confidence=confidence,
+        level=level,
+        wilson_lower=float(wilson[0]),
+        wilson_upper=float(wilson[1]),
+        bootstrap_lower=low,
+        bootstrap_upper=high,
+    )
+
+
+def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
+    """Bounds of the accuracy of a new vote on the items that pass, free of the filter's selection.
+
+    Each vote is taken out in turn and the filter applied to the n - 1 others. Asked for k - 1 of them it is laxer than
+    k of n, asked for k it is stricter, and the vote that is out had no say: its accuracy is what a new vote has. An
+    item that the stricter rule keeps the rule k of n keeps, and what that keeps the laxer keeps, and easier items pass
+    more often, so the accuracy on the filtered items lies between the two, up to their sampling error.
+
+    Returns
+    -------
+    lower, upper
+        NaN with a warning where no vote is left, as for the upper bound if k = n.
+
+    Notes
+    -----
+    Of an item with c right among n votes, the c right ones are out in turn with c - 1 right left, and the n - c wrong
+    ones with c left. Items with other numbers of votes are left out.
+    """
+    of_n = result.n_votes == result.n
+    c = result.n_correct[of_n]
+    bounds = []
+    for needed in (result.k - 1, result.k):
+        right = c[c - 1 >= needed].sum()
+        wrong = (result.n - c[c >= needed]).sum()
+        if right + wrong == 0:
+            warnings.warn(
+                f"human accuracy of a new vote is undefined: no item has {needed} of {result.n - 1} others right",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        bounds.append(float(right / (right + wrong)) if right + wrong else np.nan)
+    return bounds[0], bounds[1]
+
+
+def hoeffding_confidence(n: int, margin: float) -> float:
+    """Confidence that the true mean of n independent votes is not below the observed one by ``margin`` or more.
+
+    1 - exp(-2 n margin^2)                                                             (Hoeffding, 1963)
+
+    Raises
+    ------
+    InputError
+        If n is negative or the margin does not lie in (0, 1).
+
+    Examples
+    --------
+    >>> print(f"{hoeffding_confidence(2_500, 0.03):.4f}, {hoeffding_confidence(2_500, 0.025):.4f}")
+    0.9889, 0.9561
+    """
+    if n < 0:
+        raise InputError(f"Hoeffding's bound: n must be at least 0 but got {n}")
+    if not 0 < margin < 1:
+        raise InputError(f"Hoeffding's bound: margin must be between 0 and 1 but got {margin:g}")
+    return float(-np.expm1(-2 * n * margin**2))
+
+
+def hoeffding_margin(n: int, confidence: float) -> float:
+    """The margin that ``hoeffding_confidence`` gives this confidence: sqrt(-log(1 - confidence) / 2n).
+
+    Raises
+    ------
+    InputError
+        If n is below 1 or the confidence does not lie between 0 and 1.
+    """
+    if n < 1:
+        raise InputError(f"Hoeffding's bound: n must be at least 1 but got {n}")
+    if not 0 < confidence < 1:
+        raise InputError(f"Hoeffding's bound: confidence must be between 0 and 1 but got {confidence:g}")
+    return float(np.sqrt(-np.log1p(-confidence) / (2 * n)))
+
+
+def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
+    """Mean and standard deviation (n - 1) of one system's score over runs with different seeds.
+
+    Raises
+    ------
+    InputError
+        If there is no score, or one is not finite.
+
+    Warns
+    -----
+    RuntimeWarning
+        If there is one run: its standard deviation is NaN.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.size == 0 or not np.isfinite(values).all():
+        raise InputError("seeds: expected at least one score, and finite ones only")
+    if values.size == 1:
+        warnings.warn("seeds: one run has no standard deviation", RuntimeWarning, stacklevel=2)
+    sd = float(values.std(ddof=1)) if values.size > 1 else np.nan
+    return SeedSummary(values.size, float(values.mean()), sd, float(values.min()), float(values.max()))
+
+
+def _bootstrap(
+    correct: NDArray[np.int64], votes: NDArray[np.int64], n_resamples: int, level: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Percentile interval of the share of right votes; NaN with a warning for one item."""
+    if correct.size == 1:
+        warnings.warn("human accuracy: one item cannot be resampled", RuntimeWarning, stacklevel=3)
+        return np.nan, np.nan
+    shares = np.empty(n_resamples)
+    for start in range(0, n_resamples, 500):
+        part = shares[start : start + 500]
+        drawn = rng.integers(correct.size, size=(part.size, correct.size))
+        part[:] = correct[drawn].sum(axis=1) / votes[drawn].sum(axis=1)
+    low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,29 @@
+"""A figure of one panel as a file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from irtbench.report.plots import STYLE
+
+WIDTH, HEIGHT = 6.4, 4.4  # inches
+
+
+def write_figure(file: Path, draw: Callable[[Axes], object], *, width: float = WIDTH, height: float = HEIGHT) -> None:
+    """Let ``draw`` fill an Axes and write it in the format of the file's name (svg, png, pdf).
+
+    The same drawing gives the same bytes every time.
+    """
+    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
+        # in an SVG text stays text: the reader's viewer has letters that our font lacks
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure.subplots())
+        # a date would make every file differ; other formats than SVG know no "Date"
+        figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else None)

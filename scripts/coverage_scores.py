@@ -1,0 +1,139 @@
+"""How often the intervals of scores hold the truth: simulated crowds, fitted banks, new respondents.
+
+    python scripts/coverage_scores.py [--replications 40] [--seed 1]
+
+Every replication draws items, a crowd that the bank is fitted to and normed on, and new respondents of the same
+population, who are scored on the bank. Printed is the share of intervals, of nominal 95%, that hold the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+from irtbench.building.scale import Norms
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.scoring.ability import Method, estimate_ability
+from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.norms import Norm, percentiles
+
+SIZES = ((1000, 30), (1000, 90), (200, 30), (200, 90), (100, 60), (50, 60))
+METHODS: tuple[tuple[Method, ItemError], ...] = (
+    ("eap", "none"),
+    ("eap", "delta"),
+    ("eap", "draw"),
+    ("map", "delta"),
+    ("ml", "delta"),
+    ("wle", "delta"),
+    ("eap_sum", "none"),
+)
+NORMS: tuple[Norm, ...] = ("normal", "empirical", "smoothed")
+N_NEW = 400
+OUTER = 1.5  # beyond this ability items are known least
+
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def normal(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.normal(size=n)
+
+
+def skewed(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A crowd with a tail of people who guess: gamma(4), mirrored, mean 0 and variance 1."""
+    return -(rng.gamma(4.0, size=n) - 4.0) / 2.0
+
+
+def skewed_share(theta: np.ndarray) -> np.ndarray:
+    """Share of that crowd below theta: P(gamma(4) > 4 - 2 theta)."""
+    from scipy.special import gammaincc
+
+    return gammaincc(4.0, np.maximum(4.0 - 2.0 * theta, 0.0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replications", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    theta_rows, percentile_rows = [], []
+    for crowd, draw in (("normal", normal), ("skewed", skewed)):
+        for n_people, n_items in SIZES if crowd == "normal" else SIZES[:2]:
+            rng = np.random.default_rng([arguments.seed, n_people, n_items, len(crowd)])
+            held = repeated(draw, crowd, n_people, n_items, arguments.replications, rng)
+            for (kind, method, item_error, norm), shares in held.items():
+                row = {"crowd": crowd, "people": n_people, "items": n_items, "method": method, "item error": item_error}
+                if kind == "theta":
+                    theta_rows.append(row | {"held": np.mean(shares[0]), f"|theta| > {OUTER}": np.mean(shares[1])})
+                else:
+                    percentile_rows.append(row | {"norm": norm, "held": np.mean(shares[0])})
+    print(f"{arguments.replications} replications of {N_NEW} new respondents, seed {arguments.seed}\n")
+    print("Theta\n\n" + markdown(pd.DataFrame(theta_rows)))
+    table = pd.DataFrame(percentile_rows).pivot_table(
+        index=["crowd", "people", "items", "item error"], columns="norm", values="held", sort=False
+    )
+    print("\nPercentile\n\n" + markdown(table.reset_index()))
+
+
+def repeated(
+    draw: Draw, crowd: str, n_people: int, n_items: int, replications: int, rng: np.random.Generator
+) -> dict[tuple[str, str, str, str], tuple[list[float], list[float]]]:
+    """Shares of intervals that held, one a replication, over all and over outer abilities."""
+    held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for _ in range(replications):
+        truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
+        people = draw(rng, n_people)
+        answers = simulate_responses(people, truth, rng=rng)
+        varied = [i for i, p in zip(truth.item_ids, answers.proportion_correct(), strict=True) if 0 < p < 1]
+        answers = answers.select_items(varied)
+        fitted = fit_model(answers, SVISettings(prior="weak"))
+        own = estimate_ability(answers, fitted.items)
+        norms = Norms(own.theta, None, own.standard_error)
+        new = draw(rng, N_NEW)
+        responses = simulate_responses(new, truth, rng=rng).select_items(varied)
+        aligned = (new - people.mean()) / people.std()
+        share = 100 * (ndtr(new) if crowd == "normal" else skewed_share(new))
+        record(held, responses, fitted.items, norms, aligned, share, rng)
+    return held
+
+
+def record(
+    held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]],
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    norms: Norms,
+    theta: np.ndarray,
+    share: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    outer = np.abs(theta) > OUTER
+    for method, item_error in METHODS:
+        plain = estimate_ability(responses, items, method=method)
+        found = with_item_error(plain, responses, items, item_error=item_error, n_draws=50, rng=rng)
+        holds = (found.lower <= theta) & (theta <= found.upper)
+        entry = held["theta", method, item_error, ""]
+        entry[0].append(float(holds.mean()))
+        entry[1].append(float(holds[outer].mean()))
+        if method == "eap" and item_error != "draw":
+            for norm in NORMS:
+                place = percentiles(found, norms, norm=norm)
+                inside = (place.lower <= share) & (share <= place.upper)
+                held["percentile", method, item_error, norm][0].append(float(inside.mean()))
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table in Markdown, shares in percent."""
+    lines = ["| " + " | ".join(table.columns) + " |", "|" + "---|" * table.shape[1]]
+    for row in table.itertuples(index=False):
+        lines.append("| " + " | ".join(f"{100 * v:.1f}" if isinstance(v, float) else str(v) for v in row) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

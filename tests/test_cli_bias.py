@@ -1,0 +1,68 @@
+"""``irtbench bias``: its files, and one line for what is wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_cli import refused, run
+
+from irtbench.models.item_response import ItemParameters, simulate_responses
+
+COLUMNS = ["item_id", "delta", "size", "rms_difference", "r2_change", "x2", "df", "p", "p_adjusted"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """People and machines; one item is far harder for machines, and one everybody got right."""
+    folder = tmp_path_factory.mktemp("bias")
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(1, 2, 10), rng.normal(0, 1, 10)
+    tables, groups = [], []
+    for name, size, shift in (("people", 500, 0.0), ("machines", 200, 1.8)):
+        items = ItemParameters.from_difficulty(a, b + np.eye(10)[4] * shift)
+        ids = [f"{name}{i}" for i in range(size)]
+        tables.append(simulate_responses(rng.normal(size=size), items, rng=rng, respondent_ids=ids).to_long())
+        tables.append(pd.DataFrame({"respondent_id": ids, "item_id": "easy", "response": 1}))
+        groups.append(pd.DataFrame({"respondent_id": ids, "group": name}))
+    pd.concat(tables).astype({"response": int}).to_csv(folder / "responses.csv", index=False)
+    pd.concat(groups).to_csv(folder / "groups.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("method", ["likelihood_ratio", "logistic"])
+def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, method: str) -> None:
+    done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+               "--method", method, "--json")  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["flagged"] == ["item5"]
+    assert (found["reference"], found["focal"]) == ("people", "machines")
+    assert found["items_left_out"] == ["easy"]
+    table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
+    assert list(table)[: len(COLUMNS)] == COLUMNS
+    assert table.loc["item5", "delta"] < -1.5
+    turned = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "turned",
+                 "--focal", "people", "--json")  # fmt: skip
+    assert {row["item_id"]: row for row in json.loads(turned.stdout)["items"]}["item5"]["delta"] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("groups", "options", "saying"),
+    [
+        ("who,group\npeople0,a\n", [], "column 'respondent_id' missing"),
+        ("respondent_id,group\npeople0,a\npeople0,b\n", [], "respondent people0 is in two groups"),
+        ("respondent_id,group\npeople0,a\npeople1,a\n", [], "expected respondents of two groups"),
+        ("respondent_id,group\npeople0,a\npeople1,b\npeople2,c\n", [], "3 groups"),
+        ("respondent_id,group\npeople0,a\npeople1,b\n", ["--focal", "z"], "no respondent is in group z"),
+        ("respondent_id,group\npeople0,a\npeople1,b\n", [], "expected at least 10"),
+        ("respondent_id,group\npeople0,a\npeople1,b\n", ["--focal", "a", "--reference", "a"], "two groups"),
+    ],
+)
+def test_groups_that_cannot_be_compared_are_refused(
+    study: Path, tmp_path: Path, groups: str, options: list[str], saying: str
+) -> None:
+    (tmp_path / "groups.csv").write_text(groups)
+    refused("bias", study / "responses.csv", "--groups", tmp_path / "groups.csv", "-o", tmp_path / "out", *options,
+            saying=saying)  # fmt: skip
+    assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]

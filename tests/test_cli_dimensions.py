@@ -1,0 +1,59 @@
+"""``irtbench dimensions``: its files, and one line for what is wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_cli import refused, run
+
+EIGENVALUES = ["number", "eigenvalue", "chance_mean", "chance_limit", "ability"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two abilities with six items each, and an item that everybody got right."""
+    folder = tmp_path_factory.mktemp("dimensions")
+    rng = np.random.default_rng(3)
+    abilities = np.repeat(rng.normal(size=(400, 2)), 6, axis=1)
+    values = (rng.random((400, 12)) < 1 / (1 + np.exp(-1.7 * abilities))).astype(int)
+    wide = pd.DataFrame(values, columns=[f"i{j}" for j in range(12)]).assign(easy=1)
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(400)])
+    wide.to_csv(folder / "responses.csv", index=False)
+    items = pd.DataFrame({"item_id": wide.columns[1:], "kind": ["left"] * 6 + ["right"] * 7})
+    items.to_csv(folder / "items.csv", index=False)
+    return folder
+
+
+def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
+    done = run("dimensions", study / "responses.csv", "--items", study / "items.csv", "--item-column", "label=kind",
+               "--factors", 2, "--samples", 5, "-o", tmp_path / "out", "--json")  # fmt: skip
+    found = json.loads(done.stdout)
+    assert json.loads((tmp_path / "out" / "dimensions.json").read_text()) == found
+    assert found["n_abilities"] == 2
+    assert found["items_left_out"] == {"easy": "all_correct"}
+    assert [model["model"] for model in found["models"]] == ["1 factor", "2 factors"]
+    assert found["models"][1]["delta_bic"] == 0
+    assert found["likelihood_ratio_tests"][0]["p"] < 1e-6
+    assert found["rotation"]["share_following"] == 1
+    assert list(pd.read_csv(tmp_path / "out" / "eigenvalues.csv")) == EIGENVALUES
+    assert len(pd.read_csv(tmp_path / "out" / "loadings.csv")) == 12
+    assert (tmp_path / "out" / "scree.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_labels_nothing_is_turned(study: Path, tmp_path: Path) -> None:
+    done = run("dimensions", study / "responses.csv", "--factors", 0, "--samples", 3, "-o", tmp_path / "out")
+    assert "2 abilities by parallel analysis" in done.stdout
+    assert "left out: easy (all_correct)" in done.stdout
+    found = json.loads((tmp_path / "out" / "dimensions.json").read_text())
+    assert found["models"] is None
+    assert found["rotation"] is None
+    assert not (tmp_path / "out" / "loadings.csv").exists()
+
+
+def test_wrong_input_is_one_line(study: Path, tmp_path: Path) -> None:
+    refused("dimensions", study / "absent.csv", "-o", tmp_path / "out", saying="absent.csv")
+    refused("dimensions", study / "responses.csv", "--samples", 1, "-o", tmp_path / "out", saying="at least 2 samples")
+    refused("dimensions", study / "responses.csv", "--where", "set=x", "-o", tmp_path / "out", saying="--items")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,57 @@
+"""``irtbench power`` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from test_cli import refused
+from without_torch import run_here, run_without_torch
+
+from irtbench.data.input_error import InputError
+
+
+def test_it_writes_a_table_a_json_and_a_figure_for_each_size_without_torch(tmp_path: Path) -> None:
+    printed = run_without_torch(
+        "power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json"
+    )
+    names = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert names == ["power.csv", "power.json", "power_100.svg", "power_273.svg"]
+    found = json.loads(printed)
+    assert json.loads((tmp_path / "out" / "power.json").read_text()) == found
+    table = pd.read_csv(tmp_path / "out" / "power.csv")
+    assert list(table) == ["n_items", "hurt", "effect", "p"]
+    row = table.query("n_items == 100 and hurt == 0 and effect == 0.02").iloc[0]
+    assert row["p"] == pytest.approx(0.98**100)
+    luck = found["guessers"][1]
+    assert (round(luck["one"], 3), round(luck["best"], 3)) == (0.045, 0.369)
+    assert "100 items" in (tmp_path / "out" / "power_100.svg").read_text()
+
+
+def test_a_wanted_effect_gives_power_and_the_size_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    run_here("power", "-n", 500, "--hurt", 0.05, "--effect", 0.02, "--json")
+    found = json.loads(capsys.readouterr().out)
+    needed = found["size_needed"][0]
+    assert needed["n_expected"] < needed["n_powered"]
+    assert 0 < found["power"][0]["power"] < 0.8  # 500 items are too few
+    assert needed["n_powered"] > 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (["--alpha", "2"], "--alpha"),
+        (["--hurt", "0.6"], "at most 1"),
+        (["-n", "0"], "at least one item"),
+        (["--effect", "-1"], "above 0"),
+        (["--threshold", "3"], "threshold"),
+    ],
+)
+def test_bad_settings_are_refused_and_nothing_is_written(tmp_path: Path, arguments: list[str], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        run_here("power", *arguments, "-o", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_wrong_is_one_line() -> None:
+    refused("power", "--alpha", 2, saying="--alpha")

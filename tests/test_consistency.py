@@ -1,0 +1,229 @@
+"""The Winograd protocol: the paper's tables out of responses with its counts, cases by hand, bad input."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import fisher_exact
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.tagged_items import read_tags, read_twins
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.tags import ItemTags
+from irtbench.evaluation.consistency import (
+    ACCURACY,
+    AFTER,
+    BEFORE,
+    BOTH,
+    CONSISTENCY,
+    compare_measures,
+    contrast_measures,
+    switch_protocol,
+)
+from irtbench.evaluation.paired_tests import mcnemar
+
+# Tables 2 and 3 of Trichelair et al. (2019), in per cent: full data, unswitched, switched, consistency (131 switchable
+# of 273 items); associative (37) and not (236). Every one is a whole count of its items, and the counts of Table 3 add
+# up to those of the full data: 27 + 122 = 149, 34 + 134 = 168, 31 + 143 = 174.
+PAPER = {
+    "single LM": (54.58, 54.96, 54.20, 56.49, 73.0, 51.7),
+    "ensemble of 10 LMs": (61.54, 58.78, 49.62, 43.51, 91.9, 56.8),
+    "ensemble of 14 LMs": (63.74, 63.36, 53.43, 44.27, 83.8, 60.6),
+}
+COUNTS = {
+    "single LM": (149, 72, 71, 74, 27, 122),
+    "ensemble of 10 LMs": (168, 77, 65, 57, 34, 134),
+    "ensemble of 14 LMs": (174, 83, 70, 58, 31, 143),
+}
+
+
+@pytest.fixture(scope="module")
+def wsc(real_data):
+    return pd.read_csv(real_data / "wsc273" / "items.csv")
+
+
+def responses_with(items, counts):
+    """Right and wrong responses to the original and the switched items that have these counts.
+
+    Of the 131 switchable items, n_both are right both times and n_neither wrong both times; consistent ones are these
+    two, and before - after = n_before_only - n_after_only. The other items make up the rest of the accuracy.
+    """
+    _, before, after, consistent, associative, others = counts
+    n_switchable = int(items["is_switchable"].sum())
+    n_before_only = Fraction(n_switchable - consistent + before - after, 2)
+    assert n_before_only.denominator == 1
+    n_both = before - int(n_before_only)
+    n_after_only = after - n_both
+    right = pd.Series(0, index=items.index)
+    switched = pd.Series(np.nan, index=items.index)
+    switchable = list(items.index[items["is_switchable"] == 1])
+    # the one item that is both switchable and associative is first and right both times
+    switchable.sort(key=lambda k: -items.loc[k, "is_associative"])
+    right[switchable[:before]] = 1
+    switched[switchable] = 0
+    switched[switchable[:n_both]] = 1
+    switched[switchable[before : before + n_after_only]] = 1
+    for tag, wanted in ((1, associative), (0, others)):
+        own = items["is_associative"] == tag
+        free = items.index[own & (items["is_switchable"] == 0)]
+        right[free[: wanted - int(right[own].sum())]] = 1
+    return right, switched
+
+
+@pytest.fixture(scope="module")
+def protocol(wsc):
+    rows = []
+    for system, counts in COUNTS.items():
+        right, switched = responses_with(wsc, counts)
+        rows += [(system, item, value) for item, value in zip(wsc["item_id"], right, strict=True)]
+        rows += [(system, f"{item}s", value) for item, value in zip(wsc["item_id"], switched, strict=True)]
+    long = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"]).dropna()
+    data = ResponseMatrix.from_long(long.sample(frac=1, random_state=0))  # the order of rows does not matter
+    twins = {f"{item}s": item for item in wsc["item_id"][wsc["is_switchable"] == 1]}
+    tags = ItemTags(tuple(wsc["item_id"]), tuple(("associative",) if tag else () for tag in wsc["is_associative"]))
+    return switch_protocol(data, twins, tags=tags)
+
+
+def test_the_real_items_have_the_papers_counts(wsc):
+    assert (len(wsc), wsc["is_switchable"].sum(), wsc["is_associative"].sum()) == (273, 131, 37)
+    assert (wsc["is_switchable"] & wsc["is_associative"]).sum() == 1
+
+
+def test_tables_2_and_3_of_the_paper(protocol):
+    table = protocol.table().set_index(["respondent_id", "measure"])
+    names = [ACCURACY, BEFORE, AFTER, CONSISTENCY, "associative", "not associative"]
+    for system, printed in PAPER.items():
+        found = table.loc[system].loc[names]
+        assert found["n_items"].tolist() == [273, 131, 131, 131, 37, 236]
+        assert found["count"].tolist() == list(COUNTS[system])
+        # 53.43 of the paper is 53.435 cut off
+        assert (100 * found["share"]).to_numpy()[:4] == pytest.approx(printed[:4], abs=0.0052)
+        assert (100 * found["share"]).to_numpy()[4:] == pytest.approx(printed[4:], abs=0.051)
+        assert ((found["lower"] < found["share"]) & (found["share"] < found["upper"])).all()
+
+
+def test_no_right_and_wrong_responses_have_the_knowledge_hunters_counts():
+    """58.78% before and after with 90.07% consistent: 13 items differ, as many lost as gained, and 13 is odd.
+
+    Its 50.0% of 37 associative items is 18.5: the paper gives half a point where it abstains.
+    """
+    before, after, consistent = 77, 77, 118
+    assert (100 * before / 131, 100 * consistent / 131) == (
+        pytest.approx(58.78, abs=0.01),
+        pytest.approx(90.07, abs=0.01),
+    )
+    assert Fraction(131 - consistent + before - after, 2).denominator == 2
+
+
+def test_the_measures_by_hand():
+    """Four pairs: right both times, before only, after only, never; and an item without a twin."""
+    data = ResponseMatrix(
+        np.array([[1, 1, 1, 0, 0, 1, 0, 0, 1]], dtype=float), ("s",), ("a", "A", "b", "B", "c", "C", "d", "D", "e")
+    )
+    found = switch_protocol(data, {"A": "a", "B": "b", "C": "c", "D": "d"}).table().set_index("measure")
+    assert found["count"].to_dict() == {ACCURACY: 3, BEFORE: 2, AFTER: 2, CONSISTENCY: 2, BOTH: 1}
+    assert found["n_items"].to_dict() == {ACCURACY: 5, BEFORE: 4, AFTER: 4, CONSISTENCY: 4, BOTH: 4}
+
+
+def test_a_system_of_fixed_choice_is_never_consistent():
+    """Always the first candidate: right before if the key is the first, and then wrong after, as METHODS 9 has it."""
+    key = np.array([0, 1, 0, 0, 1])
+    values = np.column_stack([key == 0, 1 - key == 0]).reshape(1, -1).astype(float)
+    data = ResponseMatrix(values, ("s",), tuple(f"{k}{side}" for k in range(5) for side in "ab"))
+    found = switch_protocol(data, {f"{k}b": f"{k}a" for k in range(5)}).table().set_index("measure")
+    assert found.loc[CONSISTENCY, "share"] == 0
+    assert found.loc[BEFORE, "share"] == 0.6
+
+
+def test_pairs_with_a_missing_response_do_not_count():
+    data = ResponseMatrix(np.array([[1, 1, 0, np.nan], [1, np.nan, 1, np.nan]]), ("s", "t"), ("a", "A", "b", "B"))
+    with pytest.warns(RuntimeWarning, match="consistency of t is undefined"):
+        protocol = switch_protocol(data, {"A": "a", "B": "b"})
+    found = protocol.table().set_index(["respondent_id", "measure"])
+    assert found.loc[("s", CONSISTENCY), ["n_items", "count"]].tolist() == [1, 1]
+    assert found.loc[("s", BEFORE), "n_items"] == 2
+    assert np.isnan(found.loc[("t", CONSISTENCY), ["share", "lower", "upper"]].astype(float)).all()
+
+
+# --- tests
+
+
+def test_contrasts_of_the_papers_systems(protocol):
+    table = contrast_measures(protocol).set_index(["respondent_id", "first"])
+    for system, (_, before, after, consistent, associative, others) in COUNTS.items():
+        row = table.loc[(system, BEFORE)]
+        assert row["difference"] == pytest.approx((before - after) / 131)
+        # McNemar: of the items that differ, as many before only as this
+        lost = (131 - consistent + before - after) // 2
+        gained = 131 - consistent - lost
+        assert row["p"] == pytest.approx(mcnemar([1] * lost + [0] * gained, [0] * lost + [1] * gained).p)
+        row = table.loc[(system, "associative")]
+        counted = [[associative, 37 - associative], [others, 236 - others]]
+        assert row["p"] == pytest.approx(fisher_exact(counted).pvalue)
+        theirs = confint_proportions_2indep(associative, 37, others, 236, method="newcomb")
+        assert (row["lower"], row["upper"]) == pytest.approx(theirs, abs=1e-6)
+    # the paper's point: both ensembles lean on associations
+    for system in ("ensemble of 10 LMs", "ensemble of 14 LMs"):
+        assert table.loc[(system, "associative"), "p"] < 0.01
+
+
+def test_systems_are_compared_on_every_measure_with_p_adjusted_over_all(protocol):
+    table = compare_measures(protocol)
+    assert len(table) == 7 * 3
+    p = np.sort(table["permutation_p"])
+    assert table["permutation_p_adjusted"].min() == pytest.approx(min(1, len(table) * p[0]))
+    one = table[(table["measure"] == CONSISTENCY) & (table["second"] == "ensemble of 10 LMs")].iloc[0]
+    values = dict(zip(protocol.system_ids, protocol.measure(CONSISTENCY).values, strict=True))
+    assert one["mcnemar_p"] == pytest.approx(mcnemar(values[one["first"]], values[one["second"]]).p)
+    against = compare_measures(protocol, against="single LM")
+    assert set(against["second"]) == {"single LM"}
+
+
+# --- bad input
+
+
+def matrix(*item_ids):
+    return ResponseMatrix(np.ones((1, len(item_ids))), ("s",), item_ids)
+
+
+@pytest.mark.parametrize(
+    ("call", "saying"),
+    [
+        (lambda: switch_protocol(matrix("A"), {"A": "a"}), "all are switched"),
+        (lambda: switch_protocol(matrix("A", "b"), {"A": "a"}), "no response to the original of A"),
+        (lambda: switch_protocol(matrix("a", "A", "B"), {"A": "a", "B": "a"}), "two switched forms"),
+        (lambda: switch_protocol(matrix("a", "A", "B"), {"A": "a", "B": "A"}), "both an original and a switched"),
+        (lambda: switch_protocol(matrix("a"), {}, tags=ItemTags(("b",), ((),))), "unknown item a"),
+        (lambda: switch_protocol(matrix("a"), {}, tags=ItemTags(("a",), ((ACCURACY,),))), "cannot be called accuracy"),
+        (lambda: compare_measures(switch_protocol(matrix("a"), {})), "at least two systems"),
+        (lambda: contrast_measures(switch_protocol(matrix("a"), {}), level=2), "level"),
+    ],
+)
+def test_bad_input_is_refused(call, saying):
+    with pytest.raises(InputError, match=saying):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("rows", "saying"),
+    [
+        ("a,\nA,z\n", "row 2 (line 3), column twin_of: 'z' is no item of the table"),
+        ("a,\nA,a\nB,A\n", "'A' is itself a switched item"),
+        ("a,\nA,a\nB,a\n", "'a' has two switched forms"),
+        ("a,\nb,\n", "no item has a twin"),
+        ("a,\na,a\n", "item names must be unique but 'a' is repeated"),
+    ],
+)
+def test_twins_that_do_not_fit_are_refused(tmp_path, rows, saying):
+    (tmp_path / "items.csv").write_text("item_id,twin_of\n" + rows)
+    with pytest.raises(InputError) as refusal:
+        read_twins(tmp_path / "items.csv")
+    assert saying in str(refusal.value)
+
+
+def test_twins_and_tags_from_one_table(tmp_path):
+    (tmp_path / "items.csv").write_text("item_id,twin_of,associative\na,,1\nA,a,\nb,,0\n")
+    assert read_twins(tmp_path / "items.csv") == {"A": "a"}
+    assert read_tags(tmp_path / "items.csv", ["associative"]).tags == (("associative",), (), ())

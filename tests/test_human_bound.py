@@ -1,0 +1,182 @@
+"""The crowd filter and what people reach: the paper's figures, bounds by hand, and coverage."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.evaluation.human_bound import (
+    crowd_filter,
+    fresh_accuracy,
+    hoeffding_confidence,
+    hoeffding_margin,
+    human_accuracy,
+    over_seeds,
+)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def votes(*right: int, n: int = 5) -> ResponseMatrix:
+    """n votes on each item, the first ``right`` of them correct."""
+    values = (np.arange(n)[:, None] < np.array(right)).astype(np.float64)
+    return ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), tuple(f"q{j}" for j in range(len(right))))
+
+
+# -- Hoeffding --------------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_two_bounds() -> None:
+    # 500 questions of 5 votes: 1 - exp(-2 * 2500 * .03^2) = 1 - e^-4.5; with .025, 1 - e^-3.125
+    assert 100 * hoeffding_confidence(2_500, 0.03) == pytest.approx(98.89, abs=0.005)
+    assert 100 * hoeffding_confidence(2_500, 0.025) == pytest.approx(95.61, abs=0.005)
+
+
+@given(st.integers(1, 10**6), st.floats(0.01, 0.99))
+@settings(max_examples=30, deadline=None)
+def test_margin_and_confidence_are_each_others_inverse(n: int, confidence: float) -> None:
+    margin = hoeffding_margin(n, confidence)
+    if margin < 1:
+        assert hoeffding_confidence(n, margin) == pytest.approx(confidence)
+
+
+def test_the_bound_holds_for_votes_whose_items_differ() -> None:
+    generator = rng()
+    true = generator.uniform(0.5, 1, 100)
+    margin = hoeffding_margin(500, 0.9)
+    missed = [
+        true.mean() < generator.binomial(5, true).sum() / 500 - margin for _ in range(2_000)
+    ]  # it may miss in a tenth, and is far from sharp
+    assert np.mean(missed) < 0.1
+
+
+# -- the filter -------------------------------------------------------------------------------------------------------
+
+
+def test_four_of_five_by_hand() -> None:
+    found = crowd_filter(votes(5, 4, 3, 0))
+    assert found.kept.tolist() == [True, True, False, False]
+    assert found.n_correct.tolist() == [5, 4, 3, 0]
+    assert crowd_filter(votes(5, 4, 3, 0), k=3).kept.tolist() == [True, True, True, False]
+
+
+def test_other_numbers_of_votes_are_what_the_user_says() -> None:
+    values = np.array([[1, 1, np.nan], [1, 1, np.nan], [1, 1, np.nan], [1, 1, np.nan], [0, np.nan, np.nan]])
+    data = ResponseMatrix(values, tuple("abcde"), ("five", "four", "none"))
+    with pytest.raises(InputError, match=r"four \(4\), none \(0\)"):
+        crowd_filter(data)
+    assert crowd_filter(data, other_counts="exclude").kept.tolist() == [True, False, False]
+    assert crowd_filter(data, other_counts="share").kept.tolist() == [True, True, False]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(1, 5), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_order_never_matters_and_a_stricter_filter_keeps_a_subset(right: list[int], k: int, random) -> None:
+    found = crowd_filter(votes(*right), k=k)
+    order = random.sample(range(len(right)), len(right))
+    mixed = crowd_filter(votes(*(right[j] for j in order)), k=k)
+    assert mixed.kept.tolist() == found.kept[order].tolist()
+    if k > 1:
+        assert (crowd_filter(votes(*right), k=k - 1).kept >= found.kept).all()
+
+
+# -- accuracy ---------------------------------------------------------------------------------------------------------
+
+
+def test_accuracy_and_its_bounds_by_hand() -> None:
+    found = human_accuracy([5, 4, 3], [5, 5, 5], margin=0.1, rng=rng())
+    assert found.accuracy == 12 / 15
+    assert found.hoeffding_lower == pytest.approx(0.7)
+    assert found.confidence == pytest.approx(1 - np.exp(-0.3))
+    # Wilson, 12 of 15: (.8 + z^2/30 -+ z sqrt(.16/15 + z^2/900)) / (1 + z^2/15)
+    assert [found.wilson_lower, found.wilson_upper] == pytest.approx([0.54814, 0.92953], abs=2e-5)
+    # the 27 resamples of 5, 4, 3: the least, all 3, has chance 1/27 > .025
+    assert (found.bootstrap_lower, found.bootstrap_upper) == (0.6, 1.0)
+
+
+def test_the_bootstrap_holds_where_items_differ() -> None:
+    generator = rng()
+    held = []
+    for _ in range(200):
+        true = generator.beta(4, 1, 100)  # items drawn from a population of mean .8
+        found = human_accuracy(generator.binomial(5, true), np.full(100, 5), n_resamples=400, rng=generator)
+        held.append(found.bootstrap_lower <= 0.8 <= found.bootstrap_upper)
+    assert 0.89 <= np.mean(held) <= 0.995
+
+
+def test_votes_that_filtered_flatter_and_fresh_accuracy_brackets_the_truth() -> None:
+    generator = rng()
+    true = generator.beta(3, 1.5, 40_000)
+    count = generator.binomial(5, true)
+    values = (generator.random((5, 40_000)).argsort(axis=0) < count).astype(np.float64)
+    data = ResponseMatrix(values, tuple("abcde"), tuple(str(j) for j in range(40_000)))
+    found = crowd_filter(data)
+    reused = human_accuracy(found.n_correct[found.kept], found.n_votes[found.kept], n_resamples=2, rng=rng()).accuracy
+    actual = true[found.kept].mean()
+    lower, upper = fresh_accuracy(found)
+    assert reused > actual + 0.05
+    assert lower < actual < upper
+    assert upper - lower < 0.06
+
+
+def test_fresh_accuracy_by_hand() -> None:
+    # counts 5, 4, 3 of 5, k = 4. Others right >= 3: right votes of items with c >= 4: 5 + 4; wrong ones with c >= 3:
+    # 0 + 1 + 2: 9 / 12. Others right >= 4: right with c = 5: 5; wrong with c >= 4: 1: 5 / 6
+    assert fresh_accuracy(crowd_filter(votes(5, 4, 3))) == pytest.approx((9 / 12, 5 / 6))
+
+
+def test_fresh_accuracy_is_undefined_where_no_vote_is_left() -> None:
+    # k = n: nobody can have 5 of 4 others right
+    with pytest.warns(RuntimeWarning, match="no item has 5 of 4 others right"):
+        lower, upper = fresh_accuracy(crowd_filter(votes(5, 4), k=5))
+    assert lower == pytest.approx(5 / 6)
+    assert np.isnan(upper)
+
+
+def test_seeds_by_hand() -> None:
+    found = over_seeds([0.5, 0.6, 0.7])
+    assert (found.n_runs, found.mean, found.lowest, found.highest) == (3, pytest.approx(0.6), 0.5, 0.7)
+    assert found.sd == pytest.approx(0.1)
+    with pytest.warns(RuntimeWarning, match="one run"):
+        assert np.isnan(over_seeds([0.5]).sd)
+
+
+# -- wrong or too little input ----------------------------------------------------------------------------------------
+
+
+def test_nothing_to_count_is_undefined_and_one_item_cannot_be_resampled() -> None:
+    with pytest.warns(RuntimeWarning, match="there is no vote"):
+        found = human_accuracy([], [], rng=rng())
+    assert np.isnan([found.accuracy, found.wilson_lower, found.confidence, found.bootstrap_upper]).all()
+    with pytest.warns(RuntimeWarning, match="one item"):
+        found = human_accuracy([5], [5], rng=rng())
+    assert found.accuracy == 1
+    assert found.wilson_lower == pytest.approx(5 / (5 + 1.959964**2), abs=1e-6)
+    assert np.isnan(found.bootstrap_lower)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: crowd_filter(votes(3), k=6),
+        lambda: crowd_filter(votes(3), k=0),
+        lambda: human_accuracy([6], [5], rng=rng()),
+        lambda: human_accuracy([-1], [5], rng=rng()),
+        lambda: human_accuracy([1, 2], [5], rng=rng()),
+        lambda: human_accuracy([1, 2], [5, 5], margin=0.0, rng=rng()),
+        lambda: human_accuracy([1, 2], [5, 5], level=1.0, rng=rng()),
+        lambda: human_accuracy([1, 2], [5, 5], n_resamples=1, rng=rng()),
+        lambda: hoeffding_confidence(-1, 0.1),
+        lambda: hoeffding_margin(0, 0.5),
+        lambda: hoeffding_margin(5, 1.0),
+        lambda: over_seeds([]),
+        lambda: over_seeds([0.5, np.nan]),
+    ],
+)
+def test_wrong_input_is_refused(call) -> None:
+    with pytest.raises(InputError):
+        call()
