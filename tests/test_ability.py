@@ -1,6 +1,7 @@
-"""EAP: against R mirt, against brute-force integration, and at the corners."""
+"""Ability: against R mirt, against brute-force integration, by hand, and at the corners."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
+from irtbench.models.item_response import ItemParameters, information, log_likelihood, simulate_responses
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.scoring import ability
-from irtbench.scoring.ability import Abilities, ability_posterior, eap
+from irtbench.scoring import posterior
+from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
+from irtbench.scoring.mode import BOUND
+from irtbench.scoring.posterior import ability_posterior
 
 
 def matrix(rows: list[list[float]], items: ItemParameters) -> ResponseMatrix:
@@ -97,7 +100,7 @@ def test_without_the_finer_grid_many_items_go_wrong(monkeypatch: pytest.MonkeyPa
     # the control: on the population's own nodes an error of .06 comes out of a spacing of .2, and fails the test above
     items = varied_items(1000)
     responses = simulate_responses([-0.07], items, rng=np.random.default_rng(2))
-    monkeypatch.setattr(ability, "_step_needed", lambda *_: np.inf)
+    monkeypatch.setattr(posterior, "step_needed", lambda *_: np.inf)
     with pytest.raises(AssertionError):
         assert_integrates(eap(responses, items), 0, responses.values[0], items)
 
@@ -123,7 +126,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     items = varied_items(25)
     responses = simulate_responses(np.linspace(-2, 2, 31), items, rng=np.random.default_rng(3), missing=0.1)
     whole = eap(responses, items)
-    monkeypatch.setattr(ability, "BATCH_CELLS", 125)  # five respondents a batch, one node a part
+    monkeypatch.setattr(posterior, "BATCH_CELLS", 125)  # five respondents a batch, one node a part
     parted = eap(responses, items)
     np.testing.assert_allclose(parted.theta, whole.theta, atol=2e-6)
     np.testing.assert_allclose(parted.standard_error, whole.standard_error, atol=2e-6)
@@ -252,9 +255,151 @@ def test_intervals_hold_what_they_promise() -> None:
 def test_posterior_for_all_is_that_of_each() -> None:
     items = varied_items(30)
     responses = simulate_responses([-1.0, 0.0, 2.0], items, rng=np.random.default_rng(7))
-    posterior, abilities = ability_posterior(responses, items), eap(responses, items)
-    np.testing.assert_allclose(posterior.mass.sum(axis=1), 1)
-    np.testing.assert_allclose(posterior.mean(), abilities.theta)
+    found, abilities = ability_posterior(responses, items), eap(responses, items)
+    np.testing.assert_allclose(found.mass.sum(axis=1), 1)
+    np.testing.assert_allclose(found.mean(), abilities.theta)
     # the quantile function inverts the cumulative mass: P(theta < median) = 1/2
-    below = (posterior.mass * (posterior.nodes <= posterior.quantile(0.5)[:, None])).sum(axis=1)
-    np.testing.assert_allclose(below, 0.5, atol=posterior.mass.max())
+    below = (found.mass * (found.nodes <= found.quantile(0.5)[:, None])).sum(axis=1)
+    np.testing.assert_allclose(below, 0.5, atol=found.mass.max())
+
+
+# --- MAP, ML, WLE, EAP from the sum score --------------------------------------------------------------------------
+
+
+def lsat6(reference: Path, model: str) -> ItemParameters:
+    table = pd.read_csv(reference / f"mirt_lsat6_{model}_pars.csv")
+    return ItemParameters(tuple(table["item"]), table["a"], table["d"], table["c"], np.full(5, model != "2pl"))
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior"])
+@pytest.mark.parametrize(("method", "file"), [("map", "MAP"), ("ml", "ML")])
+def test_modes_of_lsat6_agree_with_mirt(reference: Path, model: str, method: Literal["map", "ml"], file: str) -> None:
+    # R mirt 1.45.1, fscores(method = "MAP") and "ML", by pattern; where mirt's ML is infinite ours is at its bound
+    items = lsat6(reference, model)
+    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_{file}.csv", dtype={"pattern": str})
+    found = estimate_ability(
+        matrix([[int(x) for x in row] for row in expected["pattern"]], items), items, method=method
+    )
+    finite = np.isfinite(expected["theta"].to_numpy())
+    np.testing.assert_allclose(found.theta[finite], expected["theta"][finite], atol=2e-4)
+    np.testing.assert_allclose(found.standard_error[finite], expected["se"][finite], atol=5e-4)
+    np.testing.assert_array_equal(found.at_bound, ~finite)
+    np.testing.assert_array_equal(np.sign(found.theta[~finite]), np.sign(expected["theta"][~finite]))
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior"])
+def test_sum_score_eap_of_lsat6_agrees_with_mirt(reference: Path, model: str) -> None:
+    # R mirt 1.45.1, fscores(method = "EAPsum", full.scores = FALSE): sum scores 0 to 5
+    items = lsat6(reference, model)
+    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_EAPsum.csv")
+    rows = [[1] * k + [0] * (5 - k) for k in range(6)]
+    found = estimate_ability(matrix(rows, items), items, method="eap_sum")
+    np.testing.assert_allclose(found.theta, expected.iloc[:, 1], atol=1e-4)
+    np.testing.assert_allclose(found.standard_error, expected.iloc[:, 2], atol=1e-4)
+    # which of the items are right does not matter
+    turned = estimate_ability(matrix([row[::-1] for row in rows], items), items, method="eap_sum")
+    np.testing.assert_array_equal(turned.theta, found.theta)
+
+
+def test_one_item_by_hand() -> None:
+    # a = 1, b = 0, no guessing. WLE: x - P + (1 - 2P) / 2 = 0, so P = (x + 1/2) / 2 = 3/4 or 1/4, theta = +-log 3;
+    # I = P (1 - P) = 3/16, se = 4 / sqrt 3. MAP: x - P = theta; theta = 1 / (1 + e^theta) gives .401058, and its
+    # information is 1 + P (1 - P) with P = 1 - .401058.
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    responses = matrix([[1], [0]], items)
+    wle = estimate_ability(responses, items, method="wle")
+    np.testing.assert_allclose(wle.theta, [np.log(3), -np.log(3)], atol=1e-8)
+    np.testing.assert_allclose(wle.standard_error, 4 / np.sqrt(3), atol=1e-8)
+    found = estimate_ability(responses, items, method="map")
+    np.testing.assert_allclose(found.theta, [0.401058, -0.401058], atol=1e-6)
+    np.testing.assert_allclose(found.standard_error, 1 / np.sqrt(1 + 0.401058 * 0.598942), atol=1e-6)
+    ml = estimate_ability(responses, items, method="ml")
+    np.testing.assert_array_equal(ml.theta, [BOUND, -BOUND])
+    assert ml.at_bound.all()
+    # log P falls by z^2 / 2 = 1.9207 from its bound: P = .14650, theta = -1.762; the grid's step is .1
+    assert ml.lower[0] == pytest.approx(-1.762, abs=0.1)
+    assert ml.upper[0] == BOUND
+    assert np.isnan(ml.standard_error).all()
+
+
+def test_two_equal_items_half_right_have_their_mode_at_the_difficulty() -> None:
+    items = ItemParameters.from_difficulty([1.5, 1.5], [0.7, 0.7])
+    for method in ("ml", "wle"):
+        found = estimate_ability(matrix([[1, 0]], items), items, method=method)
+        assert found.theta[0] == pytest.approx(0.7, abs=1e-8)
+        # I = 2 a^2 / 4
+        assert found.standard_error[0] == pytest.approx(1 / np.sqrt(2 * 1.5**2 / 4), abs=1e-8)
+
+
+@pytest.mark.parametrize("method", ["map", "ml", "wle"])
+def test_modes_are_where_the_objective_is_highest(method: Literal["map", "ml", "wle"]) -> None:
+    # brute force over a fine grid; Warm's objective for the 2PL is log L + log(I) / 2
+    items = varied_items(25)
+    responses = simulate_responses(np.linspace(-2, 2, 9), items, rng=np.random.default_rng(11), missing=0.2)
+    theta = np.linspace(-5, 5, 10001)
+    objective = log_likelihood(responses.values, theta, items)
+    if method == "map":
+        objective = objective - theta**2 / 2
+    elif method == "wle":
+        objective = objective + np.log(responses.observed @ information(theta, items).T) / 2
+    found = estimate_ability(responses, items, method=method)
+    np.testing.assert_allclose(found.theta, theta[objective.argmax(axis=1)], atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
+def test_no_item_is_defined(method: Method) -> None:
+    items = varied_items(3)
+    found = estimate_ability(matrix([[np.nan] * 3], items), items, method=method)
+    if method in ("ml", "wle"):
+        assert np.isnan(found.theta[0])
+        assert (found.lower[0], found.upper[0]) == (-BOUND, BOUND)
+    else:
+        assert found.theta[0] == pytest.approx(0, abs=1e-9)
+        assert found.standard_error[0] == pytest.approx(1, abs=1e-6)
+    assert not found.at_bound[0]
+
+
+def test_the_mode_follows_an_estimated_population() -> None:
+    # N(1, .5^2) on a grid: without a response MAP is its mode and its sd; one item at 1 moves it alike to both sides
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1) / 0.5) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = ItemParameters.from_difficulty([1.0], [1.0])
+    found = estimate_ability(matrix([[np.nan], [1], [0]], items), items, method="map", quadrature=population)
+    assert found.theta[0] == pytest.approx(1, abs=1e-8)
+    assert found.standard_error[0] == pytest.approx(0.5, abs=1e-8)
+    assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
+
+
+def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
+    # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
+    items = varied_items(20)
+    responses = simulate_responses(np.full(2000, 1.5), items, rng=np.random.default_rng(12))
+    usual = responses.select_respondents(responses.values.mean(axis=1) < 1)
+    bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
+    assert bias["wle"] < 0.05
+    assert bias["wle"] < min(bias["ml"], bias["eap"])
+
+
+def test_an_unknown_method_is_refused() -> None:
+    items = varied_items(2)
+    with pytest.raises(InputError, match="method must be one of eap, map, ml, wle, eap_sum but got mode"):
+        estimate_ability(matrix([[1, 0]], items), items, method="mode")  # type: ignore[arg-type]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=6, max_size=6),
+    st.integers(0, 5),
+    st.sampled_from(["map", "wle", "eap_sum"]),
+    st.sampled_from([0.0, 0.2]),
+)
+def test_a_right_answer_is_never_worse_than_a_wrong_one(
+    row: list[float], k: int, method: Literal["map", "wle", "eap_sum"], guessing: float
+) -> None:
+    items = varied_items(6, guessing=guessing if method != "wle" else 0.0)
+    right, wrong = ([*row[:k], x, *row[k + 1 :]] for x in (1.0, 0.0))
+    found = estimate_ability(matrix([right, wrong], items), items, method=method)
+    assert found.theta[1] < found.theta[0]
+    assert (found.lower <= found.theta).all()
+    assert (found.theta <= found.upper).all()

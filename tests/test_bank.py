@@ -152,6 +152,22 @@ def test_the_hash_follows_the_content_and_nothing_else(bank: ItemBank) -> None:
     assert ItemBank((other, bank.scales[1])).content_hash != bank.content_hash
 
 
+def test_the_schema_version_is_the_lowest_that_holds_the_bank(bank: ItemBank, tmp_path: Path) -> None:
+    assert bank.schema_version == 1
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    norms = json.loads(path.read_text())["scales"][0]["norms"]
+    assert set(norms) == {"n", "theta", "weights"}
+    newer = Norms(np.array([-0.5, 0.1]), None, np.array([0.25, 0.375]), {"language": ("en", None)})
+    save_bank(ItemBank((replace(bank.scales[0], norms=newer), bank.scales[1])), path)
+    assert json.loads(path.read_text())["schema_version"] == 2
+    read = load_bank(path).scales[0].norms
+    assert read is not None
+    assert read.standard_error is not None
+    assert read.standard_error.tolist() == [0.25, 0.375]
+    assert read.groups == {"language": ("en", None)}
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 Change = Callable[[dict[str, Any]], object]
@@ -168,7 +184,7 @@ def assert_refused(path: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 1: update irtbench"),
+        (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 2: update irtbench"),
         (lambda d: d.update(schema_version=0), "schema_version: Input should be greater than or equal to 1"),
         (lambda d: d.update(schema_version="1"), "schema_version: Input should be a valid integer"),
         (lambda d: d.pop("schema_version"), "not an item bank"),

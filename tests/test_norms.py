@@ -1,17 +1,23 @@
 """Human percentiles: the paper's Table 5, ranks counted by hand, and their intervals."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
-from irtbench.building.scale import Norms
+from irtbench.building.bank import ItemBank
+from irtbench.building.scale import Norms, Scale
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.norms import empirical_percentile, normal_percentile
+from irtbench.scoring.norm_table import with_norms
+from irtbench.scoring.norms import empirical_percentile, normal_percentile, percentiles, smoothed_percentile
 
 
 def abilities_at(*theta: float, half_width: float = 0.5) -> Abilities:
@@ -60,8 +66,10 @@ def test_ranks_by_hand() -> None:
     # norm sample -1, 0, 0, 1, 2: below 0 is one of five, two tie: (1 + 2/2) / 5 = 40%; at 1.5 four are below: 80%
     found = empirical_percentile(abilities_at(0.0, 1.5, -3.0, 9.0, half_width=1.0), Norms(np.array([0, 2, -1, 0, 1.0])))
     assert found.percentile.tolist() == pytest.approx([40, 80, 0, 100])
-    # theta 0 reaches from -1 to 1: (0 + 1/2) / 5 and (3 + 1/2) / 5
-    assert (found.lower[0], found.upper[0]) == pytest.approx((10, 70))
+    # theta 0 reaches from -1 to 1: (0 + 1/2) / 5 = .1 and (3 + 1/2) / 5 = .7. Wilson's interval for 2 of 5 is
+    # (.4 + .38415) / 1.76829 -+ (1.96 / 1.76829) sqrt(.4 x .6 / 5 + 3.8415 / 100) = .4435 -+ .3258: .1176 to .7693.
+    # By squares: .4 - hypot(.3, .2824) = -.012, cut at 0; .4 + hypot(.3, .3693) = .8758
+    assert (found.lower[0], found.upper[0]) == pytest.approx((0, 87.58), abs=0.02)
 
 
 def test_weights_count_as_so_many_respondents() -> None:
@@ -81,13 +89,98 @@ def test_a_member_of_the_norm_sample_ties_with_itself() -> None:
     np.testing.assert_allclose(found.percentile, expected)
 
 
-def test_both_percentiles_agree_where_the_norm_sample_is_normal() -> None:
-    # 4,001 quantiles of the standard normal as the norm sample; a rank then differs by at most half a step of 1/4001
+def test_all_percentiles_agree_where_the_norm_sample_is_normal() -> None:
+    # 4,001 quantiles of the standard normal as the norm sample; a rank then differs by at most half a step of 1/4001,
+    # and the norm sample's error is small beside theta's
     sample = Norms(ndtri((np.arange(4001) + 0.5) / 4001))
     abilities = abilities_at(-2.0, -0.3, 0.0, 1.1)
-    empirical, normal = empirical_percentile(abilities, sample), normal_percentile(abilities)
-    np.testing.assert_allclose(empirical.percentile, normal.percentile, atol=0.02)
-    np.testing.assert_allclose(empirical.upper, normal.upper, atol=0.02)
+    normal = normal_percentile(abilities)
+    for norm in ("normal", "empirical", "smoothed"):
+        found = percentiles(abilities, sample, norm=norm)
+        np.testing.assert_allclose(found.percentile, normal.percentile, atol=0.02)
+        np.testing.assert_allclose(found.upper, normal.upper, atol=0.1)
+        assert (found.upper > normal.upper).all()
+        assert (found.lower < normal.lower).all()
+
+
+def test_the_norm_samples_error_by_hand() -> None:
+    # theta known, 100 people, theta = 1: sd of the scale sqrt((1 + 1/2) / 100) = .12247; Phi(1 -+ 1.96 x .12247)
+    sample = Norms(ndtri((np.arange(100) + 0.5) / 100))
+    found = normal_percentile(abilities_at(1.0, half_width=0.0), sample)
+    assert found.lower[0] == pytest.approx(100 * ndtr(1 - 1.959964 * 0.122474), abs=1e-3)
+    assert found.upper[0] == pytest.approx(100 * ndtr(1 + 1.959964 * 0.122474), abs=1e-3)
+    # ranks: 84 of 100 lie below, Wilson's interval (.84 + .019207) / 1.038415 -+ 1.88746 sqrt(.001344 + .000096)
+    ranked = empirical_percentile(abilities_at(1.0, half_width=0.0), sample)
+    assert ranked.percentile[0] == pytest.approx(84)
+    assert (ranked.lower[0], ranked.upper[0]) == pytest.approx((75.58, 89.90), abs=0.02)
+
+
+def test_weights_cost_certainty() -> None:
+    # weights 1 and 3: (sum w)^2 / sum w^2 = 16 / 10
+    assert Norms(np.array([0.0, 1.0]), np.array([1.0, 3.0])).effective_n == pytest.approx(1.6)
+    assert Norms(np.array([0.0, 1.0]), np.array([2.0, 2.0])).effective_n == pytest.approx(2)
+
+
+def test_the_smoothed_norm_by_hand() -> None:
+    # two people at -1 and 1 with errors .5 and 2: (Phi(1 / .5) + Phi(-1 / 2)) / 2 = (.97725 + .30854) / 2 at 0
+    sample = Norms(np.array([-1.0, 1.0]), None, np.array([0.5, 2.0]))
+    assert smoothed_percentile(abilities_at(0.0), sample).percentile[0] == pytest.approx(64.29, abs=0.01)
+    # weights 3 to 1: (3 x .97725 + .30854) / 4
+    weighted = Norms(sample.theta, np.array([3.0, 1.0]), sample.standard_error)
+    assert smoothed_percentile(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
+
+
+def test_the_smoothed_norm_gives_back_what_eaps_have_lost() -> None:
+    # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
+    shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
+    assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)
+    found = smoothed_percentile(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
+    np.testing.assert_allclose(found, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
+    # the ranks among the EAPs are another thing: 100 Phi(1.5 / sqrt(.75)) = 95.84
+    ranks = empirical_percentile(abilities_at(1.5), shrunk).percentile
+    assert ranks[0] == pytest.approx(95.84, abs=0.05)
+
+
+def test_a_norm_group_is_a_norm_sample_of_its_own() -> None:
+    sample = Norms(
+        np.array([-1.0, 0.0, 1.0, 2.0]),
+        np.array([1.0, 2.0, 3.0, 4.0]),
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        {"language": ("en", "de", "en", None), "screened": ("yes", "yes", "no", "yes")},
+    )
+    english = sample.group("language", "en")
+    assert english.theta.tolist() == [-1.0, 1.0]
+    assert english.weights is not None
+    assert english.weights.tolist() == [1.0, 3.0]
+    assert english.groups == {"language": ("en", "en"), "screened": ("yes", "no")}
+    # mid-rank of 0: weight 1 of 4 below
+    assert empirical_percentile(abilities_at(0.0), english).percentile[0] == pytest.approx(25)
+    with pytest.raises(InputError, match="nobody has language fr; expected one of de, en"):
+        sample.group("language", "fr")
+    with pytest.raises(InputError, match="no column age of the respondents is kept; there is: language, screened"):
+        sample.group("age", "30")
+
+
+def test_a_group_keeps_the_spread_of_the_whole_sample() -> None:
+    # a narrow group: its own variance says nothing of what its EAPs have lost
+    theta = np.sqrt(0.75) * ndtri((np.arange(1001) + 0.5) / 1001)
+    groups = {"able": tuple("yes" if t > 1 else "no" for t in theta)}
+    whole = Norms(theta, None, None, groups)
+    np.testing.assert_allclose(whole.group("able", "yes").spread, whole.spread[0], atol=1e-4)
+
+
+def test_without_a_sample_only_the_normal_norm_is_known() -> None:
+    abilities = abilities_at(0.0, 1.0)
+    assert np.isnan(percentiles(abilities, None, norm="smoothed").percentile).all()
+    np.testing.assert_allclose(percentiles(abilities, None).percentile, [50, 84.134], atol=1e-3)
+    with pytest.raises(InputError, match="norm must be one of normal, empirical, smoothed but got rank"):
+        percentiles(abilities, None, norm="rank")  # type: ignore[arg-type]
+
+
+def test_an_unknown_theta_has_an_unknown_percentile() -> None:
+    sample = Norms(np.array([-1.0, 0.0, 1.0]))
+    for norm in ("normal", "empirical", "smoothed"):
+        assert np.isnan(percentiles(abilities_at(np.nan), sample, norm=norm).percentile[0])
 
 
 def test_percentile_intervals_hold_the_true_percentile() -> None:
@@ -129,3 +222,45 @@ def test_a_percentile_without_answers_is_the_middle() -> None:
     found = normal_percentile(eap(ResponseMatrix(np.array([[np.nan]]), ("r",), items.item_ids), items))
     assert found.percentile[0] == pytest.approx(50)
     assert (found.lower[0], found.upper[0]) == pytest.approx((2.5, 97.5), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("error", "groups", "message"),
+    [
+        ([0.1], {}, "1 standard errors for 2 respondents"),
+        ([0.1, -0.1], {}, "standard errors must be finite and not negative"),
+        ([0.1, 0.1], {"sex": ("f",)}, "column sex has 1 values for 2 respondents"),
+    ],
+)
+def test_bad_details_of_norms_are_refused(error: list[float], groups: dict[str, tuple[str, ...]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Norms(np.array([0.0, 1.0]), None, np.array(error), groups)
+
+
+def test_a_norm_sample_from_a_table(tmp_path: Path) -> None:
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    one, two = (Scale(name, items, ItemTable.plain(items.item_ids)) for name in ("one", "two"))
+    path = tmp_path / "norms.csv"
+    path.write_text(
+        "respondent_id,role,scale,theta,se,weight,language\n"
+        "r1,respondent,one,0.5,0.3,1,en\n"
+        "r2,respondent,one,-0.5,0.4,2,\n"
+        "m,system,one,9,0.1,1,en\n"
+        "r1,respondent,two,1.5,0.3,1,en\n"
+    )
+    bank = with_norms(ItemBank((one, two)), path)
+    norms = bank.scales[0].norms
+    assert norms is not None
+    assert norms.theta.tolist() == [0.5, -0.5]
+    assert norms.standard_error is not None
+    assert norms.standard_error.tolist() == [0.3, 0.4]
+    assert norms.groups == {"language": ("en", None)}
+    assert norms.effective_n == pytest.approx(9 / 5)
+    with pytest.raises(InputError, match="no respondent for scale three"):
+        with_norms(ItemBank((replace(one, name="three"),)), path)
+    path.write_text("theta\n0.5\nx\n")
+    with pytest.raises(InputError, match=r"row 2 .*column theta: expected a number but got 'x'"):
+        with_norms(ItemBank((one,)), path)
+    path.write_text("theta\n0.5\n")
+    with pytest.raises(InputError, match="column 'scale' missing; the bank has 2 scales"):
+        with_norms(ItemBank((one, two)), path)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,11 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import Quadrature
-from irtbench.scoring.ability import eap
-from irtbench.scoring.scores import score_answers, score_responses
+from irtbench.scoring.ability import eap, estimate_ability
+from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.mode import BOUND
+from irtbench.scoring.norms import normal_percentile, smoothed_percentile
+from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
 
 COLUMNS = [
     *("respondent_id", "scale", "n_items", "n_correct", "accuracy"),
@@ -77,8 +81,9 @@ def test_the_numbers_are_those_of_the_steps(bank: ItemBank) -> None:
     np.testing.assert_array_equal(scores["theta"], abilities.theta)
     np.testing.assert_array_equal(scores["se"], abilities.standard_error)
     np.testing.assert_allclose(scores["percentile"], 100 * ndtr(abilities.theta))
-    np.testing.assert_allclose(scores["percentile_lower"], 100 * ndtr(abilities.lower))
-    np.testing.assert_allclose(scores["percentile_upper"], 100 * ndtr(abilities.upper))
+    place = normal_percentile(abilities, scale.norms)
+    np.testing.assert_array_equal(scores["percentile_lower"], place.lower)
+    np.testing.assert_array_equal(scores["percentile_upper"], place.upper)
     # norm sample -1, 0, 1: so many below, of three
     below = (abilities.theta[:, None] > [-1, 0, 1]).sum(axis=1)
     np.testing.assert_allclose(scores["percentile_empirical"], 100 * below / 3)
@@ -178,11 +183,62 @@ def test_answers_need_a_key_and_one_key_only(bank: ItemBank) -> None:
         score_answers(torn, answers_table(("s", "e01", "entailment")))
 
 
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_settings_choose_the_estimator_the_norm_and_the_error(bank: ItemBank) -> None:
+    scale = bank.scales[0]
+    items = replace(scale.items, covariance=np.broadcast_to(np.diag([0.05, 0.05, 0]), (20, 3, 3)))
+    norms = Norms(np.array([-1.0, 0.0, 1.0]), groups={"language": ("en", "en", "de")})
+    scale = replace(scale, items=items, norms=norms)
+    responses = simulate_responses([-1.0, 0.2, 1.4], items, rng=np.random.default_rng(0))
+    settings = ScoringSettings(
+        method="wle", item_error="delta", norm="smoothed", norm_group=("language", "en"), level=0.8
+    )
+    scores = score_responses(scale, responses, settings)
+    known = estimate_ability(responses, items, method="wle", level=0.8)
+    found = with_item_error(known, responses, items, item_error="delta")
+    np.testing.assert_array_equal(scores["theta"], known.theta)
+    np.testing.assert_allclose(scores["theta_upper"], found.upper)
+    place = smoothed_percentile(found, norms.group("language", "en"))
+    np.testing.assert_allclose(scores["percentile_lower"], place.lower)
+    np.testing.assert_allclose(scores["percentile_empirical"], [0, 50, 100])
+    assert (scores["method"] == "wle").all()
+
+
+def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
+    scores = score_responses(bank, ones_and_zeros(bank), ScoringSettings(method="ml"))
+    assert scores["flags"].tolist()[:4] == ["all_correct;at_bound"] * 2 + ["all_wrong;at_bound"] * 2
+    assert scores["theta"].tolist()[:4] == [BOUND, BOUND, -BOUND, -BOUND]
+    assert scores["percentile"].tolist()[:4] == pytest.approx([100, 100, 0, 0], abs=1e-6)
+    empty = scores.iloc[5]
+    assert empty["flags"] == "no_items"
+    assert np.isnan(empty["theta"])
+    assert np.isnan(empty["percentile"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "mode"}, "method must be one of eap, map, ml, wle, eap_sum but got mode"),
+        ({"item_error": "yes"}, "item_error must be one of none, delta, draw but got yes"),
+        ({"norm": "rank"}, "norm must be one of normal, empirical, smoothed but got rank"),
+        ({"level": 95}, "level must be between 0 and 1 but got 95"),
+        ({"norm_group": ("language", "en")}, "expected empirical or smoothed for a group"),
+        ({"method": "eap_sum", "item_error": "delta"}, "not defined for eap_sum"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ScoringSettings(**settings)
+
+
 # --- weight --------------------------------------------------------------------------------------------------------
 
 
-def test_scoring_imports_nothing_heavy() -> None:
+@pytest.mark.parametrize("module", ["scores", "bulk", "comparison", "prediction", "plausible_values", "norm_table"])
+def test_scoring_imports_nothing_heavy(module: str) -> None:
     heavy = ("torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib")
-    code = f"import sys, irtbench.scoring.scores; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, irtbench.scoring.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -19,7 +19,7 @@ from irtbench.building.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,6 @@ class ItemBank:
     ----------
     scales
         At least one, of different names.
-    schema_version
-        Of the file format; this version writes and reads up to ``SCHEMA_VERSION``.
 
     Raises
     ------
@@ -40,7 +38,6 @@ class ItemBank:
     """
 
     scales: tuple[Scale, ...]
-    schema_version: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
         if not self.scales:
@@ -49,6 +46,11 @@ class ItemBank:
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise InputError(f"bank: scale names must be unique but {name_first(repeated)} is repeated")
+
+    @property
+    def schema_version(self) -> int:
+        """Of the file: the lowest that can hold this bank, so that earlier versions of irtbench read what they can."""
+        return _to_document(self).schema_version
 
     @property
     def content_hash(self) -> str:
@@ -97,7 +99,7 @@ def load_bank(path: Path | str) -> ItemBank:
         raise InputError(f"bank {path}: not JSON: {error}") from None
     try:
         document = _read_document(content)
-        return ItemBank(tuple(scale_of(entry) for entry in document.scales), document.schema_version)
+        return ItemBank(tuple(scale_of(entry) for entry in document.scales))
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None
 
@@ -132,4 +134,5 @@ def _read_document(content: object) -> BankDocument:
 
 
 def _to_document(bank: ItemBank) -> BankDocument:
-    return BankDocument(schema_version=bank.schema_version, scales=[entry_of(scale) for scale in bank.scales])
+    entries = [entry_of(scale) for scale in bank.scales]
+    return BankDocument(schema_version=max(entry.version for entry in entries), scales=entries)

@@ -1,6 +1,7 @@
 """The JSON document of an item bank: its fields and their types, checked on reading.
 
-A field that may be unknown is null, never absent; numbers are finite; a field of another name is an error.
+A field that may be unknown is null; numbers are finite; a field of another name is an error. Fields of a later version
+are absent where they are not in use, so that the file stays one of the earlier version and its hash with it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from irtbench.building.scale import Norms, Scale
 from irtbench.data.input_error import InputError
@@ -49,6 +50,22 @@ class NormsEntry(_Part):
     n: int
     theta: list[float]
     weights: list[float] | None
+    standard_error: list[float] | None = None
+    """From version 2 on."""
+    groups: dict[str, list[str | None]] | None = None
+    """From version 2 on: columns of the respondents."""
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use."""
+        return 1 if self.standard_error is None and self.groups is None else 2
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out fields of a later version that are not in use: the file is then one of the earlier version."""
+        fields: dict[str, Any] = serialize(self)
+        later = ("standard_error", "groups")
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
 class NormalPopulation(_Part):
@@ -73,6 +90,11 @@ class ScaleEntry(_Part):
     norms: NormsEntry | None
     population: Annotated[NormalPopulation | GridPopulation, Field(discriminator="kind")]
     provenance: dict[str, Any]
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use."""
+        return 1 if self.norms is None else self.norms.version
 
 
 class BankDocument(_Part):
@@ -130,6 +152,8 @@ def entry_of(scale: Scale) -> ScaleEntry:
             n=norms.n,
             theta=norms.theta.tolist(),
             weights=None if norms.weights is None else norms.weights.tolist(),
+            standard_error=None if norms.standard_error is None else norms.standard_error.tolist(),
+            groups={name: list(values) for name, values in norms.groups.items()} or None,
         ),
         population=NormalPopulation(kind="normal")
         if population is None
@@ -174,8 +198,13 @@ def scale_of(entry: ScaleEntry) -> Scale:
 def _norms(entry: ScaleEntry) -> Norms | None:
     if entry.norms is None:
         return None
-    weights = entry.norms.weights
-    norms = Norms(np.array(entry.norms.theta), None if weights is None else np.array(weights))
+    weights, error, groups = entry.norms.weights, entry.norms.standard_error, entry.norms.groups
+    norms = Norms(
+        np.array(entry.norms.theta),
+        None if weights is None else np.array(weights),
+        None if error is None else np.array(error),
+        {name: tuple(values) for name, values in (groups or {}).items()},
+    )
     if norms.n != entry.norms.n:
         raise InputError(f"scale {entry.name}: norms state n {entry.norms.n} for {norms.n} values of theta")
     return norms

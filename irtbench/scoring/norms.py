@@ -1,16 +1,22 @@
-"""Human percentile: the share of the reference population below an ability, from 0 to 100."""
+"""Human percentile: the share of the reference population below an ability, from 0 to 100 (NumPy only)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from irtbench.building.scale import NORM_DECIMALS, Norms
+from irtbench.data.input_error import InputError
 from irtbench.scoring.ability import Abilities
+
+Norm = Literal["normal", "empirical", "smoothed"]
+
+CELLS = 2**22  # abilities x norm respondents worked on at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,39 +26,83 @@ class Percentiles:
     Parameters
     ----------
     percentile
-        From 0 to 100, shape (n_respondents,).
+        From 0 to 100, shape (n_respondents,); NaN where theta is.
     lower, upper
-        Percentiles at the ends of theta's interval, shape (n_respondents,). A percentile rises with theta, so they
-        hold with the level of that interval; the norm sample itself counts as known.
+        Ends of the interval at the level of theta's, shape (n_respondents,). It holds theta's error, the items' if
+        theta's interval does, and the norm sample's if there is one.
     norm
-        ``normal``: the share of a standard normal population below; ``empirical``: of the norm sample.
+        ``normal``: the share of a standard normal population below; ``empirical``: of the norm sample; ``smoothed``:
+        of the population that the norm sample's posteriors add up to.
     """
 
     percentile: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    norm: Literal["normal", "empirical"]
+    norm: Norm
 
 
-def normal_percentile(abilities: Abilities) -> Percentiles:
-    """Percentile in a standard normal population, 100 Phi(theta)      (Lalor, Wu & Yu, 2016, Table 5)."""
-    return Percentiles(
-        100 * ndtr(abilities.theta), 100 * ndtr(abilities.lower), 100 * ndtr(abilities.upper), norm="normal"
-    )
+def percentiles(abilities: Abilities, norms: Norms | None, *, norm: Norm = "normal") -> Percentiles:
+    """Percentile of each ability by the norm of choice; NaN where ``norms`` is None and the norm needs a sample.
+
+    Raises
+    ------
+    InputError
+        If the norm is none of ``normal, empirical, smoothed``.
+    """
+    if norm not in get_args(Norm):
+        raise InputError(f"percentile: norm must be one of {', '.join(get_args(Norm))} but got {norm}")
+    if norm == "normal":
+        return normal_percentile(abilities, norms)
+    if norms is None:
+        unknown = np.full(abilities.theta.shape, np.nan)
+        return Percentiles(unknown, unknown, unknown, norm)
+    return empirical_percentile(abilities, norms) if norm == "empirical" else smoothed_percentile(abilities, norms)
+
+
+def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Percentiles:
+    """Percentile in a standard normal population, 100 Phi(theta)      (Lalor, Wu & Yu, 2016, Table 5).
+
+    The norm sample fixed the origin and the unit of theta by its mean and standard deviation, and n people know these
+    to 1 / sqrt(n) and 1 / sqrt(2 n): theta is uncertain by another (1 + theta^2 / 2) / n. This and theta's interval are
+    combined by squares on the scale of theta, each end for itself (Zou & Donner, 2008). Without ``norms`` the scale
+    counts as known.
+    """
+    theta, lower, upper = abilities.theta, abilities.lower, abilities.upper
+    if norms is not None:
+        scale = ndtri((1 + abilities.level) / 2) * np.sqrt((1 + theta**2 / 2) / norms.effective_n)
+        lower, upper = theta - np.hypot(theta - lower, scale), theta + np.hypot(upper - theta, scale)
+    return Percentiles(100 * ndtr(theta), 100 * ndtr(lower), 100 * ndtr(upper), "normal")
 
 
 def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
     """Mid-rank in the norm sample: the share below, and half the share at the same ability, times 100.
 
     The norm sample's thetas are EAPs, shrunk towards the mean. So is the theta compared with them, which is fair when
-    it comes from about as many items. Theta is rounded like the norm sample, so that equal answers tie.
+    it comes from about as many items. Theta is rounded like the norm sample, so that equal answers tie. Ends of the
+    interval: the ranks of the ends of theta's, and the error of a share among n people (Wilson's interval), combined
+    by squares, each end for itself (Zou & Donner, 2008).
     """
-    return Percentiles(
-        _mid_rank(abilities.theta, norms),
-        _mid_rank(abilities.lower, norms),
-        _mid_rank(abilities.upper, norms),
-        norm="empirical",
-    )
+    return _with_sampling_error(abilities, norms, _mid_rank, "empirical")
+
+
+def smoothed_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
+    """Share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i.
+
+    theta_i and s_i are the posterior mean and spread of the norm sample's respondents, so the sum is the distribution
+    of true abilities that their posteriors add up to: no steps, any shape, and no shrinkage. Interval as for
+    ``empirical_percentile``.
+    """
+    return _with_sampling_error(abilities, norms, smooth_share, "smoothed")
+
+
+def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
+    """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
+    weights = np.ones(norms.n) if norms.weights is None else norms.weights
+    weights = weights / weights.sum()
+    flat = np.ravel(theta)
+    parts = np.array_split(flat, max(1, -(-flat.size * norms.n // CELLS)))
+    found = [ndtr((part[:, None] - norms.theta) / norms.spread) @ weights for part in parts]
+    return np.concatenate(found).reshape(np.shape(theta))
 
 
 def _mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
@@ -61,4 +111,21 @@ def _mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
     cumulative = np.concatenate([[0.0], np.cumsum(weights)])
     rounded = theta.round(NORM_DECIMALS)
     below, not_above = (np.searchsorted(norms.theta[order], rounded, side=side) for side in ("left", "right"))
-    return 50 * (cumulative[below] + cumulative[not_above]) / cumulative[-1]
+    share = (cumulative[below] + cumulative[not_above]) / (2 * cumulative[-1])
+    return np.where(np.isnan(theta), np.nan, share)
+
+
+def _with_sampling_error(
+    abilities: Abilities,
+    norms: Norms,
+    share_below: Callable[[NDArray[np.float64], Norms], NDArray[np.float64]],
+    norm: Norm,
+) -> Percentiles:
+    """Combine the interval from theta with Wilson's for a share of the norm sample, in percent."""
+    share, lower, upper = (share_below(theta, norms) for theta in (abilities.theta, abilities.lower, abilities.upper))
+    n, z = norms.effective_n, float(ndtri((1 + abilities.level) / 2))
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    lowest = share - np.hypot(share - lower, share - (middle - half))
+    highest = share + np.hypot(upper - share, middle + half - share)
+    return Percentiles(100 * share, 100 * lowest.clip(0, 1), 100 * highest.clip(0, 1), norm)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.building.bank import ItemBank
-from irtbench.building.scale import Scale
+from irtbench.building.scale import Norms, Scale
 from irtbench.data.grading import GradingSettings, grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.norms import empirical_percentile, normal_percentile
+from irtbench.scoring.ability import Abilities, Method, estimate_ability
+from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.norms import Norm, empirical_percentile, percentiles
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +30,67 @@ FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no
 UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
 
 
+@dataclass(frozen=True)
+class ScoringSettings:
+    """How responses become ability and percentile.
+
+    Parameters
+    ----------
+    method
+        The estimator of theta, see ``estimate_ability``.
+    item_error
+        Whether and how the items' own error widens the intervals, see ``with_item_error``.
+    norm
+        What the percentile refers to, see ``norms``.
+    norm_group
+        Column and value: the part of the norm sample that counts; not with the norm ``normal``, which is about the
+        whole population. None for all.
+    level
+        Probability that the intervals are to hold.
+    seed
+        Of the draws of item parameters.
+
+    Raises
+    ------
+    InputError
+        If a choice is none of those named, the level lies outside (0, 1), or a group is asked of the normal norm.
+    """
+
+    method: Method = "eap"
+    item_error: ItemError = "none"
+    norm: Norm = "normal"
+    norm_group: tuple[str, str] | None = None
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in (("method", Method), ("item_error", ItemError), ("norm", Norm)):
+            if getattr(self, name) not in get_args(choices):
+                raise InputError(
+                    f"scoring: {name} must be one of {', '.join(get_args(choices))} but got {getattr(self, name)}"
+                )
+        if not 0 < self.level < 1:
+            raise InputError(f"scoring: level must be between 0 and 1 but got {self.level:g}")
+        if self.norm_group is not None and self.norm == "normal":
+            raise InputError(
+                "scoring: the normal norm is about the whole population; expected empirical or smoothed for a group"
+            )
+        if self.method == "eap_sum" and self.item_error == "delta":
+            raise InputError("scoring: item_error delta is not defined for eap_sum; expected draw")
+
+
 def score_responses(
     bank: ItemBank | Scale,
     responses: ResponseMatrix,
+    settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
-    level: float = 0.95,
 ) -> pd.DataFrame:
     """Ability, human percentile and person fit of each respondent on each scale.
 
-    Theta is the EAP under the scale's own population; its percentile is ``100 Phi(theta)``, beside the mid-rank in the
-    norm sample (NaN where the scale has none). A respondent may answer any part of the items.
+    Priors are the scale's own population. The percentile is by the norm of choice; beside it stands the mid-rank in
+    the norm sample. Both are NaN where they need a norm sample and the scale has none. A respondent may answer any
+    part of the items.
 
     Parameters
     ----------
@@ -47,10 +98,10 @@ def score_responses(
         A bank, or one scale.
     responses
         Graded responses of people or systems.
+    settings
+        The estimator, the errors carried, the norm.
     unknown_items
         What items mean that no scale has: an error that names the first five, or nothing.
-    level
-        Probability that the intervals are to hold.
 
     Returns
     -------
@@ -60,33 +111,46 @@ def score_responses(
         person_fit`` (lz*)``, method, flags``. ``n_items`` counts the responses observed. ``flags`` are words parted by
         semicolons:
 
-        - ``no_items``: no response, so theta is the population's mean and accuracy and person fit are NaN;
+        - ``no_items``: no response, so theta is the population's (NaN for ml and wle), accuracy and person fit NaN;
         - ``few_items``: fewer than ``FEW_ITEMS`` responses, so person fit is NaN;
-        - ``all_correct``, ``all_wrong``: the prior alone keeps theta finite;
-        - ``at_bound``: theta leans on the end of the population's grid;
+        - ``all_correct``, ``all_wrong``: the prior, Warm's term or the bound alone keeps theta finite;
+        - ``at_bound``: theta leans on the end of its range, so it says "at least" or "at most"; no person fit;
         - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``: wrong on easy and right on hard items more often than
           people of that ability are.
 
     Raises
     ------
     InputError
-        If an item is unknown and ``unknown_items`` is ``error``, or no item is known.
+        If an item is unknown and ``unknown_items`` is ``error``, no item is known, the items' error is asked for and
+        not known, or the norm sample has no such group.
     """
-    scales = _scales_of(bank)
-    _check_known(responses.item_ids, scales, unknown_items)
-    tables = [_score_scale(scale, responses, level) for scale in scales]
-    return pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
+    settings = settings or ScoringSettings()
+    scales = scales_of(bank)
+    check_known(responses.item_ids, scales, unknown_items)
+    return in_order_of_respondents([_score_scale(scale, responses, settings) for scale in scales])
 
 
 def score_answers(
     bank: ItemBank | Scale,
     answers: pd.DataFrame,
-    settings: GradingSettings | None = None,
+    grading: GradingSettings | None = None,
+    settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
-    level: float = 0.95,
 ) -> pd.DataFrame:
-    """The same from raw answers, graded by the key in the bank.
+    """The same from raw answers, graded by the key in the bank; see ``grade_answers`` and ``score_responses``."""
+    graded = grade_answers(bank, answers, grading, unknown_items=unknown_items)
+    return score_responses(bank, graded, settings, unknown_items=unknown_items)
+
+
+def grade_answers(
+    bank: ItemBank | Scale,
+    answers: pd.DataFrame,
+    grading: GradingSettings | None = None,
+    *,
+    unknown_items: UnknownItems = "error",
+) -> ResponseMatrix:
+    """Grade raw answers by the key in the bank.
 
     Parameters
     ----------
@@ -94,12 +158,10 @@ def score_answers(
         A bank, or one scale.
     answers
         Long table ``respondent_id, item_id, answer``.
-    settings
+    grading
         How answers are compared with the key.
     unknown_items
         What items mean that no scale has: an error that names the first five, or nothing.
-    level
-        Probability that the intervals are to hold.
 
     Raises
     ------
@@ -107,24 +169,84 @@ def score_answers(
         If an item is unknown and ``unknown_items`` is ``error``, no item is known, an item answered has no key, or
         scales disagree about a key.
     """
-    scales = _scales_of(bank)
-    _check_known(pd.unique(answers["item_id"]), scales, unknown_items)
+    scales = scales_of(bank)
+    check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
-    graded = grade(answers[answers["item_id"].isin(items.item_ids)], items, settings)
-    return score_responses(bank, graded, unknown_items=unknown_items, level=level)
+    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading)
 
 
-def _scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
+def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
+    """The scales of a bank, or the one scale."""
     return bank.scales if isinstance(bank, ItemBank) else (bank,)
 
 
-def _check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> None:
+def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> None:
+    """Refuse items that no scale has, unless they are to be ignored; refuse responses without any item known.
+
+    Raises
+    ------
+    InputError
+        Naming the first five unknown items.
+    """
     known = {item for scale in scales for item in scale.items.item_ids}
     unknown = [item for item in item_ids if item not in known]
     if unknown and unknown_items == "error":
         raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
     if known.isdisjoint(item_ids):
         raise InputError("responses: none of the items is known to the bank")
+
+
+def own_responses(scale: Scale, responses: ResponseMatrix) -> ResponseMatrix:
+    """Responses to the items of the scale, in the order of the responses."""
+    members = set(scale.items.item_ids)
+    return responses.select_items([item for item in responses.item_ids if item in members])
+
+
+def norms_of(scale: Scale, settings: ScoringSettings) -> Norms | None:
+    """The norm sample, or the group of it that counts."""
+    if scale.norms is None or settings.norm_group is None:
+        return scale.norms
+    return scale.norms.group(*settings.norm_group)
+
+
+def score_table(
+    scale: Scale, abilities: Abilities, lz_star: NDArray[np.float64], settings: ScoringSettings
+) -> pd.DataFrame:
+    """Rows of one scale in scores.csv, from the abilities and the person fit, shape (n_respondents,)."""
+    n_items, n_correct = abilities.n_items, abilities.n_correct
+    norms = norms_of(scale, settings)
+    place = percentiles(abilities, norms, norm=settings.norm)
+    unknown = np.full(n_items.shape, np.nan)
+    return pd.DataFrame(
+        {
+            "respondent_id": abilities.respondent_ids,
+            "scale": scale.name,
+            "n_items": n_items,
+            "n_correct": n_correct,
+            "accuracy": np.divide(n_correct, n_items, out=unknown.copy(), where=n_items > 0),
+            "theta": abilities.theta,
+            "se": abilities.standard_error,
+            "theta_lower": abilities.lower,
+            "theta_upper": abilities.upper,
+            "percentile": place.percentile,
+            "percentile_lower": place.lower,
+            "percentile_upper": place.upper,
+            "percentile_empirical": unknown if norms is None else empirical_percentile(abilities, norms).percentile,
+            "person_fit": lz_star,
+            "method": abilities.method,
+            "flags": _flags(abilities, lz_star),
+        }
+    )
+
+
+def fit_is_defined(abilities: Abilities) -> NDArray[np.bool_]:
+    """Whether person fit means something: enough responses, and theta not at the end of its range."""
+    return (abilities.n_items >= FEW_ITEMS) & ~abilities.at_bound & np.isfinite(abilities.theta)
+
+
+def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rows of several scales, those of one respondent together."""
+    return pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
 
 
 def _all_details(scales: Sequence[Scale]) -> ItemTable:
@@ -137,46 +259,36 @@ def _all_details(scales: Sequence[Scale]) -> ItemTable:
     return replace(ItemTable.plain(tuple(keys)), key=tuple(keys.values()))
 
 
-def _score_scale(scale: Scale, responses: ResponseMatrix, level: float) -> pd.DataFrame:
-    members = set(scale.items.item_ids)
-    own = responses.select_items([item for item in responses.item_ids if item in members])
+def _score_scale(scale: Scale, responses: ResponseMatrix, settings: ScoringSettings) -> pd.DataFrame:
+    own = own_responses(scale, responses)
     unanswered = scale.items.n_items - int(own.observed.any(axis=0).sum())
     if unanswered:
         log.info("scale %s: %d of %d items have no response", scale.name, unanswered, scale.items.n_items)
-    abilities = eap(own, scale.items, quadrature=scale.population, level=level)
-    n_items, n_correct = abilities.n_items, abilities.n_correct
-    unknown = np.full(own.n_respondents, np.nan)
-    lz_star = unknown.copy()
-    enough = n_items >= FEW_ITEMS
-    if enough.any():
+    abilities = score_abilities(scale, own, settings)
+    lz_star = np.full(own.n_respondents, np.nan)
+    defined = fit_is_defined(abilities)
+    if defined.any():
         items = scale.items.select(own.item_ids)
-        lz_star[enough] = person_fit(own.select_respondents(enough), items, abilities.theta[enough]).lz_star
-    normal = normal_percentile(abilities)
-    return pd.DataFrame(
-        {
-            "respondent_id": own.respondent_ids,
-            "scale": scale.name,
-            "n_items": n_items,
-            "n_correct": n_correct,
-            "accuracy": np.divide(n_correct, n_items, out=unknown.copy(), where=n_items > 0),
-            "theta": abilities.theta,
-            "se": abilities.standard_error,
-            "theta_lower": abilities.lower,
-            "theta_upper": abilities.upper,
-            "percentile": normal.percentile,
-            "percentile_lower": normal.lower,
-            "percentile_upper": normal.upper,
-            "percentile_empirical": unknown
-            if scale.norms is None
-            else empirical_percentile(abilities, scale.norms).percentile,
-            "person_fit": lz_star,
-            "method": abilities.method,
-            "flags": _flags(abilities, lz_star),
-        }
+        lz_star[defined] = person_fit(own.select_respondents(defined), items, abilities.theta[defined]).lz_star
+    return score_table(scale, abilities, lz_star, settings)
+
+
+def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings) -> Abilities:
+    """Abilities on one scale from responses to its items, with the items' error if it is asked for."""
+    abilities = estimate_ability(
+        own, scale.items, method=settings.method, quadrature=scale.population, level=settings.level
+    )
+    return with_item_error(
+        abilities,
+        own,
+        scale.items,
+        item_error=settings.item_error,
+        quadrature=scale.population,
+        rng=np.random.default_rng(settings.seed),
     )
 
 
-def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> list[str]:
+def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:
     n_items, n_correct = abilities.n_items, abilities.n_correct
     answered = n_items > 0
     words = {
@@ -187,4 +299,7 @@ def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> list[str]:
         "at_bound": abilities.at_bound,
         "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
     }
-    return [";".join(word for word, applies in words.items() if applies[i]) for i in range(n_items.size)]
+    code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
+    distinct, which = np.unique(code, return_inverse=True)
+    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in distinct.tolist()]
+    return np.array(texts, dtype=object)[which]

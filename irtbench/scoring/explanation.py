@@ -1,0 +1,135 @@
+"""Does a system answer as people of its ability do: item by item, and by difficulty (NumPy only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from irtbench.building.scale import Scale
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import icc
+from irtbench.scoring.posterior import STANDARD_NORMAL, posterior_of
+from irtbench.scoring.scores import own_responses
+
+LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Where responses differ from those of people of the same ability.
+
+    Parameters
+    ----------
+    items
+        A row for each response: ``respondent_id, scale, item_id, difficulty, response, expected, surprise``.
+        ``expected`` is the share of people of that ability who get the item right, the item itself left out of the
+        ability; ``surprise`` is ``missed`` or ``right`` where the response given had a chance below the limit, else
+        empty.
+    difficulty
+        A row for each respondent, scale and level of difficulty, easy to hard: ``respondent_id, scale, level,
+        difficulty_from, difficulty_to, n_items, observed, expected, expected_lower, expected_upper, z``. ``observed``
+        and ``expected`` are accuracies, the interval is where the observed one falls with 95% probability for people
+        of that ability.
+    """
+
+    items: pd.DataFrame
+    difficulty: pd.DataFrame
+
+    def surprises(self) -> pd.DataFrame:
+        """The surprising responses only, the least likely first for each respondent and scale."""
+        rows = self.items[self.items["surprise"] != ""]
+        given = np.where(rows["response"] == 1, rows["expected"], 1 - rows["expected"])
+        return (
+            rows.assign(chance=given)
+            .sort_values(["respondent_id", "scale", "chance"], kind="stable")
+            .reset_index(drop=True)
+        )
+
+
+def explain(
+    scale: Scale, responses: ResponseMatrix, *, surprising_below: float = 0.1, n_levels: int = 5
+) -> Explanation:
+    """Compare each respondent's responses with those of people of the same ability.
+
+    An item's expected response is E(P_j | the other responses) = sum_q p_q P_jq / sum_q p_q with p_q the posterior
+    without item j, which is the posterior divided by the chance of the response given. Levels of difficulty divide the
+    scale's items into parts of equal number by b, the ability where a curve is steepest. Expected accuracy within a
+    level is the mean of P_j over the whole posterior, its variance that of the accuracy drawn from it:
+    E(sum P (1 - P)) + Var(sum P).
+
+    Parameters
+    ----------
+    scale
+        The items and their population.
+    responses
+        Graded responses; items that the scale has not are left aside.
+    surprising_below
+        A response is surprising if people of that ability give it more rarely than this.
+    n_levels
+        Parts of the items by difficulty.
+    """
+    own = own_responses(scale, responses)
+    items = scale.items.select(own.item_ids)
+    values = own.values
+    posterior = posterior_of(values, items, scale.population or STANDARD_NORMAL)
+    p = icc(posterior.nodes, items)
+    right, wrong = p.clip(LEAST_CHANCE), (1 - p).clip(LEAST_CHANCE)
+    without_right = 1 / (posterior.mass @ (1 / right))
+    without_wrong = (posterior.mass @ (right / wrong)) / (posterior.mass @ (1 / wrong))
+    expected = np.where(values == 1, without_right, without_wrong)
+    chance = np.where(values == 1, expected, 1 - expected)
+    kind = np.where(values == 1, "right", "missed")
+    rows, columns = np.nonzero(own.observed)
+    difficulty = items.difficulty
+    table = pd.DataFrame(
+        {
+            "respondent_id": np.array(own.respondent_ids, dtype=object)[rows],
+            "scale": scale.name,
+            "item_id": np.array(own.item_ids, dtype=object)[columns],
+            "difficulty": difficulty[columns],
+            "response": values[rows, columns].astype(np.int8),
+            "expected": expected[rows, columns],
+            "surprise": np.where(chance < surprising_below, kind, "")[rows, columns],
+        }
+    )
+    level_of = _levels(scale.items.difficulty, difficulty, n_levels)
+    found = []
+    for level in range(n_levels):
+        members = level_of == level
+        seen = own.observed & members
+        n = seen.sum(axis=1)
+        mean_at, noise_at = seen @ p.T, seen @ (p * (1 - p)).T  # at each node, shape (n_respondents, n_nodes)
+        mean = (posterior.mass * mean_at).sum(axis=1)
+        variance = (posterior.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
+        for i in np.flatnonzero(n > 0):
+            observed, centre, sd = np.nansum(values[i, members]) / n[i], mean[i] / n[i], np.sqrt(variance[i]) / n[i]
+            found.append(
+                {
+                    "respondent_id": own.respondent_ids[i],
+                    "scale": scale.name,
+                    "level": level + 1,
+                    "difficulty_from": difficulty[seen[i]].min(),
+                    "difficulty_to": difficulty[seen[i]].max(),
+                    "n_items": int(n[i]),
+                    "observed": observed,
+                    "expected": centre,
+                    "expected_lower": max(0.0, centre - 1.96 * sd),
+                    "expected_upper": min(1.0, centre + 1.96 * sd),
+                    "z": (observed - centre) / sd if sd > 0 else np.nan,
+                }
+            )
+    columns_of = [
+        *("respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items"),
+        *("observed", "expected", "expected_lower", "expected_upper", "z"),
+    ]
+    by_level = pd.DataFrame(found, columns=columns_of).sort_values(["respondent_id", "scale", "level"], kind="stable")
+    return Explanation(table, by_level.reset_index(drop=True))
+
+
+def _levels(of_scale: np.ndarray, of_items: np.ndarray, n_levels: int) -> np.ndarray:
+    """Level 0 .. n_levels - 1 of each item by the rank of its difficulty in the scale; infinite ones at the ends."""
+    ordered = np.sort(of_scale)
+    rank = np.searchsorted(ordered, of_items, side="left")
+    return rank * n_levels // ordered.size

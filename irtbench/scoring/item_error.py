@@ -1,0 +1,195 @@
+"""The error of the item parameters, carried into ability (NumPy only)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.models.item_response import ItemParameters, icc
+from irtbench.models.quadrature import Quadrature
+from irtbench.scoring.ability import Abilities, estimate_ability
+from irtbench.scoring.mode import slopes_of
+from irtbench.scoring.posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
+
+ItemError = Literal["none", "delta", "draw"]
+
+N_DRAWS = 200
+STEP = 1e-4  # of the parameters, for the derivative of the estimating function
+MOST_GUESSING = 0.99
+
+
+def with_item_error(
+    abilities: Abilities,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    *,
+    item_error: ItemError = "delta",
+    quadrature: Quadrature | None = None,
+    n_draws: int = N_DRAWS,
+    rng: np.random.Generator | None = None,
+) -> Abilities:
+    """Widen standard errors and intervals by what the items' own sampling error adds; theta stays.
+
+    se^2 = se_theta^2 + V,  V = variance of the estimate over the sampling distribution of the item parameters. The
+    ends of the interval keep their proportion to the standard error.
+
+    - ``delta``: V = sum_j g_j' S_j g_j, with S_j the covariance of item j's parameters and g_j the derivative of theta.
+      For EAP that is a covariance under the posterior, g_j = Cov(theta, d log P(x_j | theta) / d parameters); for the
+      others it follows from the estimating equation.
+    - ``draw``: theta is estimated again under ``n_draws`` sets of items drawn from N(estimate, S_j).
+
+    Items are taken as independent: what they share, the origin and unit of the scale that the crowd fixed, is the norm
+    sample's error and enters with the percentile (see ``norms``).
+
+    Parameters
+    ----------
+    abilities
+        Of ``estimate_ability`` on these responses.
+    responses, items, quadrature
+        As there. The items need a covariance.
+    item_error
+        How; ``none`` gives the abilities back.
+    n_draws, rng
+        For ``draw``; without ``rng`` one seeded with 0.
+
+    Raises
+    ------
+    InputError
+        If the covariance of an item answered is not known, or ``delta`` is asked for EAP from the sum score.
+    """
+    if item_error == "none":
+        return abilities
+    known = known_items(responses, items)
+    demand_covariance(known, responses)
+    if item_error == "draw":
+        rng = np.random.default_rng(0) if rng is None else rng
+        thetas = [
+            estimate_ability(responses, drawn, method=abilities.method, quadrature=quadrature, level=0.5).theta
+            for drawn in draw_items(known, n_draws, rng=rng)
+        ]
+        variance = np.var(thetas, axis=0, ddof=1)
+    else:
+        variance = _delta_variance(abilities, responses.values, known, quadrature or STANDARD_NORMAL)
+    return widen(abilities, variance)
+
+
+def widen(abilities: Abilities, variance: NDArray[np.float64]) -> Abilities:
+    """Add a variance, shape (n_respondents,), to the squared standard errors; intervals grow in proportion."""
+    standard_error = np.sqrt(abilities.standard_error**2 + variance)
+    grows = np.isfinite(standard_error)
+    growth = np.where(grows, standard_error / np.where(grows, abilities.standard_error, 1.0), 1.0)
+    theta = np.where(np.isfinite(abilities.theta), abilities.theta, 0.0)
+    return replace(
+        abilities,
+        standard_error=standard_error,
+        lower=theta + (abilities.lower - theta) * growth,
+        upper=theta + (abilities.upper - theta) * growth,
+    )
+
+
+def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
+    """Refuse items, in the order of the responses' columns, that were answered but whose covariance is not known.
+
+    Raises
+    ------
+    InputError
+        Naming the first five of them.
+    """
+    covariance = np.full((items.n_items, 3, 3), np.nan) if items.covariance is None else items.covariance
+    unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
+    lacking = [items.item_ids[k] for k in np.flatnonzero(unknown)]
+    if lacking:
+        raise InputError(f"item error: no covariance is known for item {name_first(lacking)}; fit standard errors")
+
+
+def draw_items(items: ItemParameters, n_draws: int, *, rng: np.random.Generator) -> list[ItemParameters]:
+    """Sets of item parameters drawn from N(estimate, covariance), guessing kept in [0, 1).
+
+    An item whose covariance is not known stays at its estimate.
+    """
+    estimate = np.stack([items.discrimination, items.intercept, items.guessing], axis=1)
+    factor = _root_of(items)
+    drawn = estimate + np.einsum("jkl,djl->djk", factor, rng.normal(size=(n_draws, *estimate.shape)))
+    drawn[:, :, 2] = drawn[:, :, 2].clip(0.0, MOST_GUESSING)
+    return [
+        replace(items, discrimination=each[:, 0], intercept=each[:, 1], guessing=each[:, 2], covariance=None)
+        for each in drawn
+    ]
+
+
+def _root_of(items: ItemParameters) -> NDArray[np.float64]:
+    """Symmetric square roots of the items' covariances, shape (n_items, 3, 3); 0 where not known."""
+    if items.covariance is None:
+        return np.zeros((items.n_items, 3, 3))
+    values, vectors = np.linalg.eigh(np.nan_to_num(items.covariance, nan=0.0))
+    return (vectors * np.sqrt(values.clip(0))[:, None, :]) @ vectors.transpose(0, 2, 1)
+
+
+def _delta_variance(
+    abilities: Abilities, values: NDArray[np.float64], items: ItemParameters, population: Quadrature
+) -> NDArray[np.float64]:
+    if abilities.method == "eap_sum":
+        raise InputError("item error: delta is not defined for eap_sum; expected draw")
+    covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    variance = np.empty(len(values))
+    for rows in row_batches(len(values), items.n_items):
+        if abilities.method == "eap":
+            gradient = _eap_gradient(values[rows], items, population)
+        else:
+            gradient = _mode_gradient(values[rows], items, abilities.theta[rows], abilities.standard_error[rows])
+        variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient)
+    return variance
+
+
+def _eap_gradient(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> NDArray[np.float64]:
+    """Derivative of each EAP by (a, d, c) of each item, shape (3, n_respondents, n_items); 0 where missing.
+
+    d E(theta | x) / d phi = Cov(theta, d log P(x_j | theta) / d phi | x).
+    """
+    posterior = posterior_of(values, items, population)
+    weight = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
+    z = posterior.nodes[:, None] * items.discrimination + items.intercept
+    s, t = expit(z), expit(-z)
+    p = icc(posterior.nodes, items)
+    by_z_right, by_z_wrong = (1 - items.guessing) * s * t / p, -s
+    by_c_right, by_c_wrong = t / p, np.broadcast_to(-1 / (1 - items.guessing), p.shape)
+    theta = posterior.nodes[:, None]
+    gradient = [
+        np.where(values == 1, weight @ right, weight @ wrong)
+        for right, wrong in (
+            (by_z_right * theta, by_z_wrong * theta),
+            (by_z_right, by_z_wrong),
+            (by_c_right, by_c_wrong),
+        )
+    ]
+    return np.where(np.isnan(values), 0.0, gradient)
+
+
+def _mode_gradient(
+    values: NDArray[np.float64],
+    items: ItemParameters,
+    theta: NDArray[np.float64],
+    standard_error: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The same for a root of sum_j r_j(theta) + r0 = 0: (d r_j / d phi) / information, 0 where there is no root.
+
+    r0 of WLE is taken as fixed: it is of the order of one item among all.
+    """
+    settled = np.isfinite(standard_error)
+    at = np.where(settled, theta, 0.0)
+
+    def scores(parameter: str, step: float) -> NDArray[np.float64]:
+        moved = replace(items, covariance=None, **{parameter: getattr(items, parameter) + step})
+        slopes = slopes_of(at, moved)
+        return np.where(values == 1, slopes.right, slopes.wrong)
+
+    a, d = ((scores(name, STEP) - scores(name, -STEP)) / (2 * STEP) for name in ("discrimination", "intercept"))
+    c = (scores("guessing", STEP) - scores("guessing", 0.0)) / STEP
+    gradient = np.stack([a, d, c]) * np.where(settled, standard_error, 0.0)[:, None] ** 2
+    return np.where(np.isnan(values), 0.0, gradient)

@@ -1,0 +1,161 @@
+"""The posterior of theta given a response pattern and known items, on a grid of nodes (NumPy only).
+
+Population mass times likelihood, normalised. Where answers are so many that the posterior is narrower than the
+population's grid, the grid is made finer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.models.item_response import ItemParameters, information, log_likelihood
+from irtbench.models.quadrature import Quadrature, node_posterior, normal_grid, refine
+
+# All right on 40,000 items puts theta near 9, so the default population reaches further than a fit needs to.
+STANDARD_NORMAL = normal_grid(121, bound=12.0)
+NODES_PER_SD = 4  # of the narrowest posterior in a batch: moments are then exact, quantiles right to 0.02 of their se
+BATCH_ROWS = 2**13  # respondents worked on at once, with some hundred nodes each
+BATCH_CELLS = 2**24  # respondents x items worked on at once: arrays of 128 MiB
+TAIL = 1e-12  # a node with less than this share of every posterior may be left out
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Posterior of theta on nodes shared by all respondents.
+
+    Parameters
+    ----------
+    nodes
+        Abilities, increasing, shape (n_nodes,).
+    mass
+        Posterior probability at each node, rows sum to 1, shape (n_respondents, n_nodes).
+    """
+
+    nodes: NDArray[np.float64]
+    mass: NDArray[np.float64]
+
+    def mean(self) -> NDArray[np.float64]:
+        """Mean of theta, shape (n_respondents,)."""
+        return self.mass @ self.nodes
+
+    def standard_deviation(self) -> NDArray[np.float64]:
+        """Standard deviation of theta, shape (n_respondents,)."""
+        deviation = self.nodes - self.mean()[:, None]
+        return np.sqrt((self.mass * deviation**2).sum(axis=1))
+
+    def quantile(self, probability: float) -> NDArray[np.float64]:
+        """Quantile of theta, shape (n_respondents,)."""
+        return self.quantiles(np.full((len(self.mass), 1), probability))[:, 0]
+
+    def quantiles(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Several quantiles of each respondent's theta, shape of ``probabilities``: (n_respondents, any number).
+
+        A node's mass is spread evenly over its cell (up to the midpoints to its neighbours), and the cumulative mass
+        interpolated within the cell where it reaches the probability.
+        """
+        edges = cell_edges(self.nodes)
+        reached = np.cumsum(self.mass, axis=1)
+        last = self.nodes.size - 1
+        cell = np.stack([np.searchsorted(row, p) for row, p in zip(reached, probabilities, strict=True)]).clip(0, last)
+        rows = np.arange(len(cell))[:, None]
+        within = 1 - (reached[rows, cell] - probabilities) / self.mass[rows, cell]
+        return edges[cell] + within * (edges[cell + 1] - edges[cell])
+
+    def draw(self, n_draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draws of each respondent's theta, shape (n_respondents, n_draws)."""
+        return self.quantiles(rng.uniform(TAIL, 1 - TAIL, (len(self.mass), n_draws)))
+
+
+def cell_edges(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ends of the cells around nodes: midpoints between neighbours, shape (n_nodes + 1,)."""
+    middle = (nodes[1:] + nodes[:-1]) / 2
+    return np.concatenate([[2 * nodes[0] - middle[0]], middle, [2 * nodes[-1] - middle[-1]]])
+
+
+def ability_posterior(
+    responses: ResponseMatrix, items: ItemParameters, *, quadrature: Quadrature | None = None
+) -> Posterior:
+    """Posterior of theta for every respondent, on one grid that is fine enough for all of them.
+
+    Parameters
+    ----------
+    responses
+        Any subset of the items, in any order; missing responses are left out of the likelihood.
+    items
+        Parameters of at least the items of the responses.
+    quadrature
+        The population, whose weights are the prior; None for the standard normal.
+
+    Raises
+    ------
+    InputError
+        If the responses have an item that ``items`` has not.
+    """
+    return posterior_of(responses.values, known_items(responses, items), quadrature or STANDARD_NORMAL)
+
+
+def known_items(responses: ResponseMatrix, items: ItemParameters) -> ItemParameters:
+    """Parameters in the order of the responses' columns.
+
+    Raises
+    ------
+    InputError
+        If the responses have an item that ``items`` has not.
+    """
+    unknown = sorted(set(responses.item_ids) - set(items.item_ids))
+    if unknown:
+        raise InputError(f"responses: no parameters known for item {name_first(unknown)}")
+    return items.select(responses.item_ids)
+
+
+def row_batches(n_rows: int, n_items: int) -> Iterator[slice]:
+    """Parts of the respondents that are worked on at once."""
+    size = max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, n_items)))
+    for start in range(0, n_rows, size):
+        yield slice(start, start + size)
+
+
+def posterior_of(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> Posterior:
+    """Posterior on the population's nodes, or on finer ones where they are too coarse for these respondents.
+
+    The finer nodes cover the part of the population that holds the posteriors.
+    """
+    mass = node_mass(values, items, population)
+    step = step_needed(values, items, Posterior(population.nodes, mass))
+    if step >= np.diff(population.nodes).max():
+        return Posterior(population.nodes, mass)
+    holding = population.nodes[(mass > TAIL).any(axis=0)]
+    finer = refine(population, step, within=(holding[0], holding[-1]))
+    return Posterior(finer.nodes, node_mass(values, items, finer))
+
+
+def node_mass(values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature) -> NDArray[np.float64]:
+    """Posterior mass at the nodes, shape (n_respondents, n_nodes); the nodes in parts where the items are many."""
+    part = max(1, BATCH_CELLS // 4 // max(1, items.n_items))
+    parts = [
+        log_likelihood(values, quadrature.nodes[start : start + part], items)
+        for start in range(0, quadrature.nodes.size, part)
+    ]
+    return node_posterior(np.concatenate(parts, axis=1), quadrature)[0]
+
+
+def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Posterior) -> float:
+    """Distance of nodes that serves the narrowest posterior and the steepest curve.
+
+    A posterior's standard deviation is about 1 / sqrt(1 + I), with I the test information of the observed items
+    averaged over the coarse posterior. The sum over equally spaced nodes is exact to e^(-2 pi^2 / (a h)) for curves of
+    slope a, so no step needs to be below 1 / a.
+    """
+    if values.size == 0:
+        return np.inf
+    observed = (~np.isnan(values)).astype(np.float64)
+    test_information = observed @ information(coarse.nodes, items).T
+    largest = (coarse.mass * test_information).sum(axis=1).max()
+    steepest = np.abs(items.discrimination[observed.any(axis=0)]).max(initial=0.0)
+    return min(1 / (NODES_PER_SD * np.sqrt(1 + largest)), np.divide(1.0, steepest) if steepest > 0 else np.inf)

@@ -1,0 +1,246 @@
+"""The whole benchmark from a part: expected accuracy on all items from the responses to some (NumPy only)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from irtbench.building.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.models.item_response import icc
+from irtbench.scoring.posterior import STANDARD_NORMAL, posterior_of, row_batches
+from irtbench.scoring.scores import own_responses
+
+HALVINGS = 60  # of the bracket of a quantile
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedAccuracy:
+    """Accuracy on all items of the bank; all arrays have shape (n_respondents,).
+
+    Parameters
+    ----------
+    respondent_ids
+        The systems.
+    accuracy
+        Expected share right of all items.
+    standard_error
+        Its standard deviation given the responses seen.
+    lower, upper
+        Ends of the interval.
+    level
+        Of the interval.
+    n_seen, n_items
+        Responses seen of each, and items of the bank.
+    """
+
+    respondent_ids: tuple[str, ...]
+    accuracy: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    level: float
+    n_seen: NDArray[np.int64]
+    n_items: int
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What the accuracy on the items outside a form was, for systems of which everything is known.
+
+    Parameters
+    ----------
+    form
+        The items that are seen.
+    coefficients
+        Of the regression of the accuracy on the items not seen: intercept, then for each scale the accuracy that the
+        model expects there and the accuracy on the items seen, as far as there are such items.
+    residual_sd
+        Standard deviation about the regression.
+    n_systems
+        Systems it was learnt from.
+    """
+
+    form: frozenset[str]
+    coefficients: NDArray[np.float64]
+    residual_sd: float
+    n_systems: int
+
+
+def predict_accuracy(
+    scales: Scale | Sequence[Scale],
+    responses: ResponseMatrix,
+    *,
+    correction: Correction | None = None,
+    level: float = 0.95,
+) -> PredictedAccuracy:
+    """Expected accuracy on all items of the scales, from the responses to a part of them.
+
+    What was seen counts as it is, the rest as the model expects it of the system's ability on each scale:
+
+        A = (sum of x_j seen + sum over scales and j not seen of E(P_j(theta) | x)) / n
+
+    Its variance holds theta's error and the luck of the responses not seen:
+    n^2 Var = sum over scales of Var(sum P_j | x) + E(sum P_j (1 - P_j) | x). That is all there is if the model is
+    right. On a benchmark of many abilities it is not: a ``correction`` learnt from systems whose responses are all
+    known (see ``learn_correction``) replaces the second sum, and its residuals give the variance.
+
+    The interval is that of a normal distribution kept to what is possible, from all the rest wrong to all right.
+
+    Parameters
+    ----------
+    scales
+        One or several; their items together are the benchmark, and no item is in two.
+    responses
+        Graded responses to any of the items; those that no scale has are left aside. With a correction, to its form.
+    correction
+        Learnt for this form and these scales; None to trust the model.
+    level
+        Probability that the interval is to hold.
+
+    Raises
+    ------
+    InputError
+        If an item is in two scales, the level lies outside (0, 1), or a respondent did not answer just the items of
+        the correction's form.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
+    parts = _parts(scales, responses)
+    total = parts.n_items.sum()
+    n_unseen = parts.n_unseen.sum(axis=0)
+    seen_right = parts.seen_right.sum(axis=0)
+    if correction is None:
+        rest_right, sd = parts.expected.sum(axis=0), np.sqrt(parts.variance.sum(axis=0))
+    else:
+        _demand_form(responses, correction)
+        share = (_features(parts) @ correction.coefficients).clip(0, 1)
+        rest_right, sd = share * n_unseen, correction.residual_sd * n_unseen
+    accuracy, sd = (seen_right + rest_right) / total, sd / total
+    least, most = seen_right / total, (seen_right + n_unseen) / total
+    lower, upper = (_truncated_quantile(accuracy, sd, least, most, q) for q in ((1 - level) / 2, (1 + level) / 2))
+    n_seen = (total - n_unseen).astype(np.int64)
+    return PredictedAccuracy(responses.respondent_ids, accuracy, sd, lower, upper, level, n_seen, int(total))
+
+
+def learn_correction(scales: Scale | Sequence[Scale], responses: ResponseMatrix, form: Sequence[str]) -> Correction:
+    """Regress what systems got of the items outside a form on what the form says of them, by least squares.
+
+    Parameters
+    ----------
+    scales
+        As for ``predict_accuracy``.
+    responses
+        Responses of many systems to all items, none missing; those that built the bank will do.
+    form
+        The items that will be seen.
+
+    Raises
+    ------
+    InputError
+        If a response is missing, the form holds all items, or there are not ten systems for each coefficient.
+    """
+    every = [item for scale in _as_scales(scales) for item in scale.items.item_ids]
+    outside = responses.select_items([item for item in every if item not in set(form)])
+    seen = responses.select_items(list(form))
+    if outside.n_items == 0:
+        raise InputError("prediction: the form holds all items; there is nothing to predict")
+    if not (outside.is_complete and seen.is_complete):
+        raise InputError("prediction: a correction is learnt from complete responses but some are missing")
+    features = _features(_parts(scales, seen))
+    if len(features) < 10 * features.shape[1]:
+        raise InputError(f"prediction: a correction needs {10 * features.shape[1]} systems but got {len(features)}")
+    share = outside.values.mean(axis=1)
+    coefficients = np.linalg.lstsq(features, share, rcond=None)[0]
+    degrees = len(features) - features.shape[1]
+    sd = float(np.sqrt(((share - features @ coefficients) ** 2).sum() / degrees))
+    return Correction(frozenset(form), coefficients, sd, len(features))
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What is seen and what is expected on each scale; arrays of shape (n_scales, n_respondents)."""
+
+    seen_right: NDArray[np.float64]
+    n_unseen: NDArray[np.float64]
+    expected: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    n_items: NDArray[np.int64]
+
+
+def _as_scales(scales: Scale | Sequence[Scale]) -> tuple[Scale, ...]:
+    return (scales,) if isinstance(scales, Scale) else tuple(scales)
+
+
+def _parts(scales: Scale | Sequence[Scale], responses: ResponseMatrix) -> _Parts:
+    """Right responses seen; number, expectation and variance of those not seen, on each scale."""
+    scales = _as_scales(scales)
+    every = [item for scale in scales for item in scale.items.item_ids]
+    if len(set(every)) < len(every):
+        raise InputError("prediction: an item stands in two scales; expected each in one")
+    seen_right, n_unseen, expected, variance = np.zeros((4, len(scales), responses.n_respondents))
+    for k, scale in enumerate(scales):
+        own = own_responses(scale, responses)
+        known = scale.items.select(own.item_ids)
+        columns = [scale.items.item_ids.index(item) for item in own.item_ids]
+        for rows in row_batches(own.n_respondents, scale.items.n_items):
+            values = own.values[rows]
+            unseen = np.ones((len(values), scale.items.n_items))
+            unseen[:, columns] = np.isnan(values)
+            posterior = posterior_of(values, known, scale.population or STANDARD_NORMAL)
+            p = icc(posterior.nodes, scale.items)
+            mean_at, noise_at = unseen @ p.T, unseen @ (p * (1 - p)).T
+            mean = (posterior.mass * mean_at).sum(axis=1)
+            expected[k, rows] = mean
+            variance[k, rows] = (posterior.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
+            seen_right[k, rows] = np.nansum(values, axis=1)
+            n_unseen[k, rows] = unseen.sum(axis=1)
+    return _Parts(seen_right, n_unseen, expected, variance, np.array([scale.items.n_items for scale in scales]))
+
+
+def _features(parts: _Parts) -> NDArray[np.float64]:
+    """Intercept, and the accuracies expected and seen on each scale, shape (n_respondents, n_coefficients)."""
+    columns = [np.ones(parts.expected.shape[1])]
+    for k, n_items in enumerate(parts.n_items):
+        n_seen = n_items - parts.n_unseen[k]
+        if (parts.n_unseen[k] > 0).all():
+            columns.append(parts.expected[k] / parts.n_unseen[k])
+        if (n_seen > 0).all():
+            columns.append(parts.seen_right[k] / n_seen)
+    return np.stack(columns, axis=1)
+
+
+def _demand_form(responses: ResponseMatrix, correction: Correction) -> None:
+    """Refuse respondents who did not answer just the form that a correction was learnt for."""
+    lacking = sorted(correction.form - set(responses.item_ids))
+    own = responses.select_items([item for item in responses.item_ids if item in correction.form])
+    if lacking or not own.is_complete:
+        what = name_first(lacking) if lacking else "some of it"
+        raise InputError(f"prediction: the correction is for a form of {len(correction.form)} items; missing: {what}")
+
+
+def _truncated_quantile(
+    mean: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    least: NDArray[np.float64],
+    most: NDArray[np.float64],
+    probability: float,
+) -> NDArray[np.float64]:
+    """Quantile of a normal distribution kept between two ends, by halving."""
+    spread = np.where(sd > 0, sd, 1.0)
+
+    def below(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return ndtr((x - mean) / spread)
+
+    wanted = below(least) + probability * (below(most) - below(least))
+    low, high = least.copy(), most.copy()
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        too_low = below(middle) < wanted
+        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+    return np.where(sd > 0, (low + high) / 2, mean)

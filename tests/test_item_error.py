@@ -1,0 +1,128 @@
+"""The items' error in ability: by hand, delta against draws, and where it is not known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.scoring.ability import Method, estimate_ability
+from irtbench.scoring.item_error import draw_items, with_item_error
+from irtbench.scoring.plausible_values import plausible_values
+
+
+def uncertain_items(n_items: int, *, guessing: float = 0.0, scale: float = 1.0) -> ItemParameters:
+    rng = np.random.default_rng(n_items)
+    items = ItemParameters.from_difficulty(
+        rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items), guessing, guessing_estimated=guessing > 0
+    )
+    free = 1.0 if guessing else 0.0
+    one = np.array([[0.02, 0.004, 0.0], [0.004, 0.02, 0.001 * free], [0.0, 0.001 * free, 0.001 * free]])
+    return replace(items, covariance=np.broadcast_to(scale * one, (n_items, 3, 3)))
+
+
+def test_ml_by_hand() -> None:
+    # n items with a = 1 and b = 0, half of them right: theta = 0 and d theta / d d_j = -P Q / (n P Q) = -1 / n, while
+    # d theta / d a_j = (x_j - P) / (n P Q), since theta = 0: (1/2) / (n / 4) = 2 / n. With var a = s, var d = t and no
+    # covariance V = n (4 s + t) / n^2 = (4 s + t) / n.
+    n, s, t = 10, 0.03, 0.05
+    items = ItemParameters.from_difficulty(np.ones(n), np.zeros(n))
+    items = replace(items, covariance=np.broadcast_to(np.diag([s, t, 0.0]), (n, 3, 3)))
+    responses = ResponseMatrix(np.array([[1.0, 0.0] * 5]), ("r",), items.item_ids)
+    known = estimate_ability(responses, items, method="ml")
+    found = with_item_error(known, responses, items, item_error="delta")
+    assert found.theta[0] == pytest.approx(0, abs=1e-8)
+    assert found.standard_error[0] ** 2 == pytest.approx(1 / (n / 4) + (4 * s + t) / n, abs=1e-6)
+    growth = found.standard_error[0] / known.standard_error[0]
+    assert found.upper[0] == pytest.approx(known.upper[0] * growth)
+
+
+@pytest.mark.parametrize("guessing", [0.0, 0.2])
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle"])
+def test_delta_and_draws_agree(method: Method, guessing: float) -> None:
+    # errors of a tenth of the parameters' usual size, so that the first order is nearly all; sd over 200 draws has
+    # an error of 5%
+    items = uncertain_items(40, guessing=guessing, scale=0.1)
+    responses = simulate_responses([-0.5, 0.3, 1.0], items, rng=np.random.default_rng(3), missing=0.1)
+    known = estimate_ability(responses, items, method=method)
+    delta = with_item_error(known, responses, items, item_error="delta")
+    drawn = with_item_error(known, responses, items, item_error="draw", rng=np.random.default_rng(4))
+    added = [np.sqrt(found.standard_error**2 - known.standard_error**2) for found in (delta, drawn)]
+    np.testing.assert_allclose(added[0], added[1], rtol=0.2)
+    assert (delta.upper - delta.lower > known.upper - known.lower).all()
+    np.testing.assert_array_equal(delta.theta, known.theta)
+
+
+def test_without_error_nothing_changes() -> None:
+    items = uncertain_items(10, scale=0.0)
+    responses = simulate_responses([0.0, 1.0], items, rng=np.random.default_rng(1))
+    known = estimate_ability(responses, items)
+    for how in ("delta", "draw"):
+        found = with_item_error(known, responses, items, item_error=how, n_draws=3, rng=np.random.default_rng(0))
+        np.testing.assert_allclose(found.lower, known.lower, atol=1e-12)
+    assert with_item_error(known, responses, items, item_error="none") is known
+
+
+def test_at_the_bound_and_without_items_it_stays_defined() -> None:
+    items = uncertain_items(5)
+    responses = ResponseMatrix(np.array([[1.0] * 5, [np.nan] * 5]), ("all", "none"), items.item_ids)
+    known = estimate_ability(responses, items, method="ml")
+    found = with_item_error(known, responses, items, item_error="delta")
+    np.testing.assert_array_equal(found.lower, known.lower)
+    np.testing.assert_array_equal(found.upper, known.upper)
+
+
+def test_items_of_unknown_error_are_named() -> None:
+    items = uncertain_items(4)
+    covariance = items.covariance.copy()  # type: ignore[union-attr]
+    covariance[2] = np.nan
+    partly = replace(items, covariance=covariance)
+    responses = simulate_responses([0.0], items, rng=np.random.default_rng(1))
+    known = estimate_ability(responses, items)
+    with pytest.raises(InputError, match="no covariance is known for item item3"):
+        with_item_error(known, responses, partly, item_error="delta")
+    with pytest.raises(InputError, match="item1, item2, item3, item4"):
+        with_item_error(known, responses, replace(items, covariance=None), item_error="delta")
+    # an item that nobody answered need not be known
+    others = responses.select_items(["item1", "item2", "item4"])
+    assert with_item_error(estimate_ability(others, items), others, partly).standard_error[0] > 0
+    by_sum = estimate_ability(responses, items, method="eap_sum")
+    with pytest.raises(InputError, match="delta is not defined for eap_sum"):
+        with_item_error(by_sum, responses, items, item_error="delta")
+
+
+def test_drawn_items_have_the_covariance_asked_for() -> None:
+    items = uncertain_items(3, guessing=0.25)
+    drawn = draw_items(items, 4000, rng=np.random.default_rng(5))
+    values = np.array([[each.discrimination[1], each.intercept[1], each.guessing[1]] for each in drawn])
+    np.testing.assert_allclose(np.cov(values.T), items.covariance[1], atol=0.0015)  # type: ignore[index]
+    assert all((each.guessing >= 0).all() for each in drawn)
+
+
+# --- plausible values ----------------------------------------------------------------------------------------------
+
+
+def test_plausible_values_keep_the_spread_that_eaps_lack() -> None:
+    # 2,000 people of N(0, 1) on 10 items: variance of plausible values 1 (sd of a sample variance .032), of EAPs less
+    items = uncertain_items(10)
+    rng = np.random.default_rng(6)
+    responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
+    values = plausible_values(responses, items, n_values=4, rng=rng)
+    assert values.shape == (2000, 4)
+    assert values.var(axis=0).mean() == pytest.approx(1, abs=0.08)
+    assert estimate_ability(responses, items).theta.var() < 0.85
+    # two values of one respondent are two draws, not one
+    assert 0.5 < np.corrcoef(values[:, 0], values[:, 1])[0, 1] < 0.9
+
+
+def test_plausible_values_share_the_items_error() -> None:
+    # huge item errors: within one draw of the items two people with the same responses move together
+    items = uncertain_items(200, scale=50.0)
+    responses = ResponseMatrix(np.tile(np.arange(200) % 2.0, (2, 1)), ("one", "two"), items.item_ids)
+    rng = np.random.default_rng(7)
+    values = plausible_values(responses, items, n_values=400, rng=rng, n_item_draws=400)
+    assert np.corrcoef(values)[0, 1] > 0.3
+    alone = plausible_values(responses, items, n_values=400, rng=rng)
+    assert abs(np.corrcoef(alone)[0, 1]) < 0.2
