@@ -222,6 +222,22 @@ def test_float32_reaches_the_same_estimates() -> None:
         np.testing.assert_allclose(double.items.discrimination, single.items.discrimination, atol=5e-3)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_in_float32_gives_the_same_estimates() -> None:
+    _, responses = simulated(1000, 40, seed=6)
+    here = fit_model(responses, SVISettings(device="cpu"))
+    there = fit_model(responses, SVISettings(device="cuda", dtype="float32", tolerance=1e-3))
+    np.testing.assert_allclose(here.items.discrimination, there.items.discrimination, atol=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said() -> None:
+    _, responses = simulated(50, 4, seed=1)
+    with pytest.raises(InputError, match="sees no GPU"):
+        fit_model(responses, SVISettings(device="cuda"))
+
+
 def test_draws_from_the_collapsed_model_have_its_moments() -> None:
     torch.manual_seed(0)
     slope = torch.tensor([[1.0], [2.0]], dtype=torch.float64)

@@ -78,6 +78,8 @@ class SVISettings:
         Whether to compute the observed information and invert it; only a fit that converged has any.
     dtype
         Floating point numbers of the integration; parameters are float64 always.
+    device
+        Where the sums over respondents and items are computed; ``auto`` takes a GPU if there is one.
     """
 
     kind: ItemModel = "2pl"
@@ -91,6 +93,7 @@ class SVISettings:
     n_nodes: int = 61
     standard_errors: bool = True
     dtype: Literal["float64", "float32"] = "float64"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
         if not 0 <= self.guessing < 1:
@@ -177,7 +180,6 @@ class FittedModel(InformationCriteria):
             "n_responses": self.n_responses,
             "model": self.settings.kind,
             "prior": self.priors.describe(),
-            "population": self.settings.population,
             "quadrature": self.nodes,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
@@ -185,6 +187,7 @@ class FittedModel(InformationCriteria):
             "seconds": round(self.seconds, 3),
             "seed": self.seed,
             "versions": software_versions(),
+            "population": self.settings.population,
             "settings": asdict(self.settings),
         }
 
@@ -219,15 +222,17 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
     settings = settings or SVISettings()
     check_estimable(responses, settings.priors)
     began = time.perf_counter()
-    device = torch.device("cpu")
+    device = choose_device(settings.device)
     quadrature = normal_grid(settings.n_nodes)
     free = settings.kind == "3pl"
     problem = Problem(
         rows=encode_responses(responses, device),
         nodes=NodeTensors.from_quadrature(quadrature, dtype=getattr(torch, settings.dtype), device=device),
         priors=settings.priors,
-        guessing_free=torch.full((responses.n_items,), free),
-        guessing_fixed=torch.full((responses.n_items,), 0.0 if free else settings.guessing, dtype=torch.float64),
+        guessing_free=torch.full((responses.n_items,), free, device=device),
+        guessing_fixed=torch.full(
+            (responses.n_items,), 0.0 if free else settings.guessing, dtype=torch.float64, device=device
+        ),
         complete=responses.is_complete,
     )
     with torch.no_grad():
@@ -263,6 +268,13 @@ def fit_model(responses: ResponseMatrix, settings: SVISettings | None = None, *,
         seed=seed,
         settings=settings,
     )
+
+
+def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """The device of that name; ``auto`` is a GPU where there is one."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) -> tuple[Problem, Mode]:
