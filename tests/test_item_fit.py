@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mirt_figures import lsat6, papers_scale
 
 from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.item_fit import item_fit, rest_score_distributions
-from irtbench.diagnostics.multiple_testing import adjust
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import normal_grid
 

@@ -85,7 +85,7 @@ def test_one_table_by_hand() -> None:
     responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(100)), items.item_ids)
     pairs = local_dependence(responses, items, theta=np.zeros(100))
     row = pairs.table().iloc[0]
-    assert pairs.table().columns.tolist() == COLUMNS
+    assert pairs.table().columns.tolist() == [*COLUMNS, "q3_centred"]
     assert row[["item_1", "item_2", "df", "n_respondents"]].tolist() == ["item1", "item2", 1, 100]
     assert row["x2"] == pytest.approx(4)
     assert row["g2"] == pytest.approx(2 * (60 * np.log(1.2) + 40 * np.log(0.8)))

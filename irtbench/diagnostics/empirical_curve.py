@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import inv
-from scipy.special import expit, log_expit, ndtri
+from scipy.special import expit, ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.models.item_response import ItemParameters, icc
 
 DEGREE = 3
 N_SEGMENTS = 10  # of the spline, over the range of theta; the penalty, not their number, sets how smooth it is
 SMOOTHNESS = np.logspace(5, -2, 15)  # penalties tried, from a straight line on the logit scale to nearly none
 FIRMNESS = 1e-3  # pulls the logit to 0 with the weight of next to nothing, so that all right is finite
-MOST_STEPS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,26 +144,11 @@ def _smooth(
     best: tuple[float, NDArray[np.float64], NDArray[np.float64]] = -np.inf, coefficients, np.eye(n_coefficients)
     for smoothness in SMOOTHNESS:
         penalty = smoothness * bends.T @ bends + FIRMNESS * np.eye(n_coefficients)
-        coefficients, precision = _penalised_logistic(basis, answers, penalty, coefficients)
-        logit = basis @ coefficients
-        log_likelihood = np.sum(answers * logit + log_expit(-logit)) - coefficients @ penalty @ coefficients / 2
+        fit = logistic_regression(basis, answers, penalty, start=coefficients)
+        coefficients, precision = fit.coefficients, fit.precision
+        log_likelihood = fit.log_likelihood - coefficients @ penalty @ coefficients / 2
         log_determinants = len(bends) * np.log(smoothness) - np.linalg.slogdet(precision)[1]
         log_marginal = log_likelihood + log_determinants / 2
         if log_marginal > best[0]:
             best = log_marginal, coefficients, inv(precision)
     return best[1], best[2]
-
-
-def _penalised_logistic(
-    basis: NDArray[np.float64], answers: NDArray[np.float64], penalty: NDArray[np.float64], start: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mode of a logistic regression under a quadratic penalty, by Newton steps, and the curvature there."""
-    coefficients = start
-    for _ in range(MOST_STEPS):
-        p = expit(basis @ coefficients)
-        precision = basis.T @ (basis * (p * (1 - p))[:, None]) + penalty
-        step = np.linalg.solve(precision, basis.T @ (answers - p) - penalty @ coefficients)
-        coefficients = coefficients + step
-        if np.abs(step).max() < 1e-8:
-            break
-    return coefficients, precision

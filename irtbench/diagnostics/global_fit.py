@@ -14,11 +14,15 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import chdtrc, chndtr, expit
 
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
+from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.item_response import ItemParameters, log_icc
 from irtbench.models.quadrature import Quadrature, normal_grid
+
+MOST_DENSE_MOMENTS = 2_000  # 62 items: a matrix of 32 MB
 
 
 @dataclass(frozen=True)
@@ -93,16 +97,64 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     """
     check_items_agree(responses, items)
     moments = _Moments.of(items, normal_grid() if quadrature is None else quadrature)
+    return _global_fit(responses, moments, int(items.n_free.sum()))
+
+
+def global_fit_of_factors(
+    responses: ResponseMatrix,
+    slopes: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    *,
+    n_parameters: int,
+    zero_loadings: NDArray[np.bool_] | None = None,
+) -> GlobalFit:
+    """The same for a 2PL with several independent standard normal abilities, P = 1 / (1 + exp(-(a' theta + d))).
+
+    Parameters
+    ----------
+    responses
+        Graded responses.
+    slopes, intercept
+        a of shape (n_items, n_factors) and d of shape (n_items,), items in the order of the responses.
+    n_parameters
+        Number of free parameters; an exploratory model has fewer than slopes and intercepts, since a rotation changes
+        nothing.
+    zero_loadings
+        Where slopes were held at zero, shape (n_items, n_factors); None if exploratory.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not fit the responses.
+    ArithmeticError
+        As `global_fit`.
+
+    Warns
+    -----
+    RuntimeWarning
+        As `global_fit`.
+    """
+    if slopes.ndim != 2 or slopes.shape[0] != responses.n_items or intercept.shape != (responses.n_items,):
+        raise InputError(
+            f"global fit: slopes {slopes.shape} and intercepts {intercept.shape} for {responses.n_items} items"
+        )
+    free = np.ones(slopes.shape, dtype=np.bool_) if zero_loadings is None else ~zero_loadings
+    return _global_fit(responses, _Moments.of_factors(slopes, intercept, free), n_parameters)
+
+
+def _global_fit(responses: ResponseMatrix, moments: _Moments, n_parameters: int) -> GlobalFit:
+    """The statistics of these moments."""
     complete = responses.values[responses.observed.all(axis=1)]
     n_respondents = len(complete)
     used = f"all {n_respondents}"
     if not responses.is_complete:
         used = f"{n_respondents} of {responses.n_respondents}, those who answered every item"
-    df = max(moments.n_moments - int(items.n_free.sum()), 0)
+    df = max(moments.n_moments - n_parameters, 0)
     m2 = p = rmsea = lower = upper = tli = cfi = np.nan
     if df < 1 or n_respondents < 2:
-        reason = f"{items.n_items} items leave no degree of freedom" if df < 1 else "fewer than two answered every item"
-        warnings.warn(f"global fit: M2 is undefined because {reason}", RuntimeWarning, stacklevel=2)
+        too_few = "fewer than two answered every item"
+        reason = f"{moments.n_items} items leave no degree of freedom" if df < 1 else too_few
+        warnings.warn(f"global fit: M2 is undefined because {reason}", RuntimeWarning, stacklevel=3)
     else:
         m2 = n_respondents * moments.discrepancy(complete)
         p = float(chdtrc(df, m2))
@@ -169,6 +221,29 @@ class _Moments:
             level=(p - mean[:, None]) / deviation[:, None],
             spread=np.exp(log_p + log_q).T / deviation[:, None] ** 2,
             derivative=derivative[free] / deviation[item_of][:, None],
+            item_of=item_of,
+        )
+
+    @classmethod
+    def of_factors(
+        cls, slopes: NDArray[np.float64], intercept: NDArray[np.float64], free: NDArray[np.bool_]
+    ) -> _Moments:
+        """Moments of a 2PL with several abilities; ``free`` says which slopes are estimated."""
+        quadrature = factor_quadrature(slopes.shape[1])
+        weights = np.exp(quadrature.log_weights)
+        z = slopes @ quadrature.nodes.T + intercept[:, None]
+        p, variance = expit(z), expit(z) * expit(-z)
+        mean = p @ weights
+        deviation = np.sqrt(mean * (expit(-z) @ weights))
+        coordinates = np.vstack([quadrature.nodes.T, np.ones(len(weights))])
+        item_of, factor_of = np.nonzero(np.column_stack([free, np.ones(len(free), dtype=np.bool_)]))
+        return cls(
+            mean=mean,
+            deviation=deviation,
+            weights=weights,
+            level=(p - mean[:, None]) / deviation[:, None],
+            spread=variance / deviation[:, None] ** 2,
+            derivative=variance[item_of] * coordinates[factor_of] / deviation[item_of][:, None],
             item_of=item_of,
         )
 
@@ -252,8 +327,11 @@ class _Moments:
         residual = project(self.residual(complete))
         operator = LinearOperator((self.n_moments, self.n_moments), matvec=times, dtype=np.float64)
         solution, failed = cg(operator, residual, rtol=1e-8, atol=0.0, maxiter=5_000)
-        if failed:
+        if failed and self.n_moments > MOST_DENSE_MOMENTS:
             raise ArithmeticError(f"global fit: the equations for M2 were not solved in {failed} steps")
+        if failed:  # items that nearly coincide: few enough to write the matrix out
+            matrix = operator @ np.eye(self.n_moments)
+            solution = pinvh((matrix + matrix.T) / 2) @ residual
         return float(residual @ solution)
 
     def srmsr(self, responses: ResponseMatrix) -> float:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
-from scipy.special import chdtrc, logsumexp
+from scipy.special import chdtrc
 
+from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.checks import check_items_agree, check_theta
-from irtbench.diagnostics.multiple_testing import adjust
 from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.item_response import ItemParameters, icc, information
-from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid, refine
+from irtbench.models.sum_score import sum_score_distribution
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
@@ -185,17 +185,10 @@ def _groups_of_same_items(responses: ResponseMatrix) -> tuple[list[Group], str]:
 def _fine_enough(quadrature: Quadrature, items: ItemParameters) -> Quadrature:
     """Nodes no further apart than the error of theta given all the items, 1 / sqrt(information).
 
-    Between wider nodes a sum score could fall into a gap where no node expects it. The log-density is interpolated by
-    a monotone cubic spline, which does not overshoot where an estimated density falls to nothing.
+    Between wider nodes a sum score could fall into a gap where no node expects it.
     """
-    nodes = quadrature.nodes
-    narrowest = 1 / np.sqrt(max(information(nodes, items).sum(axis=1).max(), np.finfo(np.float64).tiny))
-    if np.diff(nodes).max() <= narrowest:
-        return quadrature
-    finer = np.linspace(nodes[0], nodes[-1], int(np.ceil((nodes[-1] - nodes[0]) / narrowest)) + 1)
-    log_density = np.maximum(quadrature.log_weights, np.log(np.finfo(np.float64).tiny)) - np.log(np.gradient(nodes))
-    log_weights = PchipInterpolator(nodes, log_density)(finer)
-    return Quadrature(finer, log_weights - logsumexp(log_weights))
+    most = information(quadrature.nodes, items).sum(axis=1).max()
+    return refine(quadrature, 1 / np.sqrt(max(most, np.finfo(np.float64).tiny)))
 
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -222,9 +215,9 @@ def _sum_score_rows(
 def rest_score_distributions(p: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     """Distribution of the sum score on all the other items, one array for each item in order.
 
-    Lord and Wingersky's recursion (1984): an item with P moves score k to k + 1 with probability P. Leaving each item
-    out is done by halves: what is outside a half is added once for all of its items. So J items need J log J steps
-    and no division, which would lose all digits where P is near 1/2 or the items are many.
+    Lord and Wingersky's recursion (see ``sum_score_distribution``), leaving each item out by halves: what is outside a
+    half is added once for all of its items. So J items need J log J steps and no division, which would lose all digits
+    where P is near 1/2 or the items are many.
 
     Parameters
     ----------
@@ -251,18 +244,8 @@ def _leave_each_out(p: NDArray[np.float64], outside: NDArray[np.float64]) -> Ite
         yield outside
         return
     left, right = p[:, : n_items // 2], p[:, n_items // 2 :]
-    yield from _leave_each_out(left, _add_items(outside, right))
-    yield from _leave_each_out(right, _add_items(outside, left))
-
-
-def _add_items(distribution: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distribution of the sum score after adding the items of ``p``, shape (n_nodes, n_scores + n_items)."""
-    for item in p.T[:, :, None]:
-        longer = np.zeros((distribution.shape[0], distribution.shape[1] + 1))
-        longer[:, :-1] = distribution * (1 - item)
-        longer[:, 1:] += distribution * item
-        distribution = longer
-    return distribution
+    yield from _leave_each_out(left, sum_score_distribution(right, outside))
+    yield from _leave_each_out(right, sum_score_distribution(left, outside))
 
 
 def _collapse(

@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc, rel_entr
 
+from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.diagnostics.multiple_testing import adjust
 from irtbench.diagnostics.residuals import residuals
 from irtbench.models.item_response import ItemParameters, log_icc
 from irtbench.models.quadrature import Quadrature, normal_grid
@@ -41,6 +41,9 @@ class LocalDependence:
         Correlation of the residuals x - P(theta); NaN if no abilities were given.
     n_respondents
         Respondents who answered both items.
+    p_bootstrap, p_bootstrap_adjusted
+        p of X2 by parametric bootstrap, each pair for itself and over all pairs; None until
+        `dependence_bootstrap.with_bootstrap` computes them.
     """
 
     item_1: tuple[str, ...]
@@ -52,10 +55,18 @@ class LocalDependence:
     cramers_v: NDArray[np.float64]
     q3: NDArray[np.float64]
     n_respondents: NDArray[np.int64]
+    p_bootstrap: NDArray[np.float64] | None = None
+    p_bootstrap_adjusted: NDArray[np.float64] | None = None
+
+    @property
+    def q3_centred(self) -> NDArray[np.float64]:
+        """Q3 less its mean over the pairs, which is about -1 / (J - 1) and not 0 (Christensen et al., 2017)."""
+        defined = self.q3[~np.isnan(self.q3)]
+        return self.q3 - (defined.mean() if defined.size else np.nan)
 
     def table(self) -> pd.DataFrame:
-        """One row a pair, columns of local_dependence.csv."""
-        return pd.DataFrame(
+        """One row a pair, columns of local_dependence.csv; those of the bootstrap only where it was done."""
+        table = pd.DataFrame(
             {
                 "item_1": self.item_1,
                 "item_2": self.item_2,
@@ -67,8 +78,13 @@ class LocalDependence:
                 "g2": self.g2,
                 "q3": self.q3,
                 "n_respondents": self.n_respondents,
+                "q3_centred": self.q3_centred,
             }
         )
+        if self.p_bootstrap is not None:
+            table["p_bootstrap"] = self.p_bootstrap
+            table["p_bootstrap_adjusted"] = self.p_bootstrap_adjusted
+        return table
 
 
 def local_dependence(
@@ -88,7 +104,11 @@ def local_dependence(
     the sign of gamma(O) - gamma(E), where gamma is (ad - bc) / (ad + bc) of a table with rows a b and c d.
 
     Q3 is the correlation of the two items' residuals at the abilities given (Yen, 1984). Locally independent items
-    have Q3 near -1 / (J - 1), not 0, since theta was estimated from them.
+    have Q3 near -1 / (J - 1), not 0, since theta was estimated from them; ``q3_centred`` takes the mean away.
+
+    X2 is not a chi-square with one degree of freedom once the parameters are estimated from the same responses: with
+    complete responses it is smaller (about 1% of independent pairs fall below p = .05), with many missing larger.
+    `dependence_bootstrap.with_bootstrap` gives a p that holds.
 
     Parameters
     ----------
@@ -113,9 +133,9 @@ def local_dependence(
     """
     check_items_agree(responses, items)
     first, second = np.triu_indices(responses.n_items, 1)
-    observed = _observed_tables(responses)[:, first, second]
+    population = normal_grid() if quadrature is None else quadrature
+    observed, expected = observed_tables(responses), expected_tables(responses, items, population)
     n = observed.sum(axis=0)
-    expected = n * _expected_shares(items, normal_grid() if quadrature is None else quadrature)[:, first, second]
     unanswered = n == 0
     if unanswered.any():
         warnings.warn(
@@ -123,12 +143,9 @@ def local_dependence(
             RuntimeWarning,
             stacklevel=2,
         )
-    # A cell that the model and the data leave empty adds nothing; one that only the model does is impossible.
-    deviation = (observed - expected) ** 2
-    surprise = np.where(deviation > 0, np.inf, 0.0)
-    x2 = np.divide(deviation, expected, out=surprise, where=expected > 0).sum(axis=0)
+    x2 = pearson_x2(observed, expected)
     g2 = 2 * rel_entr(observed, expected).sum(axis=0)
-    x2[unanswered] = g2[unanswered] = np.nan
+    g2[unanswered] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         cramers_v = np.where(_gamma(observed) < _gamma(expected), -1, 1) * np.sqrt(x2 / n)
     p = chdtrc(1, x2)
@@ -148,20 +165,36 @@ def local_dependence(
     )
 
 
-def _observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:
-    """Counts of the cells 11, 10, 01, 00 of every two items, shape (4, n_items, n_items)."""
+def observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Counts of the cells 11, 10, 01, 00 of every pair of items, shape (4, n_pairs)."""
     right = (responses.values == 1).astype(np.float64)
     wrong = (responses.values == 0).astype(np.float64)
+    pairs = np.triu_indices(responses.n_items, 1)
     mixed = right.T @ wrong
-    return np.stack([right.T @ right, mixed, mixed.T, wrong.T @ wrong])
+    return np.stack([cell[pairs] for cell in (right.T @ right, mixed, mixed.T, wrong.T @ wrong)])
 
 
-def _expected_shares(items: ItemParameters, quadrature: Quadrature) -> NDArray[np.float64]:
-    """Probabilities of the cells 11, 10, 01, 00 of every two items, shape (4, n_items, n_items)."""
-    p, q = map(np.exp, log_icc(quadrature.nodes, items))
-    weighted_p, weighted_q = (quadrature.weights[:, None] * probability for probability in (p, q))
+def expected_tables(responses: ResponseMatrix, items: ItemParameters, population: Quadrature) -> NDArray[np.float64]:
+    """Counts that the model expects in the same cells, shape (4, n_pairs)."""
+    p, q = map(np.exp, log_icc(population.nodes, items))
+    weighted_p, weighted_q = (population.weights[:, None] * probability for probability in (p, q))
+    pairs = np.triu_indices(responses.n_items, 1)
     mixed = weighted_p.T @ q
-    return np.stack([weighted_p.T @ p, mixed, mixed.T, weighted_q.T @ q])
+    shares = np.stack([cell[pairs] for cell in (weighted_p.T @ p, mixed, mixed.T, weighted_q.T @ q)])
+    answered = responses.observed.astype(np.float64)
+    return (answered.T @ answered)[pairs] * shares
+
+
+def pearson_x2(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of (O - E)^2 / E over the cells of each table, shape (n_pairs,); NaN for a table without respondents.
+
+    A cell that the model and the data leave empty adds nothing; one that only the model does is impossible.
+    """
+    deviation = (observed - expected) ** 2
+    surprise = np.where(deviation > 0, np.inf, 0.0)
+    x2 = np.divide(deviation, expected, out=surprise, where=expected > 0).sum(axis=0)
+    x2[observed.sum(axis=0) == 0] = np.nan
+    return x2
 
 
 def _gamma(cells: NDArray[np.float64]) -> NDArray[np.float64]:
