@@ -21,7 +21,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import read_answers, read_responses
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.screening import Screening, screen
 from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel, fit_model, software_versions
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
@@ -135,15 +135,16 @@ def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda m
         overall = agreement(kept_answers, items=items, normalise=settings.grading.normalise)
         by_label = agreement_by_label(kept_answers, items, normalise=settings.grading.normalise)
     provenance = describe_provenance(settings)
-    scales = []
-    for name, item_ids in divide(items, settings).items():
-        part = answered(screened.select_items(item_ids))
-        scales.append(study_scale(name, part, items, settings, provenance, progress))
-    known_items = {item for scale in scales for item in scale.responses.item_ids}
+    parts = divide(items, settings)
+    known_items = {item for item_ids in parts.values() for item in item_ids}
     stray = [e.item_id for e in settings.pruning.exclude if e.item_id not in known_items]
     stray += [item for item in settings.pruning.protect if item not in known_items]
     if stray:
-        raise InputError(f"{settings.path}: pruning: unknown item {', '.join(stray)}")
+        raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
+    scales = []
+    for name, item_ids in parts.items():
+        part = answered(screened.select_items(item_ids))
+        scales.append(study_scale(name, part, items, settings, provenance, progress))
     standing = tuple(scale.scale for scale in scales if scale.scale is not None)
     bank = ItemBank(standing) if standing else None
     respondent_scores = system_scores = None
@@ -230,7 +231,7 @@ def study_scale(
         name=name,
         items=fitted.items,
         details=items.select(pruning.kept),
-        norms=Norms(abilities.theta),
+        norms=Norms(abilities.theta, standard_error=abilities.standard_error),
         population=population,
         provenance=provenance
         | {

@@ -68,7 +68,7 @@ def fit(
             name="all",
             items=fitted.items,
             details=ItemTable.plain(fitted.items.item_ids),
-            norms=Norms(abilities.theta),
+            norms=Norms(abilities.theta, standard_error=abilities.standard_error),
             population=fitted.estimated_population,
         )
         found = fitted.summary() | {
