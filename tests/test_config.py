@@ -12,7 +12,7 @@ SHIPPED = Path(__file__).resolve().parents[1] / "configs"
 
 
 @pytest.fixture
-def write(tmp_path: Path):  # noqa: ANN201
+def write(tmp_path: Path):
     (tmp_path / "answers.csv").write_text("respondent_id,item_id,answer\n")
     (tmp_path / "items.csv").write_text("item_id,key\n")
 

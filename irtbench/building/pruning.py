@@ -237,8 +237,8 @@ def prune(
         number = len(state.rounds) + 1
         data = answered(responses.select_items(state.items))
         if data.n_respondents < FEWEST_RESPONDENTS:
-            rejected = f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}"
-            return _finish(responses, state, rules, before, None, rejected)
+            unanswered = f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}"
+            return _finish(responses, state, rules, before, None, unanswered)
         fitted = fit(data)
         if before is None:
             before = global_fit(data, fitted.items, quadrature=fitted.quadrature)
@@ -372,7 +372,7 @@ def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, prote
     flagged = flagged[~(flagged["item_1"].isin(protected) & flagged["item_2"].isin(protected))]
     if flagged.empty:
         return []
-    worst = flagged.loc[flagged["x2"].idxmax()]
+    worst = flagged.sort_values("x2", kind="stable").iloc[-1]
 
     def burden(item: str) -> tuple[int, float, float]:
         in_flagged = flagged[(flagged["item_1"] == item) | (flagged["item_2"] == item)]
