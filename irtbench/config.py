@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from irtbench.building.pruning import PruneRules
+from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
@@ -18,18 +18,7 @@ from irtbench.estimation.svi import SVISettings
 
 Section = TypeVar("Section")
 
-PRESETS: dict[str, PruneRules] = {
-    "lalor2016": PruneRules(),
-    "none": PruneRules(
-        min_communality=None,
-        drop_negative_slopes=False,
-        item_fit_alpha=None,
-        local_dependence_alpha=None,
-        min_cfi=None,
-        min_tli=None,
-        min_share_kept=None,
-    ),
-}
+PRESETS: dict[str, PruneRules] = {"standard": PruneRules(), "lalor2016": LALOR2016, "none": KEEP_ALL}
 
 
 @dataclass(frozen=True)
@@ -215,8 +204,8 @@ def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Sect
 
 
 def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:
-    """Rules of the preset named (``lalor2016`` unless another is), with what the table says instead."""
-    preset = table.get("preset", "lalor2016")
+    """Rules of the preset named (``standard`` unless another is), with what the table says instead."""
+    preset = table.get("preset", "standard")
     if preset not in PRESETS:
         raise InputError(f"{path}: pruning.preset: expected one of {', '.join(PRESETS)} but got {preset!r}")
     given = {key: value for key, value in table.items() if key != "preset"}

@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from irtbench.building.bank import ItemBank
-from irtbench.building.pruning import Pruning, answered, prune
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.dimensions import MOST_FACTORS, Dimensions, find_dimensions
+from irtbench.building.pruning import Pruning, answered, constant_items, prune
 from irtbench.building.scale import Norms, Scale
 from irtbench.config import StudyFile
 from irtbench.data.grading import grade
@@ -23,6 +26,7 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.screening import Screening, screen
+from irtbench.diagnostics.dimensionality import shuffled
 from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel, fit_model, software_versions
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.ability import Abilities, eap
@@ -80,6 +84,8 @@ class Study:
         Data hashes, settings, versions, date and seed.
     seconds
         Time from reading to the last score.
+    dimensions
+        Number of abilities of all items together; None if the rules do not ask for it or there is one label.
     """
 
     settings: StudyFile
@@ -93,6 +99,7 @@ class Study:
     system_scores: pd.DataFrame | None
     provenance: dict[str, Any]
     seconds: float
+    dimensions: Dimensions | None = None
 
     @property
     def converged(self) -> bool:
@@ -101,13 +108,24 @@ class Study:
         return all(fitted is None or fitted.converged for fitted in fits)
 
 
-def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda message: None) -> Study:
+def run_study(
+    settings: StudyFile,
+    *,
+    control: bool = False,
+    checkpoints: Path | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Study:
     """Read, grade, screen, divide into scales, prune each, and score.
 
     Parameters
     ----------
     settings
         A study file, see `config.read_study`.
+    control
+        Shuffle each item's responses among the respondents who answered it: a negative control, in which no scale is
+        to be found.
+    checkpoints
+        Folder for the finished rounds of pruning, a folder a scale; rounds found there are not computed again.
     progress
         Called with a line about each step.
 
@@ -129,6 +147,9 @@ def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda m
             f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
         )
     screened = responses.select_respondents(screening.kept)
+    if control:
+        screened = shuffled(screened, np.random.default_rng(settings.study.seed))
+        settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
     overall, by_label = None, {}
     if answers is not None:
         kept_answers = answers[answers["respondent_id"].isin(kept_ids)]
@@ -141,10 +162,14 @@ def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda m
     stray += [item for item in settings.pruning.protect if item not in known_items]
     if stray:
         raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
-    scales = []
+    dimensions = None
+    if settings.pruning.compare_factors:
+        dimensions = study_dimensions(screened, parts, settings.study.seed, progress)
+    scales: list[ScaleStudy] = []
     for name, item_ids in parts.items():
         part = answered(screened.select_items(item_ids))
-        scales.append(study_scale(name, part, items, settings, provenance, progress))
+        folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
+        scales.append(study_scale(name, part, items, settings, provenance, folder, progress))
     standing = tuple(scale.scale for scale in scales if scale.scale is not None)
     bank = ItemBank(standing) if standing else None
     respondent_scores = system_scores = None
@@ -164,6 +189,7 @@ def run_study(settings: StudyFile, *, progress: Callable[[str], None] = lambda m
         system_scores=system_scores,
         provenance=provenance,
         seconds=time.perf_counter() - began,
+        dimensions=dimensions,
     )
 
 
@@ -200,12 +226,35 @@ def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
     return items.scales()
 
 
+def study_dimensions(
+    responses: ResponseMatrix, parts: dict[str, tuple[str, ...]], seed: int, progress: Callable[[str], None]
+) -> Dimensions | None:
+    """Number of abilities of all items together, where they have two labels or three; else None."""
+    label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
+    together = responses.select_items(list(label_of))
+    gone = {removal.item_id for removal in constant_items(together)}
+    data = answered(together.select_items([item for item in together.item_ids if item not in gone]))
+    labels = [label_of[item] for item in data.item_ids]
+    if (
+        not 1 < len(set(labels)) <= MOST_FACTORS
+        or data.n_items <= MOST_FACTORS
+        or data.n_respondents < FEWEST_RESPONDENTS
+    ):
+        return None
+    answered_both = data.observed.astype(np.float64).T @ data.observed
+    if (answered_both == 0).any():
+        progress("number of abilities: not counted, since some two items were answered by nobody together")
+        return None
+    return find_dimensions(data, labels, n_samples=10, seed=seed, progress=progress)
+
+
 def study_scale(
     name: str,
     responses: ResponseMatrix,
     items: ItemTable,
     settings: StudyFile,
     provenance: dict[str, Any],
+    checkpoint_folder: Path | None,
     progress: Callable[[str], None],
 ) -> ScaleStudy:
     """Prune one scale, and make of what is left a scale with norms."""
@@ -220,7 +269,15 @@ def study_scale(
     def fit(data: ResponseMatrix) -> FittedModel:
         return fit_model(data, settings.model, seed=settings.study.seed)
 
-    pruning = prune(responses, fit, rules, progress=lambda message: progress(f"{name}: {message}"))
+    groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
+    checkpoint = None
+    if checkpoint_folder is not None:
+        depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
+        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
+    pruning = prune(
+        responses, fit, rules, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
+        progress=lambda message: progress(f"{name}: {message}"),
+    )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
     if pruning.rejected is not None or pruning.fitted is None:
         return ScaleStudy(name, responses, pruning, None, None)

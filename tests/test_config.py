@@ -29,7 +29,7 @@ DATA = '[data]\nanswers = "answers.csv"\n'
 
 def test_what_is_not_said_has_its_default(write) -> None:
     settings = read_study(write(DATA))
-    assert settings.pruning == PRESETS["lalor2016"]
+    assert settings.pruning == PRESETS["standard"]
     assert settings.model.kind == "2pl"
     assert settings.data.answers.is_absolute()
     assert settings.output.directory is None
@@ -71,7 +71,7 @@ def test_the_preset_none_switches_every_rule_off(write) -> None:
         ("data = 3\n", "data: expected a table"),
         (DATA + "[pruning]\nitem_fit_alpha = 'high'\n", "pruning.item_fit_alpha: .*number.* but got 'high'"),
         (DATA + "[pruning]\nitem_fit_alpha = 7\n", "item_fit_alpha must be between 0 and 1 but got 7"),
-        (DATA + "[pruning]\npreset = 'mine'\n", "pruning.preset: expected one of lalor2016, none but got 'mine'"),
+        (DATA + "[pruning]\npreset = 'mine'\n", "expected one of standard, lalor2016, none but got 'mine'"),
         (DATA + "[pruning]\nexclude = [{ item_id = 'i1' }]\n", "pruning.exclude.0.reason: missing"),
         (DATA + "[model]\nkind = '4pl'\n", "model.kind: .*'2pl' or '3pl' but got '4pl'"),
         (DATA + "[model]\nguessing = 1.5\n", "guessing must be in"),

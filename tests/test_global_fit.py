@@ -13,7 +13,9 @@ from scipy.stats import ncx2
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
+from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.svi import fit_model
 from irtbench.models.item_response import ItemParameters, icc, simulate_responses
 from irtbench.models.quadrature import normal_grid
 
@@ -186,3 +188,36 @@ def test_wrong_input_is_named() -> None:
     responses, items = simulated(20, 4, seed=0)
     with pytest.raises(InputError, match="column 1 is item1 in the responses but item4"):
         global_fit(responses, items.select(items.item_ids[::-1]))
+
+
+def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), rng.normal(0, 1, 12))
+    responses = simulate_responses(rng.normal(size=600), items, rng=rng)
+    ordinary = global_fit(responses, items)
+    factors = global_fit_of_factors(responses, items.discrimination[:, None], items.intercept, n_parameters=24)
+    assert factors.m2 == pytest.approx(ordinary.m2, rel=1e-6)
+    assert factors.df == ordinary.df
+    assert factors.cfi == pytest.approx(ordinary.cfi, abs=1e-8)
+    assert factors.srmsr == pytest.approx(ordinary.srmsr, abs=1e-8)
+
+
+def test_two_factors_fit_data_of_two_abilities_and_a_rotation_changes_nothing() -> None:
+    rng = np.random.default_rng(8)
+    slopes = np.zeros((12, 2))
+    slopes[:6, 0] = slopes[6:, 1] = 1.6
+    intercept = np.linspace(-1, 1, 12)
+    theta = rng.normal(size=(1500, 2))
+    values = (rng.random((1500, 12)) < 1 / (1 + np.exp(-(theta @ slopes.T + intercept)))).astype(float)
+    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(12)))
+    two = fit_factors(responses, 2)
+    found = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
+    assert found.df == 78 - 35
+    assert found.p > 0.001
+    assert found.cfi > 0.99
+    assert global_fit(responses, fit_model(responses).items).cfi < 0.9
+    turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    turned = global_fit_of_factors(responses, two.slopes @ turn, two.intercept, n_parameters=two.n_parameters)
+    assert turned.m2 == pytest.approx(found.m2, rel=1e-3)
+    with pytest.raises(InputError, match=r"slopes \(3, 2\) and intercepts \(12,\) for 12 items"):
+        global_fit_of_factors(responses, two.slopes[:3], two.intercept, n_parameters=9)

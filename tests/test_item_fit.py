@@ -14,18 +14,22 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
-from irtbench.diagnostics.item_fit import item_fit, rest_score_distributions
+from irtbench.diagnostics.item_fit import _in_groups, item_fit, rest_score_distributions
+from irtbench.estimation.svi import SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
-from irtbench.models.quadrature import normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid
 
 ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
+FAST = SVISettings(standard_errors=False)
 
 
-def simulated(n_respondents: int, n_items: int, *, seed: int) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+def simulated(
+    n_respondents: int, n_items: int, *, seed: int, missing: float = 0.0
+) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
     rng = np.random.default_rng(seed)
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
     theta = rng.normal(size=n_respondents)
-    return simulate_responses(theta, items, rng=rng), items, theta
+    return simulate_responses(theta, items, rng=rng, missing=missing), items, theta
 
 
 def with_hump(seed: int = 5) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
@@ -150,7 +154,7 @@ def booklets(seed: int) -> tuple[ResponseMatrix, ItemParameters, list[np.ndarray
 
 def test_booklets_give_rows_of_their_own() -> None:
     responses, items, rows = booklets(seed=3)
-    fit = item_fit(responses, items)
+    fit = item_fit(responses, items, missing="groups")
     # Item 1 is missing from the first booklet; the two others are two data sets, whose rows add up and whose
     # parameters count once.
     alone = []
@@ -170,7 +174,7 @@ def test_with_scattered_gaps_the_complete_rows_are_used() -> None:
     responses, items, _ = simulated(800, 12, seed=8)
     values = responses.values.copy()
     values[np.arange(300), np.arange(300) % 12] = np.nan  # 25 respondents with each pattern: too few for a group
-    fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
+    fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, missing="groups")
     complete = item_fit(responses.select_respondents(np.arange(800) >= 300), items)
     np.testing.assert_allclose(fit.s_x2, complete.s_x2)
     assert fit.respondents_used == "500 of 800, those who answered every item"
@@ -182,8 +186,57 @@ def test_nobody_comparable_is_nan_with_a_warning() -> None:
     values[np.random.default_rng(0).random(values.shape) < 0.5] = np.nan
     values[np.arange(100), np.arange(100) % 8] = np.nan
     with pytest.warns(RuntimeWarning, match=r"item1, item2, item3, item4, item5 and 3 more \(used: 0 of 100"):
-        fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
+        fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, missing="groups")
     assert np.isnan([fit.s_x2, fit.p, fit.p_adjusted, fit.rmsea]).all()
+
+
+def test_groups_by_the_rest_by_hand() -> None:
+    # Three items with the same steep curve and guessing 1/2; ability is -1 or 1, with equal mass, so that P is 1/2 or 1
+    # up to e^-60. Given right answers to the two others
+    # the posterior of the able is 1 / (1 + 1/4), so E = .8 * 1 + .2 * .5 = .9; given one wrong answer or two, E = .5.
+    items = ItemParameters(("a", "b", "c"), [60.0] * 3, [0.0] * 3, [0.5] * 3, [False] * 3)
+    population = Quadrature(np.array([-1.0, 1.0]), np.log([0.5, 0.5]))
+    patterns = [[1, 1, 1]] * 90 + [[0, 1, 1]] * 30 + [[1, 0, 1]] * 30 + [[0, 0, 1]] * 30 + [[np.nan, 1, 1]] * 5
+    values = np.array(patterns, dtype=float)
+    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(len(values))), items.item_ids)
+    # Item a, 180 answered: 60 with E = .5, of whom 30 are right: deviation 0. 120 with E = .9, of whom 90 are right:
+    # deviation 90 - 108 = -18, variance 120 * .09 = 10.8, X2 = 324 / 10.8 = 30. Two groups, two parameters: df 0.
+    with pytest.warns(RuntimeWarning, match="no degree of freedom"):
+        fit = item_fit(responses, items, quadrature=population)
+    assert fit.n_respondents[0] == 180
+    assert fit.df[0] == 0
+    deviation, variance = _in_groups(np.repeat([0.5, 0.9], [60, 120]), np.repeat([1.0, 0, 1, 0], [30, 30, 90, 30]))
+    np.testing.assert_allclose([deviation, variance], [[0, -18], [15, 10.8]], atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.1, 0.6])
+def test_level_with_missing_responses(missing: float) -> None:
+    p = []
+    for seed in range(10):
+        responses, _, _ = simulated(1200, 20, seed=300 + seed, missing=missing)
+        p.append(item_fit(responses, fit_model(responses, FAST).items).p)
+    # 200 tests: the standard error of a 5% rate is 1.5%
+    assert 0.01 < np.mean(np.concatenate(p) < 0.05) < 0.1
+
+
+def test_a_planted_misfit_is_found_among_missing_responses() -> None:
+    responses, _, theta = simulated(1500, 20, seed=77)
+    values = responses.values.copy()
+    rng = np.random.default_rng(3)
+    values[:, 4] = rng.random(1500) < np.where(np.abs(theta) < 0.7, 0.3, 0.8)  # falls, then rises
+    values[rng.random(values.shape) < 0.5] = np.nan
+    sparse = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    fit = item_fit(sparse, fit_model(sparse, FAST).items)
+    assert fit.p_adjusted.argmin() == 4
+    assert fit.p_adjusted[4] < 1e-6
+    assert np.delete(fit.p_adjusted, 4).min() > 0.01
+    assert "what their other responses let expect" in fit.respondents_used
+
+
+def test_too_few_responses_are_nan_with_a_warning() -> None:
+    responses, items, _ = simulated(30, 6, seed=1, missing=0.3)
+    with pytest.warns(RuntimeWarning, match="no degree of freedom is left"):
+        assert np.isnan(item_fit(responses, items).s_x2).any()
 
 
 def test_many_steep_items_need_finer_nodes_and_get_them() -> None:

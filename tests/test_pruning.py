@@ -1,18 +1,22 @@
 """Pruning removes what is wrong, for the right reason, and leaves clean data alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.building.pruning import Exclusion, PruneRules, Pruning, prune
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
+from irtbench.building.pruning import Pruning, prune
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.svi import fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
+QUICK = replace(LALOR2016, compare_factors=False)
 BY_EYE = ("4814925710.jpg#0r1c", "5794490455.jpg#0r1c")
 
 
@@ -60,14 +64,14 @@ def test_an_item_with_a_curve_of_another_shape_is_dropped_for_its_fit() -> None:
     score = values.sum(axis=1)
     p = np.where(score < 8, 0.75, np.where(score < 14, 0.35, 0.95))  # falls, then rises
     values[:, 5] = rng.random(2000) < p
-    pruning = prune(with_values(responses, values), fit_model)
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
     assert reasons(pruning)["item6"] in ("item_fit", "low_communality")
-    rules = PruneRules(min_communality=None)
+    rules = replace(QUICK, min_communality=None)
     assert reasons(prune(with_values(responses, values), fit_model, rules))["item6"] == "item_fit"
 
 
 def test_clean_data_lose_under_one_item_in_twenty() -> None:
-    removed = [len(prune(clean(1000, 20, seed=seed), fit_model).removals) for seed in range(10)]
+    removed = [len(prune(clean(1000, 20, seed=seed), fit_model, QUICK).removals) for seed in range(10)]
     # Holm over items and over pairs keeps each familywise error at 5%: one removal in ten runs is expected
     assert sum(removed) < 0.05 * 10 * 20
     assert sum(removed) <= 4
@@ -100,7 +104,7 @@ def test_a_scale_that_loses_more_than_half_is_rejected() -> None:
     responses = clean(800, 12, seed=6)
     values = responses.values.copy()
     values[:, :7] = rng.random((800, 7)) < 0.5
-    rules = PruneRules(min_cfi=None, min_tli=None)
+    rules = replace(QUICK, min_cfi=None, min_tli=None)
     pruning = prune(with_values(responses, values), fit_model, rules)
     assert pruning.rejected is not None
     assert "only 5 of 12 items survive" in pruning.rejected
@@ -119,7 +123,7 @@ def test_the_users_word_counts() -> None:
     responses = clean(600, 10, seed=5)
     values = responses.values.copy()
     values[:, 3] = 1 - values[:, 3]
-    rules = PruneRules(exclude=(Exclusion("item9", "ambiguous wording"),), protect=("item4",))
+    rules = replace(QUICK, exclude=(Exclusion("item9", "ambiguous wording"),), protect=("item4",))
     pruning = prune(with_values(responses, values), fit_model, rules)
     assert "item4" in pruning.kept
     assert pruning.removals[0].note == "ambiguous wording"
@@ -135,7 +139,7 @@ def test_the_floor_on_the_number_of_items_holds() -> None:
     responses = clean(500, 8, seed=7)
     values = responses.values.copy()
     values[:, :4] = rng.random((500, 4)) < 0.5
-    rules = PruneRules(min_items=7, min_share_kept=None, min_cfi=None, min_tli=None)
+    rules = replace(QUICK, min_items=7, min_share_kept=None, min_cfi=None, min_tli=None)
     assert len(prune(with_values(responses, values), fit_model, rules).kept) == 7
 
 
@@ -146,6 +150,135 @@ def test_a_scale_that_hardly_anyone_answered_is_rejected() -> None:
     pruning = prune(with_values(responses, values), fit_model)
     assert pruning.rejected == "only 4 respondents answered it, fewer than 10"
     assert pruning.kept == ()
+
+
+def faulty(seed: int = 9, *, flat: tuple[int, ...] = (), misfit: tuple[int, ...] = ()) -> ResponseMatrix:
+    """Clean items, but for some that tell nothing and some whose curve falls before it rises."""
+    rng = np.random.default_rng(seed)
+    responses = clean(1500, 16, seed=seed)
+    values = responses.values.copy()
+    score = np.delete(values, [*flat, *misfit], axis=1).sum(axis=1) / (16 - len(flat) - len(misfit))
+    values[:, list(flat)] = rng.random((1500, len(flat))) < 0.5
+    for item in misfit:
+        values[:, item] = rng.random(1500) < np.where(score < 0.35, 0.75, np.where(score < 0.65, 0.35, 0.95))
+    return with_values(responses, values)
+
+
+def test_content_groups_stay_above_their_minimum() -> None:
+    responses = faulty(flat=(0, 1, 2))
+    groups = {f"item{j}": "scarce" for j in (1, 2, 3, 4)}  # three flat items of four
+    rules = replace(QUICK, min_per_group=2)
+    pruning = prune(responses, fit_model, rules, groups=groups)
+    assert len({"item1", "item2", "item3", "item4"} & set(pruning.kept)) == 2
+    assert "item4" in pruning.kept
+    assert {"item1", "item2", "item3"} <= set(reasons(prune(responses, fit_model, QUICK, groups=groups)))
+
+
+def test_batches_take_several_items_at_once_and_fewer_rounds() -> None:
+    responses = faulty(misfit=(2, 6, 11))
+    slow = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    one, many = (prune(responses, fit_model, replace(slow, at_once=n)) for n in (1, 3))
+    assert {"item3", "item7", "item12"} <= set(reasons(one))
+    assert all(len(r.removals) == 1 for r in one.rounds[:-1])
+    assert {"item3", "item7", "item12"} <= set(reasons(many))
+    assert len(many.rounds) < len(one.rounds)
+    assert max(len(r.removals) for r in many.rounds) > 1
+
+
+def test_rules_are_asked_in_their_order() -> None:
+    responses = faulty(flat=(0,), misfit=(6,))
+    by_slope = prune(responses, fit_model, QUICK)
+    by_fit = prune(responses, fit_model, replace(QUICK, order=("item_fit", "slope")))
+    assert by_slope.rounds[0].removals[0].reason in ("low_communality", "negative_slope")
+    assert by_fit.rounds[0].removals[0].reason == "item_fit"
+    assert prune(responses, fit_model, replace(QUICK, order=())).removals == ()
+    with pytest.raises(InputError, match="order names a rule twice"):
+        PruneRules(order=("slope", "slope"))
+    with pytest.raises(InputError, match="at_once must be at least 1 but got 0"):
+        PruneRules(at_once=0)
+    with pytest.raises(InputError, match="bootstrap_samples must be at least 19 but got 3"):
+        PruneRules(bootstrap_samples=3)
+
+
+def test_a_twin_among_missing_responses_goes_by_the_bootstrap() -> None:
+    responses = clean(1500, 10, seed=12)
+    rng = np.random.default_rng(0)
+    values = responses.values.copy()
+    copied = rng.random(1500) < 0.8
+    values[copied, 5] = values[copied, 4]
+    values[rng.random(values.shape) < 0.4] = np.nan
+    rules = PruneRules(bootstrap_samples=39, item_fit_alpha=None)
+    pruning = prune(with_values(responses, values), fit_model, rules)
+    assert [r.reason for r in pruning.removals] == ["local_dependence"]
+    assert pruning.removals[0].item_id in ("item5", "item6")
+
+
+def test_every_round_keeps_its_statistics() -> None:
+    rules = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    pruning = prune(faulty(misfit=(6,)), fit_model, rules)
+    items, pairs = pruning.rounds_items(), pruning.rounds_pairs()
+    assert items["round"].value_counts().to_dict() == {r.number: r.fitted.items.n_items for r in pruning.rounds}
+    assert len(pairs) == sum(r.fitted.items.n_items * (r.fitted.items.n_items - 1) // 2 for r in pruning.rounds)
+    left = items[items["removed"] != ""].set_index("item_id")
+    assert left["removed"].to_dict() == reasons(pruning)
+    removal = pruning.removals[0]
+    assert left.loc[removal.item_id, "p_adjusted"] == removal.p_adjusted
+    assert pruning.rounds[0].global_fit is pruning.fit_before
+
+
+def test_interrupted_pruning_goes_on_where_it_was(tmp_path: Path) -> None:
+    responses = faulty(misfit=(2, 6, 11))
+    rules = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    whole = prune(responses, fit_model, rules)
+    assert len(whole.rounds) > 3
+    key = checkpoint_key(responses, rules)
+    fits = 0
+
+    def until_the_third(data: ResponseMatrix):
+        nonlocal fits
+        fits += 1
+        if fits == 3:
+            raise KeyboardInterrupt
+        return fit_model(data)
+
+    with pytest.raises(KeyboardInterrupt):
+        prune(responses, until_the_third, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert sorted(file.name for file in (tmp_path / "c").iterdir()) == ["round_1.json", "round_2.json"]
+
+    def counted(data: ResponseMatrix):
+        nonlocal fits
+        fits += 1
+        return fit_model(data)
+
+    fits = 0
+    resumed = prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert fits == len(whole.rounds) - 2
+    pd.testing.assert_frame_equal(resumed.table(), whole.table())
+    pd.testing.assert_frame_equal(resumed.rounds_items(), whole.rounds_items())
+    pd.testing.assert_frame_equal(resumed.rounds_pairs(), whole.rounds_pairs())
+    assert resumed.rounds[0].fitted.settings == whole.rounds[0].fitted.settings
+    # other data, other rules or a damaged file: from the beginning
+    fits = 0
+    prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", checkpoint_key(responses, QUICK)))
+    assert fits == len(whole.rounds)
+    (tmp_path / "c" / "round_1.json").write_text("{")
+    fits = 0
+    prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert fits == len(whole.rounds)
+
+
+def test_the_preset_compares_factors_and_tests_guessing_first() -> None:
+    rng = np.random.default_rng(2)
+    items = ItemParameters.from_difficulty(np.full(14, 1.6), np.linspace(-1, 1.2, 14), np.eye(14)[13] * 0.35)
+    pruning = prune(simulate_responses(rng.normal(size=3000), items, rng=rng), fit_model)
+    checks = pruning.checks
+    assert checks is not None
+    assert checks.guessing.p_adjusted.argmin() == 13
+    assert checks.n_guessing == 1
+    assert checks.models.loc[checks.models["bic"].idxmin(), "model"] == "one ability"
+    assert checks.fit_of_two is not None
+    assert checks.two_against_one.df == 13
+    assert prune(clean(200, 6, seed=1), fit_model, QUICK).checks is None
 
 
 def test_too_few_items_are_a_result_not_a_crash() -> None:
@@ -174,7 +307,7 @@ def test_the_papers_scales_come_out(
     """Table 4 of the paper, to .02, where the same items are kept."""
     responses = snli(real_data, set_name, label)
     by_eye = tuple(Exclusion(item, "removed by the authors beforehand") for item in BY_EYE)
-    rules = PruneRules(exclude=by_eye if label == "contradiction" else ())
+    rules = replace(LALOR2016, exclude=by_eye if label == "contradiction" else ())
     pruning = prune(responses, fit_model, rules)
     assert len(pruning.kept) == n_kept
     assert pruning.fitted is not None
@@ -190,6 +323,10 @@ def test_4gs_entailment_is_rejected_as_in_the_paper(real_data: Path) -> None:
     # one factor in R mirt: CFI .891, TLI .883
     assert pruning.fit_before.cfi == pytest.approx(0.891, abs=0.002)
     assert pruning.fit_before.tli == pytest.approx(0.883, abs=0.002)
+    # no item of it is worth a 3PL, and by BIC two abilities are preferred to one
+    assert pruning.checks is not None
+    assert pruning.checks.models["bic"].idxmin() == 1
+    assert "two abilities would" in pruning.rejected
 
 
 def snli(real_data: Path, set_name: str, label: str) -> ResponseMatrix:

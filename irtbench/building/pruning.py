@@ -1,130 +1,95 @@
 """Remove misfitting items, one reason each, until nothing more is found: fit, diagnose, drop, again.
 
-The preset ``lalor2016`` is the procedure of Lalor, Wu & Yu (2016), section 3.3: items that discriminate too little or
-negatively go first, then the item with the worst S-X2, one at a time, then one item of the worst locally dependent
-pair, one at a time, with a new fit after each. A scale may fail as a whole, and that is a result.
+The preset ``lalor2016`` is the procedure of Lalor, Wu & Yu (2016), section 3.3: one ability or two, is guessing
+needed; then items that discriminate too little or negatively go, then the item with the worst S-X2, one at a time,
+then one item of the worst locally dependent pair, one at a time, with a new fit after each. A scale may fail as a
+whole, and that is a result.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from irtbench.building.checkpoint import Checkpoint
+from irtbench.building.prune_rules import FEWEST_ITEMS, LALOR2016, Exclusion, PruneRules
+from irtbench.building.removals import (
+    NORMAL_OGIVE,
+    Reason,
+    Removable,
+    Removal,
+    constant_items,
+    describe_removals,
+    flat_or_reversed,
+    most_dependent,
+    worst_fitting,
+)
+from irtbench.building.scale_checks import ScaleChecks, check_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel
+from irtbench.models.item_response import ItemParameters
 
-logger = logging.getLogger(__name__)
-
-NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
-FEWEST_ITEMS = 3  # below this neither item fit nor local dependence has a degree of freedom
-
-Reason = Literal[
-    "excluded", "no_response", "all_correct", "all_wrong", "negative_slope", "low_communality", "item_fit",
-    "local_dependence",
+__all__ = [
+    "NORMAL_OGIVE", "Exclusion", "PruneRules", "Pruning", "PruningRound", "Reason", "Removal", "answered",
+    "constant_items", "prune",
 ]  # fmt: skip
 
-
-@dataclass(frozen=True)
-class Exclusion:
-    """An item that the user takes out beforehand, and why."""
-
-    item_id: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class PruneRules:
-    """When an item leaves a scale, and when a scale is rejected as a whole.
-
-    The defaults are those of the preset ``lalor2016``. None switches a rule off.
-
-    Parameters
-    ----------
-    min_communality
-        Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715.
-    drop_negative_slopes
-        Whether items with a negative slope are dropped.
-    item_fit_alpha
-        Items whose S-X2 has a Holm-adjusted p below this are dropped, the worst first.
-    local_dependence_alpha
-        Of a pair whose LD-X2 has a Holm-adjusted p below this one item is dropped, the worst pair first.
-    min_cfi, min_tli
-        Reject the scale if one ability fits all its items worse than this before any removal.
-    min_share_kept
-        Reject the scale if fewer than this share of the items given survive.
-    min_items
-        Never go below this many items.
-    good_rmsea, good_cfi, good_tli
-        What the global fit of the retained items is compared with at the end: the lower 5% limit of RMSEA is to lie
-        below the first, CFI and TLI above the others.
-    exclude
-        Items taken out beforehand.
-    protect
-        Items that no rule removes.
-    """
-
-    min_communality: float | None = 0.15
-    drop_negative_slopes: bool = True
-    item_fit_alpha: float | None = 0.05
-    local_dependence_alpha: float | None = 0.05
-    min_cfi: float | None = 0.90
-    min_tli: float | None = 0.90
-    min_share_kept: float | None = 0.5
-    min_items: int = FEWEST_ITEMS
-    good_rmsea: float = 0.05
-    good_cfi: float = 0.95
-    good_tli: float = 0.95
-    exclude: tuple[Exclusion, ...] = ()
-    protect: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("min_communality", "item_fit_alpha", "local_dependence_alpha", "min_share_kept"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise InputError(f"pruning: {name} must be between 0 and 1 but got {value}")
-        if self.min_items < FEWEST_ITEMS:
-            raise InputError(f"pruning: min_items must be at least {FEWEST_ITEMS} but got {self.min_items}")
-        both = sorted({exclusion.item_id for exclusion in self.exclude} & set(self.protect))
-        if both:
-            raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
-
-
-@dataclass(frozen=True)
-class Removal:
-    """One item that left, in the round in which it left.
-
-    `statistic` names what `value` is; `p` and `p_adjusted` are NaN where the rule is no test. `note` says the rest: a
-    user's reason, or the partner of a dependent pair.
-    """
-
-    round: int
-    item_id: str
-    reason: Reason
-    statistic: str
-    value: float
-    p: float
-    p_adjusted: float
-    note: str
+Fit = Callable[[ResponseMatrix], FittedModel]
 
 
 @dataclass(frozen=True, eq=False)
 class PruningRound:
-    """The fit of one round and what was found in it."""
+    """The fit of one round and what was found in it.
+
+    Parameters
+    ----------
+    number
+        From 1 on.
+    fitted
+        The fit of the items left.
+    item_fit, local_dependence, global_fit
+        Its diagnostics; local dependence with the bootstrap's p where a rule asked for it.
+    removals
+        What left after this round; none in the last.
+    """
 
     number: int
     fitted: FittedModel
     item_fit: ItemFit
     local_dependence: LocalDependence
+    global_fit: GlobalFit
     removals: tuple[Removal, ...]
+
+    def items_table(self) -> pd.DataFrame:
+        """One row an item: its parameters and its fit in this round, and why it left after it."""
+        items = self.fitted.items
+        h2 = items.discrimination**2 / (items.discrimination**2 + NORMAL_OGIVE**2)
+        left = {removal.item_id: removal.reason for removal in self.removals}
+        parameters = {
+            "round": self.number,
+            "item_id": items.item_ids,
+            "discrimination": items.discrimination,
+            "difficulty": items.difficulty,
+            "guessing": items.guessing,
+            **{f"se_{name}": items.standard_errors()[name] for name in ("discrimination", "difficulty", "guessing")},
+            "communality": h2,
+        }
+        fits = self.item_fit.table().drop(columns=["item_id", "infit", "outfit"])
+        return pd.DataFrame(parameters).join(fits).assign(removed=[left.get(item, "") for item in items.item_ids])
+
+    def pairs_table(self) -> pd.DataFrame:
+        """One row a pair: its local dependence in this round."""
+        table = self.local_dependence.table().drop(columns=["q3", "q3_centred"])
+        table.insert(0, "round", self.number)
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +110,8 @@ class Pruning:
         Why the scale fails as a whole; None if it stands.
     rules
         The rules applied.
+    checks
+        Models with two abilities and with guessing, of all items that can be fitted; None if the rules ask for none.
     """
 
     item_ids: tuple[str, ...]
@@ -154,6 +121,7 @@ class Pruning:
     fit_after: GlobalFit | None
     rejected: str | None
     rules: PruneRules
+    checks: ScaleChecks | None = None
 
     @property
     def fitted(self) -> FittedModel | None:
@@ -180,6 +148,14 @@ class Pruning:
         columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note"]
         return pd.DataFrame([vars(removal) for removal in self.removals], columns=columns)
 
+    def rounds_items(self) -> pd.DataFrame:
+        """Parameters and fit of every item in every round."""
+        return pd.concat([r.items_table() for r in self.rounds], ignore_index=True) if self.rounds else pd.DataFrame()
+
+    def rounds_pairs(self) -> pd.DataFrame:
+        """Local dependence of every pair in every round."""
+        return pd.concat([r.pairs_table() for r in self.rounds], ignore_index=True) if self.rounds else pd.DataFrame()
+
 
 @dataclass
 class _State:
@@ -194,12 +170,19 @@ class _State:
         self.items = [item for item in self.items if item not in gone]
         self.removals += removals
 
+    def close(self, finished: PruningRound) -> None:
+        self.rounds.append(finished)
+        self.drop(list(finished.removals))
+
 
 def prune(
     responses: ResponseMatrix,
-    fit: Callable[[ResponseMatrix], FittedModel],
+    fit: Fit,
     rules: PruneRules | None = None,
     *,
+    groups: Mapping[str, str] | None = None,
+    seed: int = 0,
+    checkpoint: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Pruning:
     """Drop items by `rules` until none is found any more, with a new fit after every removal.
@@ -216,6 +199,12 @@ def prune(
         Estimates the parameters of the items it is given.
     rules
         When items leave; None for the preset ``lalor2016``.
+    groups
+        Content group of items, for the rules' least number of each.
+    seed
+        Of the bootstrap and of the models with several abilities.
+    checkpoint
+        Where finished rounds are kept; those already there are not computed again.
     progress
         Called with a line about each round.
 
@@ -224,75 +213,104 @@ def prune(
     InputError
         If an excluded or protected item is not among the items.
     """
-    rules = rules or PruneRules()
+    rules = rules or LALOR2016
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
     if unknown:
         raise InputError(f"pruning: {name_first(unknown)} is not among the items of the scale")
     state = _State(list(responses.item_ids))
-    state.drop([_removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
-    state.drop(constant_items(responses.select_items(state.items)))
-    before: GlobalFit | None = None
+    state.drop([Removal(0, e.item_id, "excluded", note=e.reason) for e in rules.exclude])
+    constant = constant_items(responses.select_items(state.items))
+    if constant:
+        progress(f"before any fit: {describe_removals(constant)}")
+    state.drop(constant)
+    checks = None
+    finished = [] if checkpoint is None else checkpoint.load(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
         data = answered(responses.select_items(state.items))
         if data.n_respondents < FEWEST_RESPONDENTS:
-            unanswered = f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}"
-            return _finish(responses, state, rules, before, None, unanswered)
-        fitted = fit(data)
-        if before is None:
-            before = global_fit(data, fitted.items, quadrature=fitted.quadrature)
-        fits = item_fit(data, fitted.items, quadrature=fitted.quadrature)
-        pairs = local_dependence(data, fitted.items, quadrature=fitted.quadrature)
-        rejected = misfit_as_a_whole(before, rules)
-        found = [] if rejected else find_removals(number, fitted, fits, pairs, rules)
-        room = len(state.items) - rules.min_items
-        if len(found) > room:
-            logger.warning("pruning: stopped by the floor of %d items", rules.min_items)
-            found = found[: max(0, room)]
-        state.rounds.append(PruningRound(number, fitted, fits, pairs, tuple(found)))
-        state.drop(found)
+            return _finish(
+                responses, state, rules, checks,
+                f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}",
+            )  # fmt: skip
+        if number == 1 and rules.compare_factors:
+            progress("one ability or two, and guessing")
+            checks = check_scale(data, seed=seed)
+        if finished:
+            state.close(finished.pop(0))
+        else:
+            state.close(_round(number, data, fit, rules, groups or {}, seed, state.rounds, progress))
+            if checkpoint is not None:
+                checkpoint.save(number, state.rounds[-1])
+        found = list(state.rounds[-1].removals)
         progress(f"round {number}: {data.n_items} items, {describe_removals(found)}")
         if not found:
-            after = global_fit(data, fitted.items, quadrature=fitted.quadrature) if number > 1 else before
-            return _finish(responses, state, rules, before, after, rejected)
-    return _finish(responses, state, rules, before, None, f"fewer than {FEWEST_ITEMS} items are left")
+            return _finish(
+                responses, state, rules, checks, misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
+            )
+    return _finish(responses, state, rules, checks, f"fewer than {FEWEST_ITEMS} items are left")
+
+
+def _round(
+    number: int,
+    data: ResponseMatrix,
+    fit: Fit,
+    rules: PruneRules,
+    groups: Mapping[str, str],
+    seed: int,
+    before: list[PruningRound],
+    progress: Callable[[str], None],
+) -> PruningRound:
+    """Fit the items left, diagnose, and apply the first rule that finds something."""
+    fitted = fit(data)
+    items, population = fitted.items, fitted.quadrature
+    whole = global_fit(data, items, quadrature=population)
+    fits = item_fit(data, items, quadrature=population)
+    pairs = local_dependence(data, items, quadrature=population)
+    found: list[Removal] = []
+    if misfit_as_a_whole(before[0].global_fit if before else whole, rules) is None:
+        removable = Removable(list(items.item_ids), rules, groups)
+        for rule in rules.order:
+            if rule == "slope":
+                found = flat_or_reversed(number, items, rules, removable)
+            elif rule == "item_fit" and rules.item_fit_alpha is not None:
+                found = worst_fitting(number, fits, rules, removable)
+            elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
+                if rules.local_dependence_p == "bootstrap":
+                    pairs = with_bootstrap(
+                        pairs, data, items, _refit(fit), rng=np.random.default_rng([seed, number]),
+                        n_samples=rules.bootstrap_samples, quadrature=population,
+                        progress=lambda message: progress(f"round {number}: {message}"),
+                    )  # fmt: skip
+                found = most_dependent(number, pairs, rules, removable)
+            if found:
+                break
+    return PruningRound(number, fitted, fits, pairs, whole, tuple(found))
+
+
+def _refit(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:
+    """Parameters of a fit that converged; None otherwise."""
+
+    def refit(sample: ResponseMatrix) -> ItemParameters | None:
+        fitted = fit(sample)
+        return fitted.items if fitted.converged else None
+
+    return refit
 
 
 def _finish(
-    responses: ResponseMatrix,
-    state: _State,
-    rules: PruneRules,
-    before: GlobalFit | None,
-    after: GlobalFit | None,
-    rejected: str | None,
+    responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, rejected: str | None
 ) -> Pruning:
     share = len(state.items) / responses.n_items if responses.n_items else 0.0
     if rejected is None and rules.min_share_kept is not None and share < rules.min_share_kept:
         rejected = (
             f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
         )
-    return Pruning(responses.item_ids, tuple(state.rounds), tuple(state.removals), before, after, rejected, rules)
-
-
-def _removal(
-    number: int,
-    item_id: str,
-    reason: Reason,
-    statistic: str = "",
-    value: float = np.nan,
-    p: float = np.nan,
-    p_adjusted: float = np.nan,
-    note: str = "",
-) -> Removal:
-    return Removal(number, item_id, reason, statistic, float(value), float(p), float(p_adjusted), note)
-
-
-def describe_removals(removals: list[Removal]) -> str:
-    """Say in one line what a round removed."""
-    if not removals:
-        return "nothing to remove"
-    return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
+    rounds = tuple(state.rounds)
+    before = rounds[0].global_fit if rounds else None
+    after = rounds[-1].global_fit if rounds and not rounds[-1].removals else None
+    return Pruning(responses.item_ids, rounds, tuple(state.removals), before, after, rejected, rules, checks)
 
 
 def answered(responses: ResponseMatrix) -> ResponseMatrix:
@@ -301,96 +319,23 @@ def answered(responses: ResponseMatrix) -> ResponseMatrix:
     return responses if any_response.all() else responses.select_respondents(any_response)
 
 
-def constant_items(responses: ResponseMatrix) -> list[Removal]:
-    """Items that no fit can use: nobody asked, nobody right, everybody right."""
-    reasons: dict[float, Reason] = {0.0: "all_wrong", 1.0: "all_correct"}
+def misfit_as_a_whole(before: GlobalFit, rules: PruneRules, checks: ScaleChecks | None = None) -> str | None:
+    """Say why one ability does not fit all the items, and whether two do, or None if one does."""
+    failures = _failures(before, rules)
+    if not failures:
+        return None
+    verdict = "one ability does not fit its items: " + ", ".join(failures)
+    if checks is None or checks.fit_of_two is None:
+        return verdict
+    two = checks.fit_of_two
+    words = "two abilities do not either" if _failures(two, rules) else "two abilities would"
+    return f"{verdict}; {words} (CFI {two.cfi:.3f}, TLI {two.tli:.3f})"
+
+
+def _failures(whole: GlobalFit, rules: PruneRules) -> list[str]:
+    """Marks of the rules that a global fit misses, in words."""
     return [
-        _removal(0, item, "no_response" if np.isnan(p) else reasons[p], "proportion_correct", p)
-        for item, p in zip(responses.item_ids, responses.proportion_correct(), strict=True)
-        if np.isnan(p) or p in reasons
-    ]
-
-
-def misfit_as_a_whole(before: GlobalFit, rules: PruneRules) -> str | None:
-    """Say why one ability does not fit all the items, or None if it does."""
-    failures = [
         f"{name} {value:.3f} < {limit:.2f}"
-        for name, value, limit in (("CFI", before.cfi, rules.min_cfi), ("TLI", before.tli, rules.min_tli))
+        for name, value, limit in (("CFI", whole.cfi, rules.min_cfi), ("TLI", whole.tli, rules.min_tli))
         if limit is not None and value < limit
-    ]
-    return "one ability does not fit its items: " + ", ".join(failures) if failures else None
-
-
-def find_removals(
-    number: int, fitted: FittedModel, fits: ItemFit, pairs: LocalDependence, rules: PruneRules
-) -> list[Removal]:
-    """Apply the first rule that finds something; an empty list when none does."""
-    protected = set(rules.protect)
-    return (
-        flat_or_reversed(number, fitted, rules, protected)
-        or worst_fitting(number, fits, rules, protected)
-        or most_dependent(number, pairs, rules, protected)
-    )
-
-
-def flat_or_reversed(number: int, fitted: FittedModel, rules: PruneRules, protected: set[str]) -> list[Removal]:
-    """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit."""
-    removals = []
-    for item, a in zip(fitted.items.item_ids, fitted.items.discrimination, strict=True):
-        communality = a**2 / (a**2 + NORMAL_OGIVE**2)
-        if item in protected:
-            continue
-        if rules.drop_negative_slopes and a < 0:
-            removals.append(_removal(number, item, "negative_slope", "discrimination", a))
-        elif rules.min_communality is not None and communality < rules.min_communality:
-            removals.append(_removal(number, item, "low_communality", "communality", communality))
-    return removals
-
-
-def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, protected: set[str]) -> list[Removal]:
-    """The item with the smallest significant adjusted p of S-X2; of equal ones that with the larger S-X2 per df."""
-    if rules.item_fit_alpha is None:
-        return []
-    table = fits.table()
-    table = table[(table["p_adjusted"] < rules.item_fit_alpha) & ~table["item_id"].isin(protected)]
-    if table.empty:
-        return []
-    worst = table.assign(ratio=-table["s_x2"] / table["df"]).sort_values(["p", "ratio"], kind="stable").iloc[0]
-    return [_removal(number, worst["item_id"], "item_fit", "s_x2", worst["s_x2"], worst["p"], worst["p_adjusted"])]
-
-
-def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, protected: set[str]) -> list[Removal]:
-    """One item of the pair with the largest significant LD-X2: the one whose removal clears more flagged pairs.
-
-    If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
-    its pairs.
-    """
-    if rules.local_dependence_alpha is None:
-        return []
-    table = pairs.table()
-    flagged = table[table["p_adjusted"] < rules.local_dependence_alpha]
-    flagged = flagged[~(flagged["item_1"].isin(protected) & flagged["item_2"].isin(protected))]
-    if flagged.empty:
-        return []
-    worst = flagged.sort_values("x2", kind="stable").iloc[-1]
-
-    def burden(item: str) -> tuple[int, float, float]:
-        in_flagged = flagged[(flagged["item_1"] == item) | (flagged["item_2"] == item)]
-        in_all = table[(table["item_1"] == item) | (table["item_2"] == item)]
-        return len(in_flagged), float(in_flagged["x2"].sum()), float(in_all["x2"].sum())
-
-    candidates = [item for item in (worst["item_1"], worst["item_2"]) if item not in protected]
-    chosen = max(candidates, key=burden)
-    partner = worst["item_2"] if chosen == worst["item_1"] else worst["item_1"]
-    return [
-        _removal(
-            number,
-            chosen,
-            "local_dependence",
-            "ld_x2",
-            worst["x2"],
-            worst["p"],
-            worst["p_adjusted"],
-            note=f"depends on {partner}",
-        )
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 import typer
@@ -13,6 +15,11 @@ from irtbench.cli.output import output_folder, show_table, to_json, write_json, 
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
+if TYPE_CHECKING:
+    from irtbench.building.pruning import Pruning
+    from irtbench.config import StudyFile
+    from irtbench.study import Study
+
 
 def build(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study's settings.")],
@@ -21,18 +28,27 @@ def build(
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
+    ] = False,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Build scales from crowd answers: screen, grade, fit, prune, bank, scores, report.
 
-    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json and report.html.
+    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, and what every
+    round of pruning found: rounds_items.csv and rounds_pairs.csv. Where the rules compare factors, checks.json too.
+
+    A run that was interrupted goes on from its last finished round when it is started again with the same settings.
+
+    With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if a scale stands.
     """
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
     from dataclasses import replace
 
     from irtbench.building.bank import save_bank
+    from irtbench.building.pruning import Pruning
     from irtbench.config import read_study
     from irtbench.report.html import render_report
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary
@@ -44,8 +60,16 @@ def build(
     target = output or settings.output.directory
     if target is None:
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
+    if control:
+        run_control(settings, target, quiet=quiet, json=json)
+        return
+    unfinished = target.absolute().parent / f".{target.name}.unfinished"
     with output_folder(target) as folder, reporting(quiet=quiet) as progress:
-        study = run_study(settings, progress=progress)
+        try:
+            study = run_study(settings, checkpoints=unfinished, progress=progress)
+        except Exception:
+            shutil.rmtree(unfinished, ignore_errors=True)  # what is wrong now is wrong the next time too
+            raise
         progress("writing the report")
         if study.bank is not None:
             save_bank(study.bank, folder / "bank.json")
@@ -53,14 +77,73 @@ def build(
         write_table(pruning_table(study), folder / "pruning.csv")
         write_table(study.screening.table(), folder / "respondents.csv")
         write_table(scores_table(study), folder / "scores.csv")
+        write_table(of_scales(study, Pruning.rounds_items), folder / "rounds_items.csv")
+        write_table(of_scales(study, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
         found = summary(study)
+        if settings.pruning.compare_factors:
+            write_json(checks(study), folder / "checks.json")
         write_json(found, folder / "summary.json")
         (folder / "report.html").write_text(render_report(study), encoding="utf-8")
+    shutil.rmtree(unfinished, ignore_errors=True)
     if json:
         print(to_json(found))
     elif not quiet:
         show_summary(found, study.system_scores, target)
     if not study.converged and not allow_unconverged:
+        raise typer.Exit(1)
+
+
+def of_scales(study: Study, table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
+    """A table of each scale's pruning, one below the other, with the scale's name."""
+    return pd.concat([table(scale.pruning).assign(scale=scale.name) for scale in study.scales], ignore_index=True)
+
+
+def checks(study: Study) -> dict[str, Any]:
+    """What was asked before any item left: number of abilities, one or two to a scale, guessing."""
+    return {
+        "dimensions": None if study.dimensions is None else study.dimensions.summary(),
+        "scales": {
+            scale.name: {
+                "models": found.models,
+                "two_against_one": vars(found.two_against_one),
+                "fit_of_two": None if found.fit_of_two is None else vars(found.fit_of_two),
+                "two_converged": found.two_converged,
+                "n_guessing": found.n_guessing,
+                "guessing": found.guessing.table(),
+            }
+            for scale in study.scales
+            if (found := scale.pruning.checks) is not None
+        },
+    }
+
+
+def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -> None:
+    """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
+    from irtbench.study import run_study
+
+    with output_folder(target) as folder, reporting(quiet=quiet) as progress:
+        study = run_study(settings, control=True, progress=progress)
+        table = pd.DataFrame(
+            [
+                {
+                    "scale": scale.name,
+                    "n_items": scale.responses.n_items,
+                    "n_items_left": scale.responses.n_items - len(scale.pruning.removals),
+                    "stands": scale.scale is not None,
+                    "rejected": scale.pruning.rejected or "",
+                }
+                for scale in study.scales
+            ]
+        )
+        found = {"n_scales_found": int(table["stands"].sum()), "seed": settings.study.seed, "scales": table}
+        write_table(table, folder / "control.csv")
+        write_json(found, folder / "control.json")
+    if json:
+        print(to_json(found))
+    elif not quiet:
+        show_table(table, title="Control: each item's responses shuffled")
+        print("no scale is found, as it should be" if not found["n_scales_found"] else "A SCALE IS FOUND IN NOTHING")
+    if found["n_scales_found"]:
         raise typer.Exit(1)
 
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.estimation.svi import SVISettings
+    from irtbench.models.item_response import ItemParameters
 
 
 def diagnose(
     responses: Responses,
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
     output: Folder,
+    bootstrap: Annotated[
+        int, typer.Option("--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.")
+    ] = 99,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
     seed: Seed = 0,
@@ -26,14 +35,19 @@ def diagnose(
     """Test the fit of items, of pairs of items, of the whole, and of each respondent.
 
     Writes item_fit.csv, local_dependence.csv, global_fit.json and person_fit.csv.
+
+    The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
+    it when none is named.
     """
     from irtbench.building.pruning import answered
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
+    from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
     from irtbench.diagnostics.local_dependence import local_dependence
     from irtbench.diagnostics.person_fit import person_fit
+    from irtbench.estimation.svi import fit_model
     from irtbench.models.parameter_table import read_parameters
     from irtbench.scoring.ability import eap
 
@@ -47,7 +61,19 @@ def diagnose(
         progress("item fit")
         fits = item_fit(data, parameters, theta=theta).table()
         progress("local dependence")
-        pairs = local_dependence(data, parameters, theta=theta).table()
+        dependence = local_dependence(data, parameters, theta=theta)
+        if bootstrap:
+            settings = bootstrap_settings(parameters)
+
+            def refit(sample: ResponseMatrix) -> ItemParameters | None:
+                fitted = fit_model(sample, settings, seed=seed)
+                return fitted.items if fitted.converged else None
+
+            dependence = with_bootstrap(
+                dependence, data, parameters, refit,
+                rng=np.random.default_rng(seed), n_samples=bootstrap, progress=progress,
+            )  # fmt: skip
+        pairs = dependence.table()
         progress("global fit")
         whole = asdict(global_fit(data, parameters))
         persons = person_fit(data, parameters, theta).table()
@@ -66,3 +92,22 @@ def diagnose(
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
             f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
         )
+
+
+def bootstrap_settings(items: ItemParameters) -> SVISettings:
+    """Settings of a fit of the same model to all items.
+
+    Raises
+    ------
+    InputError
+        If the items are of several models, which one fit does not estimate together.
+    """
+    from irtbench.estimation.svi import SVISettings
+
+    models = set(
+        zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
+    )
+    if len(models) > 1:
+        raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
+    estimated, guessing = models.pop()
+    return SVISettings(kind="3pl" if estimated else "2pl", guessing=float(guessing), standard_errors=False)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from irtbench.cli.options import Columns, Folder, ItemColumns, Json, Quiet, Responses, Seed, Table, Where, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.building.dimensions import Dimensions
 
 EIGENVALUES_SHOWN = 10
 
@@ -40,13 +42,11 @@ def dimensions(
     Writes eigenvalues.csv, dimensions.json, scree.png and, with --items, loadings.csv. Items that all got right or all
     got wrong say nothing here: they are left out and named.
     """
+    from irtbench.building.dimensions import find_dimensions
     from irtbench.building.pruning import answered, constant_items
     from irtbench.data.readers.item_table import read_items
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.diagnostics.comparison import compare_models, likelihood_ratio
-    from irtbench.diagnostics.dimensionality import parallel_analysis, rotate_to_labels
-    from irtbench.estimation.factors import fit_factors
     from irtbench.report.figure_file import write_figure
     from irtbench.report.scree_plot import draw_scree
 
@@ -62,65 +62,32 @@ def dimensions(
             given = given.select_items(known.scale_items)
         left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
         data = answered(given.select_items([item for item in given.item_ids if item not in left_out]))
-        progress(f"tetrachoric correlations of {data.n_items} items and of {samples} samples of independent items")
-        analysis = parallel_analysis(data, rng=np.random.default_rng(seed), n_samples=samples)
-        models = {}
-        for number in range(1, factors + 1):
-            name = "1 factor" if number == 1 else f"{number} factors"
-            progress(f"model with {name}")
-            models[name] = fit_factors(data, number, seed=seed)
-        comparison = compare_models(models).assign(converged=[m.converged for m in models.values()]) if models else None
-        tests = [
-            {"smaller": a, "larger": b, **vars(likelihood_ratio(models[a], models[b]))}
-            for a, b in zip(list(models), list(models)[1:], strict=False)
-        ]
-        labels = [] if known is None else [label or "" for label in known.select(data.item_ids).label]
-        rotated = None
-        if 1 < len(set(labels)) <= factors:
-            loadings = list(models.values())[len(set(labels)) - 1].loadings
-            rotated = rotate_to_labels(loadings, data.item_ids, labels)
-        found = {
-            "n_abilities": analysis.n_abilities,
-            "eigenvalues": analysis.eigenvalues[:EIGENVALUES_SHOWN],
-            "chance_limit": analysis.chance_limit[:EIGENVALUES_SHOWN],
-            "percentile": analysis.percentile,
-            "n_samples": samples,
-            "seed": seed,
-            "n_respondents": data.n_respondents,
-            "n_items": data.n_items,
-            "items_left_out": left_out,
-            "note": analysis.tetrachoric.note,
-            "models": comparison,
-            "likelihood_ratio_tests": tests,
-            "rotation": None
-            if rotated is None
-            else {
-                "factors": rotated.factors,
-                "by_label": rotated.by_label(),
-                "share_following": float(rotated.follows.mean()),
-                "correlations": rotated.correlations,
-                "loadings": rotated.table(),
-            },
-        }
-        write_table(analysis.table(), folder / "eigenvalues.csv")
+        labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
+        result = find_dimensions(data, labels, max_factors=factors, n_samples=samples, seed=seed, progress=progress)
+        found = result.summary() | {"items_left_out": left_out, "seed": seed}
+        write_table(result.analysis.table(), folder / "eigenvalues.csv")
         write_json(found, folder / "dimensions.json")
-        write_figure(folder / "scree.png", lambda ax: draw_scree(ax, analysis))
-        if rotated is not None:
-            write_table(rotated.table(), folder / "loadings.csv")
+        write_figure(folder / "scree.png", lambda ax: draw_scree(ax, result.analysis))
+        if result.rotated is not None:
+            write_table(result.rotated.table(), folder / "loadings.csv")
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(analysis.table().head(EIGENVALUES_SHOWN), title="Eigenvalues")
-        print(f"{analysis.n_abilities} abilities by parallel analysis")
-        if analysis.tetrachoric.note:
-            print(f"note: {analysis.tetrachoric.note}")
-        if comparison is not None:
-            show_table(comparison, title="Models")
-        for test in tests:
-            print(f"{test['larger']} against {test['smaller']}: chi2 {test['statistic']:.1f}, df {test['df']}, "
-                  f"p {test['p']:.3g}")  # fmt: skip
-        if rotated is not None:
-            show_table(rotated.by_label(), title="Mean loadings, turned to the labels")
-            print(f"{rotated.follows.mean():.0%} of the items load most on the factor of their label")
+        show_dimensions(result)
         if left_out:
             print(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
+
+
+def show_dimensions(result: Dimensions) -> None:
+    """Print what a person wants to know."""
+    show_table(result.analysis.table().head(EIGENVALUES_SHOWN), title="Eigenvalues")
+    print(f"{result.analysis.n_abilities} abilities by parallel analysis")
+    if result.analysis.tetrachoric.note:
+        print(f"note: {result.analysis.tetrachoric.note}")
+    if result.models is not None:
+        show_table(result.models, title="Models")
+    if result.tests is not None:
+        show_table(result.tests, title="Likelihood-ratio tests")
+    if result.rotated is not None:
+        show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
+        print(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

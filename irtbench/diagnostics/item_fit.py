@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,17 @@ from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.residuals import mean_squares
-from irtbench.models.item_response import ItemParameters, icc, information
+from irtbench.models.item_response import ItemParameters, icc, information, log_icc, log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
 from irtbench.models.sum_score import sum_score_distribution
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
+
+# Groups of respondents with like expectation of an item, and the least sum of E (1 - E) in one: then at least so many
+# right and so many wrong responses are expected.
+MOST_GROUPS = 10
+LEAST_VARIANCE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,7 @@ def item_fit(
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
     min_expected: float = 1.0,
+    missing: Literal["rest", "groups"] = "rest",
 ) -> ItemFit:
     """S-X2, infit and outfit of every item.
 
@@ -90,9 +97,18 @@ def item_fit(
     the probability of sum score k on the other items, by Lord and Wingersky's recursion. Sparse rows are collapsed.
     df is the number of rows left less the item's estimated parameters.
 
-    A sum score compares respondents only if they answered the same items. With missing responses the respondents are
-    therefore grouped by the items they answered. Groups of 30 or more, and those who answered all the items, each give
-    rows of their own; the others are left out. ``respondents_used`` says who was used.
+    A sum score compares respondents only if they answered the same items. With missing responses there are two ways,
+    and ``respondents_used`` says whom they used:
+
+    ``rest`` takes everyone. What respondent i's other responses let expect of the item,
+
+        E_i = sum_q w_q(i) P(theta_q),  w(i) the posterior of theta_i given all responses but that to the item,
+
+    puts the respondents in order, and up to ten groups of equal sum of E (1 - E), at least 5 each, take the place of
+    the sum scores: X2 = sum over groups of (sum (x - E))^2 / sum E (1 - E). On complete responses it says the same.
+
+    ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who
+    answered all the items, each give rows of their own; the others are left out.
 
     Parameters
     ----------
@@ -107,6 +123,8 @@ def item_fit(
         closer together than its nodes.
     min_expected
         Rows are collapsed while an expected count of right or wrong responses lies below this.
+    missing
+        How respondents are compared where responses are missing, see above.
 
     Raises
     ------
@@ -123,17 +141,13 @@ def item_fit(
     if theta is not None:
         infit, outfit = mean_squares(responses.values, check_theta(theta, responses), items, over="respondents")
 
-    groups, respondents_used = _groups_of_same_items(responses)
-    s_x2 = np.zeros(responses.n_items)
-    n_rows, n_respondents = np.zeros((2, responses.n_items), dtype=np.int64)
-    for values, columns in groups:
-        known = items.select([items.item_ids[j] for j in columns])
-        population = _fine_enough(normal_grid() if quadrature is None else quadrature, known)
-        rows = _sum_score_rows(values, known, population, min_expected)
-        for j, (n, n_correct, expected_correct) in zip(columns, rows, strict=True):
-            s_x2[j] += np.sum((n_correct - expected_correct) ** 2 * n / (expected_correct * (n - expected_correct)))
-            n_rows[j] += n.size
-        n_respondents[columns] += len(values)
+    population = normal_grid() if quadrature is None else quadrature
+    if responses.is_complete or missing == "groups":
+        s_x2, n_rows, n_respondents, respondents_used = _by_sum_score(responses, items, population, min_expected)
+    else:
+        s_x2, n_rows = _by_the_rest(responses, items, population)
+        n_respondents = responses.observed.sum(axis=0)
+        respondents_used = f"all {responses.n_respondents}, in groups by what their other responses let expect"
 
     df = np.maximum(n_rows - items.n_free, 0)
     undefined = df < 1
@@ -160,6 +174,72 @@ def item_fit(
         n_respondents=n_respondents,
         respondents_used=respondents_used,
     )
+
+
+def _by_sum_score(
+    responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature, min_expected: float
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], str]:
+    """S-X2, number of rows and of respondents of each item, and who these are, in words."""
+    groups, respondents_used = _groups_of_same_items(responses)
+    s_x2 = np.zeros(responses.n_items)
+    n_rows, n_respondents = np.zeros((2, responses.n_items), dtype=np.int64)
+    for values, columns in groups:
+        known = items.select([items.item_ids[j] for j in columns])
+        rows = _sum_score_rows(values, known, _fine_enough(quadrature, known), min_expected)
+        for j, (n, n_correct, expected_correct) in zip(columns, rows, strict=True):
+            s_x2[j] += np.sum((n_correct - expected_correct) ** 2 * n / (expected_correct * (n - expected_correct)))
+            n_rows[j] += n.size
+        n_respondents[columns] += len(values)
+    return s_x2, n_rows, n_respondents, respondents_used
+
+
+def _by_the_rest(
+    responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """X2 and number of groups of each item, the respondents grouped by what their other responses let expect."""
+    population = _fine_enough(quadrature, items)
+    log_p, log_q = log_icc(population.nodes, items)
+    p = np.exp(log_p)
+    joint = log_likelihood(responses.values, population.nodes, items) + population.log_weights
+    x2 = np.zeros(items.n_items)
+    n_groups = np.zeros(items.n_items, dtype=np.int64)
+    for j, answers in enumerate(responses.values.T):
+        answered = ~np.isnan(answers)
+        x = answers[answered]
+        rest = joint[answered] - np.where(x[:, None] == 1, log_p[:, j], log_q[:, j])
+        posterior = np.exp(rest - rest.max(axis=1, keepdims=True))
+        expected = posterior @ p[:, j] / posterior.sum(axis=1)
+        deviation, variance = _in_groups(expected, x)
+        n_groups[j] = variance.size
+        x2[j] = np.sum(deviation**2 / variance)
+    return x2, n_groups
+
+
+def _in_groups(
+    expected: NDArray[np.float64], x: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of x - E and of E (1 - E) in groups of like E, shape (n_groups,) each.
+
+    Respondents with the same E stay together: their order would be an accident of rounding, which knows of x.
+    """
+    _, tied = np.unique(expected.round(9), return_inverse=True)
+    variance = np.bincount(tied, expected * (1 - expected))
+    deviation = np.bincount(tied, x - expected)
+    so_far = np.cumsum(variance)
+    wanted = min(MOST_GROUPS, int(so_far[-1] / LEAST_VARIANCE)) if so_far.size else 0
+    if wanted == 0:
+        return np.empty(0), np.empty(0)
+    ends = np.unique(np.searchsorted(so_far, so_far[-1] * (np.arange(1, wanted) / wanted)))
+    starts = np.concatenate([[0], ends[ends < so_far.size - 1] + 1])
+    groups = np.stack([np.add.reduceat(deviation, starts), np.add.reduceat(variance, starts)], axis=1)
+    k = 0
+    while k < len(groups) and len(groups) > 1:
+        if groups[k, 1] >= LEAST_VARIANCE:
+            k += 1
+            continue
+        groups[k - 1 if k else 1] += groups[k]
+        groups = np.delete(groups, k, axis=0)
+    return groups[:, 0], groups[:, 1]
 
 
 Group = tuple[NDArray[np.float64], NDArray[np.intp]]

@@ -1,0 +1,95 @@
+"""Finished rounds of pruning on disk, so that work that was interrupted goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import types
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from irtbench.data.responses import ResponseMatrix
+
+Record = TypeVar("Record")
+
+
+def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
+    """Hash of the responses and of all settings on which the rounds depend, by what they print as."""
+    digest = hashlib.sha256(np.ascontiguousarray(responses.values).tobytes())
+    for part in (responses.respondent_ids, responses.item_ids, *settings):
+        digest.update(repr(part).encode())
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """A folder with one JSON file for each finished round.
+
+    Parameters
+    ----------
+    folder
+        Made when the first round is saved.
+    key
+        What the rounds depend on, see `checkpoint_key`; rounds of another key are not taken up.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder, self.key = folder, key
+
+    def load(self, cls: type[Record]) -> list[Record]:
+        """Finished rounds from the first on, up to the first that is absent, damaged or of another key."""
+        found: list[Record] = []
+        while True:
+            try:
+                stored = json.loads(self._file(len(found) + 1).read_text(encoding="utf-8"))
+                if stored["key"] != self.key:
+                    return found
+                found.append(from_plain(cls, stored["round"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                return found
+
+    def save(self, number: int, record: object) -> None:
+        """Write one round, whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f"round_{number}.part"
+        part.write_text(json.dumps({"key": self.key, "round": to_plain(record)}), encoding="utf-8")
+        os.replace(part, self._file(number))
+
+    def _file(self, number: int) -> Path:
+        return self.folder / f"round_{number}.json"
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses, tuples and arrays as JSON values; every float survives to the last bit."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [to_plain(entry) for entry in value]
+    return value
+
+
+def from_plain(hint: Any, value: Any) -> Any:
+    """Inverse of `to_plain` for a value of the type that the hint names."""
+    if get_origin(hint) in (Union, types.UnionType):
+        if value is None:
+            return None
+        hint = next(choice for choice in get_args(hint) if choice is not type(None))
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        make: Callable[..., Any] = hint  # type: ignore[assignment]
+        return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in fields(hint)})
+    if isinstance(value, dict) and "dtype" in value:
+        return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)
+        each = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else inner
+        return tuple(from_plain(kind, entry) for kind, entry in zip(each, value, strict=True))
+    return value

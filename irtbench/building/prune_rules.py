@@ -1,0 +1,115 @@
+"""The rules of pruning as data: when an item leaves a scale, and when a scale is rejected as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+FEWEST_ITEMS = 3  # below this neither item fit nor local dependence has a degree of freedom
+FEWEST_SAMPLES = 19  # of a bootstrap: with fewer no p lies below .05
+
+Rule = Literal["slope", "item_fit", "local_dependence"]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """An item that the user takes out beforehand, and why."""
+
+    item_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PruneRules:
+    """When an item leaves a scale, and when a scale is rejected as a whole. None switches a rule off.
+
+    The defaults are the marks of the procedure of 2016 with the p of local dependence that keeps its level; `LALOR2016`
+    is the procedure itself.
+
+    Parameters
+    ----------
+    order
+        The rules in the order in which they are asked; the first that finds something decides the round.
+    at_once
+        Most items that item fit or local dependence may remove in a round. One is safest, since one bad item may be
+        what makes another look bad; more take fewer fits.
+    min_communality
+        Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715.
+    drop_negative_slopes
+        Whether items with a negative slope are dropped.
+    item_fit_alpha
+        Items whose S-X2 has a Holm-adjusted p below this are dropped, the worst first.
+    local_dependence_alpha
+        Of a pair whose LD-X2 has an adjusted p below this one item is dropped, the worst pair first.
+    local_dependence_p
+        ``bootstrap`` for a p that keeps its level (adjusted by the largest of all pairs), ``chi_square`` for the
+        published one (adjusted by Holm), too careful with complete responses and too rash with many missing.
+    bootstrap_samples
+        Samples of the bootstrap in each round that comes to this rule.
+    min_cfi, min_tli
+        Reject the scale if one ability fits all its items worse than this before any removal.
+    min_share_kept
+        Reject the scale if fewer than this share of the items given survive.
+    min_items
+        Never go below this many items.
+    min_per_group
+        Never go below this many items of one content group.
+    compare_factors
+        Whether one and two abilities are compared, and guessing is tested, before any removal.
+    good_rmsea, good_cfi, good_tli
+        What the global fit of the retained items is compared with at the end: the lower 5% limit of RMSEA is to lie
+        below the first, CFI and TLI above the others.
+    exclude
+        Items taken out beforehand.
+    protect
+        Items that no rule removes.
+    """
+
+    order: tuple[Rule, ...] = ("slope", "item_fit", "local_dependence")
+    at_once: int = 1
+    min_communality: float | None = 0.15
+    drop_negative_slopes: bool = True
+    item_fit_alpha: float | None = 0.05
+    local_dependence_alpha: float | None = 0.05
+    local_dependence_p: Literal["bootstrap", "chi_square"] = "bootstrap"
+    bootstrap_samples: int = 99
+    min_cfi: float | None = 0.90
+    min_tli: float | None = 0.90
+    min_share_kept: float | None = 0.5
+    min_items: int = FEWEST_ITEMS
+    min_per_group: int = 0
+    compare_factors: bool = False
+    good_rmsea: float = 0.05
+    good_cfi: float = 0.95
+    good_tli: float = 0.95
+    exclude: tuple[Exclusion, ...] = ()
+    protect: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("min_communality", "item_fit_alpha", "local_dependence_alpha", "min_share_kept"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise InputError(f"pruning: {name} must be between 0 and 1 but got {value}")
+        for name, least in (
+            ("at_once", 1), ("min_items", FEWEST_ITEMS), ("min_per_group", 0), ("bootstrap_samples", FEWEST_SAMPLES)
+        ):  # fmt: skip
+            if getattr(self, name) < least:
+                raise InputError(f"pruning: {name} must be at least {least} but got {getattr(self, name)}")
+        if len(set(self.order)) < len(self.order):
+            raise InputError(f"pruning: order names a rule twice: {', '.join(self.order)}")
+        both = sorted({exclusion.item_id for exclusion in self.exclude} & set(self.protect))
+        if both:
+            raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
+
+
+#: The procedure of Lalor, Wu & Yu (2016), section 3.3.
+LALOR2016 = PruneRules(local_dependence_p="chi_square", compare_factors=True)
+
+#: No rule at all: every item that can be fitted stays.
+KEEP_ALL = PruneRules(
+    order=(), min_communality=None, drop_negative_slopes=False, item_fit_alpha=None, local_dependence_alpha=None,
+    min_cfi=None, min_tli=None, min_share_kept=None,
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""Which items leave in a round, and why: one function a rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.building.prune_rules import PruneRules
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.item_fit import ItemFit
+from irtbench.diagnostics.local_dependence import LocalDependence
+from irtbench.models.item_response import ItemParameters
+
+NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
+
+Reason = Literal[
+    "excluded", "no_response", "all_correct", "all_wrong", "negative_slope", "low_communality", "item_fit",
+    "local_dependence",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One item that left, in the round in which it left.
+
+    `statistic` names what `value` is; `p` and `p_adjusted` are NaN where the rule is no test. `note` says the rest: a
+    user's reason, or the partner of a dependent pair.
+    """
+
+    round: int
+    item_id: str
+    reason: Reason
+    statistic: str = ""
+    value: float = float("nan")
+    p: float = float("nan")
+    p_adjusted: float = float("nan")
+    note: str = ""
+
+
+def describe_removals(removals: list[Removal]) -> str:
+    """Say in one line what a round removed."""
+    if not removals:
+        return "nothing to remove"
+    return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
+
+
+def constant_items(responses: ResponseMatrix) -> list[Removal]:
+    """Items that no fit can use: nobody asked, nobody right, everybody right."""
+    reasons: dict[float, Reason] = {0.0: "all_wrong", 1.0: "all_correct"}
+    return [
+        Removal(0, item, "no_response" if np.isnan(p) else reasons[p], "proportion_correct", float(p))
+        for item, p in zip(responses.item_ids, responses.proportion_correct(), strict=True)
+        if np.isnan(p) or p in reasons
+    ]
+
+
+@dataclass
+class Removable:
+    """Which items may go: not the protected, none below the floor, none below the least of its content group."""
+
+    items: list[str]
+    rules: PruneRules
+    groups: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.n_left = len(self.items)
+        self.left_in = Counter(self.groups[item] for item in self.items if item in self.groups)
+
+    def __contains__(self, item: str) -> bool:
+        group = self.groups.get(item)
+        return (
+            item not in self.rules.protect
+            and self.n_left > self.rules.min_items
+            and (group is None or self.left_in[group] > self.rules.min_per_group)
+        )
+
+    def take(self, item: str) -> None:
+        """Count the item as gone."""
+        self.n_left -= 1
+        if item in self.groups:
+            self.left_in[self.groups[item]] -= 1
+
+
+def flat_or_reversed(number: int, items: ItemParameters, rules: PruneRules, removable: Removable) -> list[Removal]:
+    """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit, the worst first."""
+    removals = []
+    slopes = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True))
+    for item, a in sorted(slopes.items(), key=lambda entry: entry[1]):
+        h2 = a**2 / (a**2 + NORMAL_OGIVE**2)
+        if item not in removable:
+            continue
+        if rules.drop_negative_slopes and a < 0:
+            removals.append(Removal(number, item, "negative_slope", "discrimination", a))
+        elif rules.min_communality is not None and h2 < rules.min_communality:
+            removals.append(Removal(number, item, "low_communality", "communality", h2))
+        else:
+            continue
+        removable.take(item)
+    return removals
+
+
+def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, removable: Removable) -> list[Removal]:
+    """Items with a significant adjusted p of S-X2, the smallest p first; of equal ones the larger S-X2 per df."""
+    significant = np.flatnonzero(fits.p_adjusted < (rules.item_fit_alpha or 0.0))
+    removals: list[Removal] = []
+    for k in sorted(significant, key=lambda k: (fits.p[k], -fits.s_x2[k] / fits.df[k])):
+        item = fits.item_ids[k]
+        if len(removals) < rules.at_once and item in removable:
+            figures = float(fits.s_x2[k]), float(fits.p[k]), float(fits.p_adjusted[k])
+            removals.append(Removal(number, item, "item_fit", "s_x2", *figures))
+            removable.take(item)
+    return removals
+
+
+def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, removable: Removable) -> list[Removal]:
+    """One item of the pair with the largest significant LD-X2: the one whose removal clears more flagged pairs.
+
+    If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
+    its pairs. Where more than one item may go, the same among the pairs without it.
+    """
+    by_bootstrap = rules.local_dependence_p == "bootstrap"
+    p = pairs.p_bootstrap if by_bootstrap else pairs.p
+    p_adjusted = pairs.p_bootstrap_adjusted if by_bootstrap else pairs.p_adjusted
+    if p is None or p_adjusted is None:
+        raise ValueError("the bootstrap of local dependence was not done")
+    first, second = np.array(pairs.item_1), np.array(pairs.item_2)
+    still_in = np.ones(first.size, dtype=np.bool_)
+    removals: list[Removal] = []
+    while len(removals) < rules.at_once:
+        may_go = np.array([a in removable or b in removable for a, b in zip(first, second, strict=True)])
+        flagged = still_in & may_go & (p_adjusted < (rules.local_dependence_alpha or 0.0))
+        if not flagged.any():
+            break
+        worst = int(np.argmax(np.where(flagged, pairs.x2, -np.inf)))
+        burdens = {
+            item: _burden((first == item) | (second == item), flagged, still_in, pairs.x2)
+            for item in (pairs.item_1[worst], pairs.item_2[worst])
+            if item in removable
+        }
+        chosen = max(burdens, key=lambda item: burdens[item])
+        partner = pairs.item_2[worst] if chosen == pairs.item_1[worst] else pairs.item_1[worst]
+        figures = float(pairs.x2[worst]), float(p[worst]), float(p_adjusted[worst])
+        removals.append(Removal(number, chosen, "local_dependence", "ld_x2", *figures, f"depends on {partner}"))
+        removable.take(chosen)
+        still_in &= (first != chosen) & (second != chosen)
+    return removals
+
+
+def _burden(
+    with_item: NDArray[np.bool_], flagged: NDArray[np.bool_], still_in: NDArray[np.bool_], x2: NDArray[np.float64]
+) -> tuple[int, float, float]:
+    """Flagged pairs with an item, the sum of their X2, and that of all its pairs."""
+    return (
+        int((with_item & flagged).sum()),
+        float(x2[with_item & flagged].sum()),
+        float(np.nansum(x2[with_item & still_in])),
+    )

@@ -1,0 +1,63 @@
+"""What is asked of a scale before any item leaves: one ability or two, and is guessing needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.comparison import LikelihoodRatio, compare_models, likelihood_ratio
+from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
+from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.guessing import GuessingTest, guessing_test
+
+FEWEST_ITEMS = 4  # two abilities need more than three items
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleChecks:
+    """Models of the items given, beside the 2PL with one ability.
+
+    Parameters
+    ----------
+    models
+        Information criteria of one and two abilities, a row a model.
+    two_against_one
+        Likelihood-ratio test of the second ability.
+    fit_of_two
+        Global fit of two abilities; None where it could not be computed.
+    two_converged
+        Whether the model with two abilities is a maximum.
+    guessing
+        Test of each item's guessing parameter.
+    """
+
+    models: pd.DataFrame
+    two_against_one: LikelihoodRatio
+    fit_of_two: GlobalFit | None
+    two_converged: bool
+    guessing: GuessingTest
+
+    @property
+    def n_guessing(self) -> int:
+        """Items whose guessing parameter is needed at .05, after adjustment."""
+        return int((self.guessing.p_adjusted < 0.05).sum())
+
+
+def check_scale(responses: ResponseMatrix, *, seed: int = 0) -> ScaleChecks | None:
+    """Compare one with two abilities, and test guessing item by item; None for fewer than four items."""
+    if responses.n_items < FEWEST_ITEMS:
+        return None
+    one, two = (fit_factors(responses, number, seed=seed) for number in (1, 2))
+    try:
+        fit_of_two = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
+    except ArithmeticError:
+        fit_of_two = None
+    return ScaleChecks(
+        models=compare_models({"one ability": one, "two abilities": two}),
+        two_against_one=likelihood_ratio(one, two),
+        fit_of_two=fit_of_two,
+        two_converged=two.converged,
+        guessing=guessing_test(responses),
+    )

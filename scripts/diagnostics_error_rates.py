@@ -1,0 +1,195 @@
+"""False alarms and power of every diagnostic, simulated: the table of docs/diagnostics.md.
+
+Responses are drawn from the 2PL, items fitted and tested at .05. Clean data give the false alarms; the same data with
+one planted fault (see `FAULTS`) give the power. Use:
+
+    python scripts/diagnostics_error_rates.py [--replications 30] [--samples 59] [--seed 1] [--output table.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
+from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.item_bias import item_bias
+from irtbench.diagnostics.item_fit import item_fit
+from irtbench.diagnostics.local_dependence import local_dependence
+from irtbench.diagnostics.person_fit import person_fit
+from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.scoring.ability import eap
+
+ALPHA = 0.05
+LOWEST_5_PERCENT = -1.6449  # of a standard normal
+FAST = SVISettings(standard_errors=False, tolerance=1e-4)
+SIZES = [(500, 20, 0.0), (1000, 30, 0.0), (1000, 30, 0.3), (1000, 30, 0.7), (3000, 20, 0.0), (1000, 60, 0.0)]
+ODD, FIRST_TWIN, SECOND_TWIN, BIASED = 0, 1, 2, 3  # the items with a planted fault
+CARELESS = 0.05  # share of respondents who answer at random
+COPIED = 0.15
+SHIFT = 0.4  # in difficulty
+IMPACT = -0.7  # mean ability of the second group
+CHEAP = 8  # further clean data sets a replication, for the statistics that take no time
+
+FAULTS = {
+    "S-X2": "one item that is right most often in the middle of the scale",
+    "local dependence": f"one pair of items, {COPIED:.0%} of the answers copied",
+    "lz": f"{CARELESS:.0%} of the respondents answer at random",
+    "item bias": f"one item harder by {SHIFT} for the second group, whose mean ability lies {-IMPACT} lower",
+}
+
+
+def refit(responses: ResponseMatrix) -> ItemParameters:
+    return fit_model(responses, FAST).items
+
+
+def with_values(responses: ResponseMatrix, values: np.ndarray) -> ResponseMatrix:
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+
+
+def draw(n: int, n_items: int, missing: float, rng: np.random.Generator) -> Iterator[tuple[str, ResponseMatrix, tuple]]:
+    """Data sets of one replication: clean, then each fault, with what the fault is in."""
+    a, b = rng.uniform(0.8, 2.2, n_items), rng.normal(0, 0.9, n_items)
+    b[[ODD, FIRST_TWIN, SECOND_TWIN, BIASED]] = [0.0, 0.2, 0.2, 0.0]
+    a[SECOND_TWIN] = a[FIRST_TWIN]
+    items = ItemParameters.from_difficulty(a, b)
+    theta = rng.normal(size=n)
+    holes = rng.random((n, n_items)) < missing
+    holes[np.arange(n), rng.integers(n_items, size=n)] = False
+
+    def holed(values: np.ndarray) -> ResponseMatrix:
+        ids = tuple(f"r{i}" for i in range(n))
+        return ResponseMatrix(np.where(holes, np.nan, values), ids, items.item_ids)
+
+    clean = simulate_responses(theta, items, rng=rng).values
+    yield "clean", holed(clean), (items, theta)
+
+    odd = clean.copy()
+    odd[:, ODD] = rng.random(n) < 0.25 + 0.5 * np.exp(-(theta**2) / 2)
+    yield "S-X2", holed(odd), (items, theta)
+
+    twins = clean.copy()
+    copied = rng.random(n) < COPIED
+    twins[copied, SECOND_TWIN] = twins[copied, FIRST_TWIN]
+    yield "local dependence", holed(twins), (items, theta)
+
+    careless = clean.copy()
+    at_random = np.arange(n) < CARELESS * n
+    careless[at_random] = rng.random((int(at_random.sum()), n_items)) < 0.5
+    yield "lz", holed(careless), (items, theta)
+
+    second = np.arange(n) >= n // 2
+    shifted = ItemParameters.from_difficulty(a, b + SHIFT * (np.arange(n_items) == BIASED))
+    abilities = theta + IMPACT * second
+    same = simulate_responses(abilities, items, rng=rng).values
+    yield "bias clean", holed(same), (second,)
+    biased = same.copy()
+    biased[second] = simulate_responses(abilities[second], shifted, rng=rng).values
+    yield "item bias", holed(biased), (second,)
+
+
+def replicate(
+    n: int, n_items: int, missing: float, n_samples: int, rng: np.random.Generator, found: dict[str, list[float]]
+) -> None:
+    """Run all diagnostics on one replication, and note the share of alarms under each name."""
+    for kind, responses, about in draw(n, n_items, missing, rng):
+        if kind in ("bias clean", "item bias"):
+            for method in ("likelihood_ratio", "logistic"):
+                p = item_bias(responses, about[0], method=method).p
+                if kind == "bias clean":
+                    found[f"false|item bias, {method}"].append(np.mean(p < ALPHA))
+                else:
+                    found[f"power|item bias, {method}"].append(float(p[BIASED] < ALPHA))
+            continue
+        items = refit(responses)
+        if kind in ("clean", "S-X2"):
+            p = item_fit(responses, items).p
+            name = item_statistic(responses)
+            if kind == "clean":
+                found[f"false|{name}"].append(np.nanmean(p < ALPHA))
+            else:
+                found[f"power|{name}"].append(float(p[ODD] < ALPHA))
+        if kind in ("clean", "local dependence"):
+            pairs = local_dependence(responses, items)
+            pairs = with_bootstrap(pairs, responses, items, refit, rng=rng, n_samples=n_samples)
+            at = next(
+                k for k, pair in enumerate(zip(pairs.item_1, pairs.item_2, strict=True))
+                if pair == (items.item_ids[FIRST_TWIN], items.item_ids[SECOND_TWIN])
+            )  # fmt: skip
+            for name, p in (("LD-X2, chi-square", pairs.p), ("LD-X2, bootstrap", pairs.p_bootstrap)):
+                level = p <= ALPHA
+                if kind == "clean":
+                    found[f"false|{name}"].append(np.nanmean(level))
+                else:
+                    found[f"power|{name}"].append(float(level[at]))
+            if kind == "clean":
+                any_holm, any_boot = (pairs.p_adjusted < ALPHA).any(), (pairs.p_bootstrap_adjusted <= ALPHA).any()
+                found["false|LD-X2, chi-square, any pair after Holm"].append(float(any_holm))
+                found["false|LD-X2, bootstrap, any pair after adjustment"].append(float(any_boot))
+        if kind in ("clean", "lz"):
+            theta = eap(responses, items).theta
+            person = person_fit(responses, items, theta)
+            for name, values in (("lz", person.lz), ("lz*", person.lz_star)):
+                low = values < LOWEST_5_PERCENT
+                if kind == "clean":
+                    found[f"false|{name}"].append(np.mean(low[~np.isnan(values)]))
+                else:
+                    found[f"power|{name}"].append(np.mean(low[: int(CARELESS * n)]))
+    for _ in range(CHEAP):
+        _, responses, _ = next(draw(n, n_items, missing, rng))
+        items = refit(responses)
+        found[f"false|{item_statistic(responses)}"].append(np.nanmean(item_fit(responses, items).p < ALPHA))
+        if responses.is_complete:
+            found["false|M2"].append(float(global_fit(responses, items).p < ALPHA))
+
+
+def item_statistic(responses: ResponseMatrix) -> str:
+    return "item fit, S-X2" if responses.is_complete else "item fit, X2 by the rest"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replications", type=int, default=30)
+    parser.add_argument("--samples", type=int, default=59, help="bootstrap samples")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path)
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore", RuntimeWarning)
+    print("\n".join(f"planted for {name}: {fault}" for name, fault in FAULTS.items()), flush=True)
+    results: dict[str, dict[tuple, list[float]]] = defaultdict(dict)
+    for size in SIZES:
+        began = time.perf_counter()
+        found: dict[str, list[float]] = defaultdict(list)
+        for replication in range(chosen.replications):
+            rng = np.random.default_rng([chosen.seed, *size[:2], int(100 * size[2]), replication])
+            replicate(*size, chosen.samples, rng, found)
+        for name, shares in found.items():
+            results[name][size] = shares
+        print(f"{size}: {time.perf_counter() - began:.0f} s", flush=True)
+    heads = [f"{n:,} x {j}" + (f", {missing:.0%} missing" if missing else "") for n, j, missing in SIZES]
+    lines = []
+    for part, title in (("false", "False alarms at .05"), ("power", "Power at .05")):
+        lines += [f"| {title} | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+        for name in [key for key in results if key.startswith(part)]:
+            cells = [
+                f"{np.mean(shares):.3f} ± {np.std(shares) / np.sqrt(len(shares)):.3f}".replace("0.", ".")
+                if (shares := results[name].get(size)) else "" for size in SIZES
+            ]  # fmt: skip
+            lines.append(f"| {name.split('|')[1]} | " + " | ".join(cells) + " |")
+        lines.append("")
+    text = "\n".join(lines)
+    print(text)
+    if chosen.output:
+        chosen.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

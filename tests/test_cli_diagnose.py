@@ -1,0 +1,79 @@
+"""``irtbench diagnose --bootstrap`` and ``irtbench build --control``: what only a user of the command line sees."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_cli import refused, run
+
+from irtbench.models.item_response import ItemParameters, simulate_responses
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Graded responses to ten items of which one pair is dependent, with one that everybody got right."""
+    folder = tmp_path_factory.mktemp("diagnose")
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10))
+    values = simulate_responses(rng.normal(size=500), items, rng=rng).values.astype(int)
+    copied = rng.random(500) < 0.35
+    values[copied, 7] = values[copied, 3]
+    wide = pd.DataFrame(values, columns=list(items.item_ids)).assign(easy=1)
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(500)])
+    wide.to_csv(folder / "responses.csv", index=False)
+    (folder / "study.toml").write_text(
+        '[data]\nanswers = "responses.csv"\ncontent = "responses"\n[scales]\nby = "none"\n'
+        '[pruning]\npreset = "lalor2016"\n'
+    )
+    run("fit", folder / "responses.csv", "-o", folder / "fit", "--quiet")
+    return folder
+
+
+def test_diagnose_gives_the_bootstraps_p(study: Path, tmp_path: Path) -> None:
+    run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
+        "--bootstrap", 39, "--quiet")  # fmt: skip
+    pairs = pd.read_csv(tmp_path / "d" / "local_dependence.csv")
+    least = pairs.loc[pairs["p_bootstrap_adjusted"].idxmin()]
+    assert {least["item_1"], least["item_2"]} == {"item4", "item8"}
+    assert least["p_bootstrap_adjusted"] == 1 / 40
+    run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "n",
+        "--bootstrap", 0, "--quiet")  # fmt: skip
+    assert "p_bootstrap" not in pd.read_csv(tmp_path / "n" / "local_dependence.csv")
+
+
+def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> None:
+    items = pd.read_csv(study / "fit" / "items.csv")
+    items.loc[0, "model"] = "3pl"
+    items.to_csv(tmp_path / "mixed.csv", index=False)
+    refused("diagnose", study / "responses.csv", "--items", tmp_path / "mixed.csv", "-o", tmp_path / "d", "--quiet",
+            saying="several models")  # fmt: skip
+    refused("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
+            "--bootstrap", 5, "--quiet", saying="at least 19 samples")  # fmt: skip
+    assert not (tmp_path / "d").exists()
+
+
+def test_the_control_finds_no_scale_where_the_study_does(study: Path, tmp_path: Path) -> None:
+    done = run("build", study / "study.toml", "--control", "-o", tmp_path / "control", "--json")
+    found = json.loads(done.stdout)
+    assert found["n_scales_found"] == 0
+    assert found["scales"][0]["n_items"] == 11
+    assert not found["scales"][0]["stands"]
+    assert sorted(file.name for file in (tmp_path / "control").iterdir()) == ["control.csv", "control.json"]
+
+
+def test_build_keeps_every_round_and_what_was_checked_first(study: Path, tmp_path: Path) -> None:
+    run("build", study / "study.toml", "-o", tmp_path / "out", "--quiet")
+    removed = pd.read_csv(tmp_path / "out" / "pruning.csv")
+    assert removed.loc[0, ["round", "item_id", "reason"]].tolist() == [0, "easy", "all_correct"]
+    assert set(removed["item_id"]) & {"item4", "item8"}
+    rounds = pd.read_csv(tmp_path / "out" / "rounds_items.csv")
+    assert rounds["round"].max() == removed["round"].max() + 1
+    assert set(rounds.loc[rounds["removed"].notna(), "item_id"]) == set(removed["item_id"]) - {"easy"}
+    assert len(pd.read_csv(tmp_path / "out" / "rounds_pairs.csv").query("round == 1")) == 45
+    checks = json.loads((tmp_path / "out" / "checks.json").read_text())
+    assert checks["dimensions"] is None  # one scale: there is no label to turn to
+    assert [model["model"] for model in checks["scales"]["all"]["models"]] == ["one ability", "two abilities"]
+    assert len(checks["scales"]["all"]["guessing"]) == 10
+    assert not list(tmp_path.glob(".*"))  # nothing is left of the checkpoint
