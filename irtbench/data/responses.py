@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -109,21 +110,35 @@ class ResponseMatrix:
         """Where a response was observed, shape (n_respondents, n_items)."""
         return ~np.isnan(self.values)
 
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether no response is missing."""
+        return not bool(np.isnan(self.values.sum()))
+
     @property
     def n_responses(self) -> int:
         """Number of observed responses."""
-        return int(self.observed.sum())
+        return int(self.n_by_item.sum())
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether no response is missing."""
-        return not bool(np.isnan(self.values).any())
+    @cached_property
+    def n_by_respondent(self) -> NDArray[np.int64]:
+        """Number of observed responses of each respondent, shape (n_respondents,)."""
+        return np.full(self.n_respondents, self.n_items) if self.is_complete else self.observed.sum(axis=1)
+
+    @cached_property
+    def n_by_item(self) -> NDArray[np.int64]:
+        """Number of observed responses to each item, shape (n_items,)."""
+        return np.full(self.n_items, self.n_respondents) if self.is_complete else self.observed.sum(axis=0)
+
+    @cached_property
+    def n_correct_by_item(self) -> NDArray[np.int64]:
+        """Number of correct responses to each item, shape (n_items,)."""
+        return (self.values if self.is_complete else np.nan_to_num(self.values)).sum(axis=0).astype(np.int64)
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        n_observed = self.observed.sum(axis=0)
-        n_correct = np.nansum(self.values, axis=0)
-        return np.divide(n_correct, n_observed, out=np.full(self.n_items, np.nan), where=n_observed > 0)
+        unknown = np.full(self.n_items, np.nan)
+        return np.divide(self.n_correct_by_item, self.n_by_item, out=unknown, where=self.n_by_item > 0)
 
     def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
         """Keep these items, in this order.

@@ -14,8 +14,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import BATCH_CELLS, Problem
-from irtbench.models.logistic import MISSING, CollapsedLogistic, NodeTensors
+from irtbench.estimation.mode import Problem
+from irtbench.models.logistic import NodeTensors
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
@@ -29,23 +29,17 @@ def posterior_widths(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tens
     The ability is the node with the largest posterior; the standard deviation there is 1 / sqrt(1 + I), I the
     information of the items answered.
     """
-    theta = problem.nodes.theta
-    row = CollapsedLogistic(
-        parameters[:, :-2],
-        parameters[:, -2],
-        problem.log_guessing(parameters),
-        problem.nodes,
-        complete=problem.complete,
-    )
-    p = -torch.expm1(row.log_q)
-    slope_p = parameters[:, 0] * torch.sigmoid(theta @ parameters[:, :-2].T + parameters[:, -2]) * row.log_q.exp()
-    information = slope_p**2 / (p * row.log_q.exp()).clamp(min=1e-300)
+    nodes = replace(problem.nodes, dtype=torch.float64)
+    row = replace(problem, nodes=nodes).row(parameters)
+    p, q = -torch.expm1(row.log_q), row.log_q.exp()
+    slope_p = parameters[:, :1] * torch.sigmoid(parameters[:, :-1] @ nodes.basis.T) * q
+    information = slope_p**2 / (p * q).clamp(min=1e-300)
     places, widths = [], []
-    for rows in problem.rows.split(max(1, BATCH_CELLS // len(theta))):
-        best = row.log_joint(rows).argmax(dim=1)
-        observed = (rows != MISSING).to(torch.float64)
-        places.append(theta[best, 0])
-        widths.append((1 + (observed * information[best]).sum(dim=1)).rsqrt())
+    for batch in problem.batches(dtype=torch.float64):
+        best = row.log_shape(batch.correct, batch.observed).argmax(dim=1)
+        places.append(nodes.theta[best, 0])
+        at_nodes = batch.observed_sums(information).expand(len(best), -1)
+        widths.append((1 + at_nodes.gather(1, best[:, None])[:, 0]).rsqrt())
     return torch.cat(places), torch.cat(widths)
 
 
@@ -72,6 +66,9 @@ def nodes_near(places: Tensor, widths: Tensor, *, dtype: torch.dtype) -> NodeTen
 
 def with_adapted_nodes(problem: Problem, parameters: Tensor, *, shrink: float) -> Problem:
     """Lay finer nodes where the posteriors are, if they are narrow; `shrink` leaves them room to become narrower."""
+    # a 3PL item tells less than a 2PL item, and that at most a^2 / 4
+    if float(parameters[:, 0].square().sum()) / 4 <= NARROW**-2 - 1:
+        return problem
     places, widths = posterior_widths(problem, parameters)
     if float(widths.min()) >= NARROW:
         return problem

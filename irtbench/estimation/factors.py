@@ -13,9 +13,10 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.mode import Problem, find_mode, starting_values
+from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import check_estimable
 from irtbench.models.factor_quadrature import factor_quadrature
-from irtbench.models.logistic import MISSING, NodeTensors, encode_responses
+from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors
 
 NORMAL_OGIVE = 1.702
@@ -125,7 +126,6 @@ def fit_factors(
         priors=priors,
         guessing_free=torch.zeros(n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        complete=responses.is_complete,
         slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
     )
     with torch.no_grad():
@@ -147,11 +147,11 @@ def fit_factors(
 def factor_start(problem: Problem) -> Tensor:
     """Starting values: slopes from the principal axes of the items' correlations."""
     parameters = starting_values(problem)
-    rows = problem.rows
-    observed = (rows != MISSING).to(torch.float64)
-    correct = (rows == 1).to(torch.float64)
+    (batch,) = problem.rows.batches(len(problem.rows), torch.float64)
+    correct = batch.correct
+    observed = torch.ones_like(correct) if batch.observed is None else batch.observed
     p = correct.sum(dim=0) / observed.sum(dim=0).clamp(min=1)
-    standard = torch.where(rows != MISSING, (correct - p) / (p * (1 - p)).sqrt().clamp(min=1e-6), 0.0)
+    standard = observed * (correct - p) / (p * (1 - p)).sqrt().clamp(min=1e-6)
     correlation = (standard.T @ standard) / (observed.T @ observed).clamp(min=1)
     # the largest correlation of each item with another stands for its communality
     off_diagonal = correlation - torch.diag(torch.diagonal(correlation))

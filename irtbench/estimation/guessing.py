@@ -13,8 +13,9 @@ from scipy.special import chdtrc
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.mode import Problem, expected_counts, find_mode
+from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import check_estimable
-from irtbench.models.logistic import NodeTensors, encode_responses
+from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import normal_grid
 
@@ -88,7 +89,6 @@ def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tol
         priors=priors,
         guessing_free=torch.zeros(n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        complete=responses.is_complete,
     )
     with torch.no_grad():
         without = find_mode(problem, tolerance=tolerance / 100)
@@ -108,8 +108,9 @@ def slope_at_zero(problem: Problem, parameters: torch.Tensor) -> torch.Tensor:
 
     sum_q (r - n P) / P, since dP/dc = 1 - P there. Where it is not positive the 2PL is the maximum.
     """
-    counts = expected_counts(problem, parameters)
+    counts = expected_counts(problem, parameters, at_nodes=True)
     p = torch.sigmoid(parameters[:, :-2] @ problem.nodes.theta.T + parameters[:, -2:-1])
+    assert counts.r is not None
     return ((counts.r - counts.n * p) / p).sum(dim=1)
 
 

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.adaptive import with_adapted_nodes
-from irtbench.estimation.mode import BATCH_CELLS, Mode, Problem, expected_counts, find_mode, gradient_and_information
-from irtbench.models.logistic import CollapsedLogistic
+from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode, gradient_and_curvature
 from irtbench.models.priors import Hierarchy
 
 FEWEST_STEPS, MOST_UPDATES = 3, 100
@@ -81,21 +80,10 @@ def origin_and_unit(parameters: Tensor) -> Tensor:
 
 def standardised(problem: Problem, parameters: Tensor) -> tuple[Tensor, float, float]:
     """Item parameters for theta with mean 0 and variance 1 among the respondents, and the mean and sd it had."""
-    row = CollapsedLogistic(
-        parameters[:, :-2],
-        parameters[:, -2],
-        problem.log_guessing(parameters),
-        problem.nodes,
-        complete=problem.complete,
-    )
     theta = problem.nodes.theta[:, 0]
-    first, second = 0.0, 0.0
-    for rows in problem.rows.split(max(1, BATCH_CELLS // len(theta))):
-        posterior = torch.softmax(row.log_joint(rows), dim=1).to(torch.float64)
-        first += float((posterior @ theta).sum())
-        second += float((posterior @ theta**2).sum())
-    mean = first / len(problem.rows)
-    deviation = (second / len(problem.rows) - mean**2) ** 0.5
+    respondents = expected_counts(problem, parameters).respondents / len(problem.rows)
+    mean = float(respondents @ theta)
+    deviation = float(respondents @ (theta - mean) ** 2) ** 0.5
     result = parameters.clone()
     result[:, -2] += parameters[:, 0] * mean
     result[:, 0] *= deviation
@@ -105,7 +93,7 @@ def standardised(problem: Problem, parameters: Tensor) -> tuple[Tensor, float, f
 def learn(problem: Problem, parameters: Tensor) -> Hierarchy:
     """Mean and covariance of (log |a|, d) over items: of their modes, plus the average posterior covariance."""
     counts = expected_counts(problem, parameters)
-    information = gradient_and_information(problem, parameters, counts)[1]
+    information = gradient_and_curvature(problem, parameters, counts)[1].information
     covariance = torch.linalg.inv(information)[:, [0, -2]][:, :, [0, -2]]
     by_log = torch.stack([1 / parameters[:, 0], torch.ones_like(parameters[:, 0])], dim=1)
     covariance = covariance * by_log[:, :, None] * by_log[:, None, :]

@@ -1,28 +1,34 @@
 """The mode of the item parameters: preconditioned steps on the collapsed model.
 
 The gradient of the marginal likelihood is made of expected counts: n_jq, the expected number of respondents at node
-q who answered item j, and r_jq, the expected number who answered it right. Each item's own Fisher information at
-these counts (2x2 or 3x3) preconditions the step; the memory of past steps (limited-memory BFGS, Nocedal, 1980)
-accounts for what the items share, which is what the missing abilities take away. For a Delta guide this is the
-natural-gradient form of SVI; without the memory it would be EM (Bock & Aitkin, 1981).
+q who answered item j, and r_jq, the expected number who answered it right. Without guessing the sums of 1 and theta
+over those who answered right take the place of r. Each item's own Fisher information at these counts (2x2 or 3x3),
+less an approximation of what is lost because abilities are not seen, preconditions the step; the memory of past steps
+(limited-memory BFGS, Nocedal, 1980) accounts for the rest. For a Delta guide this is the natural-gradient form of SVI;
+with the first part alone it would be EM (Bock & Aitkin, 1981).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.estimation.prior_density import log_prior, prior_derivatives
-from irtbench.models.logistic import MISSING, CollapsedLogistic, NodeTensors
+from irtbench.estimation.response_rows import Batch, ResponseRows
+from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 from irtbench.models.priors import Priors
 
 MEMORY = 10  # pairs of past steps and gradient changes kept
-BATCH_CELLS = 2**23  # respondents x nodes held at once
+BATCH_CELLS = {"cpu": 2**19, "cuda": 2**26}  # respondents x (nodes or items) held at once
+MOST_SHARED = 32  # nodes at which the information lost is summed
 LARGEST_STEP = 1.5  # in logits: no parameter moves further in one step
+FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 GUESSING_LOGIT_BOUND = 7.0  # c within a thousandth of 0 or 1: the likelihood is flat beyond
 
@@ -34,15 +40,13 @@ class Problem:
     Parameters
     ----------
     rows
-        Responses 1, 0, -1 for missing, int8, shape (n_respondents, n_items).
+        The respondents' responses.
     nodes
         The population of abilities.
     priors
         Densities of the item parameters.
     guessing_free, guessing_fixed
         Where c is estimated, and its value elsewhere, shape (n_items,).
-    complete
-        Whether no response is missing.
     slopes_free
         Where slopes are estimated, shape (n_items, n_factors); elsewhere they stay as they start. None for all.
     held
@@ -51,12 +55,11 @@ class Problem:
         leave them alone.
     """
 
-    rows: Tensor
+    rows: ResponseRows
     nodes: NodeTensors
     priors: Priors
     guessing_free: Tensor
     guessing_fixed: Tensor
-    complete: bool
     slopes_free: Tensor | None = None
     held: Tensor | None = None
 
@@ -65,9 +68,15 @@ class Problem:
         """Number of abilities."""
         return self.nodes.theta.shape[1]
 
+    @cached_property
+    def guesses(self) -> bool:
+        """Whether any item has a lower asymptote; without one the log odds are linear in theta."""
+        return bool((self.guessing_free | (self.guessing_fixed > 0)).any())
+
+    @cached_property
     def free(self) -> Tensor:
         """Which parameters (slopes, intercept, logit guessing) are estimated, shape (n_items, n_factors + 2)."""
-        free = torch.ones(self.rows.shape[1], self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
+        free = torch.ones(self.rows.n_items, self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
         free[:, -1] = self.guessing_free
         if self.slopes_free is not None:
             free[:, :-2] = self.slopes_free
@@ -77,19 +86,75 @@ class Problem:
         """Log c at these parameters, minus infinity for a 2PL item, shape (n_items,)."""
         return torch.where(self.guessing_free, logsigmoid(parameters[:, -1]), self.guessing_fixed.log())
 
+    def row(self, parameters: Tensor) -> CollapsedLogistic:
+        """The distribution of a respondent's row at these parameters."""
+        log_guessing = self.log_guessing(parameters) if self.guesses else None
+        return CollapsedLogistic(parameters[:, :-2], parameters[:, -2], log_guessing, self.nodes)
+
+    def batches(self, cells: int = 0, *, dtype: torch.dtype | None = None) -> Iterator[Batch]:
+        """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""
+        widest = max(self.rows.n_items, len(self.nodes.theta), cells)
+        return self.rows.batches(BATCH_CELLS[self.rows.device.type] // widest, dtype or self.nodes.dtype)
+
 
 @dataclass(frozen=True)
 class Counts:
     """Expected counts at given parameters, and the marginal log-likelihood there.
 
-    n_jq and r_jq have shape (n_items, n_nodes); with complete data all rows of n are the same. `respondents` is the
-    expected number of respondents at each node, shape (n_nodes,).
+    Parameters
+    ----------
+    log_likelihood
+        Of all rows.
+    n
+        Expected number of respondents at each node who answered an item, shape (n_items, n_nodes); with complete data
+        all rows are the same.
+    right
+        Of those who answered it right: the expected sums of theta and of 1, shape (n_items, n_factors + 1).
+    r
+        Their expected number at each node, shape (n_items, n_nodes); None where `right` says enough.
+    respondents
+        Expected number of respondents at each node, shape (n_nodes,).
     """
 
     log_likelihood: float
     n: Tensor
-    r: Tensor
+    right: Tensor
+    r: Tensor | None
     respondents: Tensor
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The negative Hessian of the log-posterior, approximately: each item's information less U U'.
+
+    Parameters
+    ----------
+    information
+        Fisher information of each item if abilities were seen, prior included, shape (n_items, n_factors + 2,
+        n_factors + 2); the identity's row and column where a parameter is held fixed.
+    shared
+        U, the information lost because they are not, shape (n_items, n_factors + 2, n_columns); None for several
+        abilities.
+    """
+
+    information: Tensor
+    shared: Tensor | None
+
+    def solve(self, right: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverses of the information alone and of the whole, times vectors of shape (n_items, width, k).
+
+        (D - U U')^-1 = D^-1 + D^-1 U (1 - U' D^-1 U)^-1 U' D^-1        (Woodbury, 1950)
+        """
+        diagonal = torch.diagonal(self.information, dim1=1, dim2=2)
+        ridge = torch.diag_embed(1e-9 * diagonal + 1e-12)  # matters only where the information is singular
+        inverse = torch.linalg.inv(self.information + ridge)
+        alone = inverse @ right
+        if self.shared is None:
+            return alone, alone
+        shared, lost = self.shared.flatten(0, 1), (inverse @ self.shared).flatten(0, 1)
+        left = torch.eye(shared.shape[1], dtype=shared.dtype, device=shared.device) - shared.T @ lost
+        whole = lost @ torch.linalg.solve(left, shared.T @ alone.flatten(0, 1))
+        return alone, alone + whole.reshape(right.shape)
 
 
 @dataclass(frozen=True)
@@ -125,85 +190,108 @@ class Mode:
     stopped_because: str
 
 
-def expected_counts(problem: Problem, parameters: Tensor) -> Counts:
-    """Expected counts over respondents' posteriors (the E step), in batches of respondents."""
-    dtype = problem.nodes.dtype
-    row = CollapsedLogistic(
-        parameters[:, :-2],
-        parameters[:, -2],
-        problem.log_guessing(parameters),
-        problem.nodes,
-        complete=problem.complete,
-    )
-    n_items = problem.rows.shape[1]
-    n_nodes = problem.nodes.log_weights.shape[0]
-    n = torch.zeros(n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
-    respondents = torch.zeros(n_nodes, dtype=torch.float64, device=problem.rows.device)
-    r = torch.zeros(n_items, n_nodes, dtype=torch.float64, device=problem.rows.device)
-    log_likelihood = torch.zeros((), dtype=torch.float64, device=problem.rows.device)
-    tiny = -80.0 if dtype == torch.float32 else -700.0  # below this exp() makes denormal numbers, which are slow
-    for rows in problem.rows.split(max(1, BATCH_CELLS // n_nodes)):
-        joint = row.log_joint(rows)
-        top = joint.max(dim=1, keepdim=True).values
-        posterior = joint.sub_(top).clamp_(min=tiny).exp_()
-        total = posterior.sum(dim=1, keepdim=True)
+def expected_counts(problem: Problem, parameters: Tensor, *, at_nodes: bool = False) -> Counts:
+    """Expected counts over respondents' posteriors (the E step), in batches of respondents.
+
+    Parameters
+    ----------
+    problem, parameters
+        Data and current parameters.
+    at_nodes
+        Whether r is wanted node by node though no item is guessed.
+    """
+    row = problem.row(parameters)
+    basis, theta = problem.nodes.basis, problem.nodes.theta.to(problem.nodes.dtype)
+    n_items, n_nodes = problem.rows.n_items, len(basis)
+    at_nodes = at_nodes or problem.guesses
+    n = basis.new_zeros(n_items, n_nodes)
+    r = basis.new_zeros(n_items, n_nodes if at_nodes else problem.n_factors)
+    respondents, log_likelihood = basis.new_zeros(n_nodes), basis.new_zeros(())
+    tiny = -80.0 if theta.dtype == torch.float32 else -700.0  # below this exp() makes denormal numbers, which are slow
+    for batch in problem.batches():
+        joint = problem.rows.scratch.matrix("joint", len(batch), n_nodes, theta)
+        row.log_shape(batch.correct, batch.observed, out=joint)
+        top = joint.amax(dim=1)
+        posterior = joint.sub_(top[:, None]).clamp_(min=tiny).exp_()
+        total = posterior.sum(dim=1)
         log_likelihood += (top + total.log()).sum(dtype=torch.float64)
-        posterior /= total
-        r += ((rows == 1).to(dtype).T @ posterior).to(torch.float64)
-        respondents += posterior.sum(dim=0, dtype=torch.float64)
-        if not problem.complete:
-            n += ((rows != MISSING).to(dtype).T @ posterior).to(torch.float64)
-    if problem.complete:
+        respondents += posterior.T @ total.reciprocal()
+        if batch.observed_by_item is not None or at_nodes:
+            posterior /= total[:, None]
+        if batch.observed_by_item is not None:
+            n += batch.observed_by_item @ posterior
+        if at_nodes:
+            r += batch.correct_by_item @ posterior
+        else:
+            share = 1.0 if batch.observed_by_item is not None else total.reciprocal()
+            for k, ability in enumerate(theta.unbind(1)):
+                r[:, k] += batch.correct_by_item @ ((posterior @ ability) * share)
+    if problem.rows.complete:
         n = respondents.expand(n_items, n_nodes)
-    return Counts(float(log_likelihood), n, r, respondents)
+    n_correct = problem.rows.n_correct
+    if not problem.guesses:
+        log_likelihood += n_correct @ parameters[:, -2]  # the constants that `log_shape` leaves out
+    right = r @ basis if at_nodes else torch.cat([r, n_correct[:, None]], dim=1)
+    return Counts(float(log_likelihood), n, right, r if at_nodes else None, respondents)
 
 
-def gradient_and_information(problem: Problem, parameters: Tensor, counts: Counts) -> tuple[Tensor, Tensor]:
-    """Gradient of the log-posterior and each item's Fisher information at these counts, prior included.
+def gradient_and_curvature(problem: Problem, parameters: Tensor, counts: Counts) -> tuple[Tensor, Curvature]:
+    """Gradient of the log-posterior and its approximate curvature at these counts.
 
     With z = a theta + d, s its logistic, P = c + (1 - c) s: d log-likelihood = sum_q (r - n P) / (P (1 - P)) dP, and
     the information is sum_q n / (P (1 - P)) dP dP', dP/dz = (1 - c) s (1 - s), dP/dlogit(c) = c (1 - c) (1 - s).
+
+    What is lost is sum_i Cov[s_i | x_i], s_i the score of respondent i if theta were known. With one ability, s_i is
+    expected to change by -u = -a dP/dz dP' / (P (1 - P)) with theta, and where posteriors are narrow, of variance
+    v = 1 / (1 + I(theta)), the sum is that of n v u u' over nodes.
 
     Returns
     -------
     gradient
         Shape (n_items, n_factors + 2), 0 where a parameter is held fixed.
-    information
-        Shape (n_items, n_factors + 2, n_factors + 2), the identity's row and column where fixed.
+    curvature
+        The Fisher information of the items and what of it is lost.
     """
-    theta = problem.nodes.theta
-    z = parameters[:, :-2] @ theta.T + parameters[:, -2:-1]
-    c = problem.log_guessing(parameters).exp()[:, None]
-    s = torch.sigmoid(z)
-    one_minus_s = torch.sigmoid(-z)
-    p = c + (1 - c) * s
-    # dP / (P (1 - P)) with 1 - P = (1 - c)(1 - s): the factor (1 - c)(1 - s) cancels, so nothing divides by zero
-    score_z = s / p
-    score_c = (c / p).expand_as(p)
-    residual = counts.r - counts.n * p
-    basis = torch.cat([theta, torch.ones_like(theta[:, :1])], dim=1)
-    gradient = torch.cat(
-        [(residual * score_z) @ basis, (residual * score_c).sum(dim=1, keepdim=True)],
-        dim=1,
-    )
-    weight = counts.n * p * (1 - c) * one_minus_s
-    within = torch.einsum("jq,qk,ql->jkl", weight * score_z**2, basis, basis)
-    across = (weight * score_z * score_c) @ basis
-    guess = (weight * score_c**2).sum(dim=1)
-    information = torch.cat(
-        [
-            torch.cat([within, across[:, :, None]], dim=2),
-            torch.cat([across, guess[:, None]], dim=1)[:, None, :],
-        ],
-        dim=1,
-    )
-    prior_gradient, prior_information = prior_derivatives(problem.priors, parameters)
-    gradient = gradient + prior_gradient
-    information = information + prior_information
-    free = problem.free()
-    both = free[:, :, None] & free[:, None, :]
-    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
-    return without_held(problem, torch.where(free, gradient, 0.0)), torch.where(both, information, identity)
+    basis = problem.nodes.basis
+    n_items, width = parameters.shape
+    s = torch.sigmoid(parameters[:, :-1] @ basis.T)
+    gradient, information = prior_derivatives(problem.priors, parameters)
+    if counts.r is None:  # no guessing: c = 0, P = s
+        expected = counts.n * s
+        weight = expected * (1 - s)
+        gradient[:, :-1] += counts.right - expected @ basis
+    else:
+        c = problem.log_guessing(parameters).exp()[:, None]
+        p = c + (1 - c) * s
+        # dP / (P (1 - P)) with 1 - P = (1 - c)(1 - s): the factor (1 - c)(1 - s) cancels, so nothing divides by zero
+        score_z, score_c = s / p, c / p
+        residual = counts.r - counts.n * p
+        gradient[:, :-1] += (residual * score_z) @ basis
+        gradient[:, -1] += (residual * score_c).sum(dim=1)
+        weight = counts.n * p * (1 - c) * (1 - s)
+        weight_zc, weight_cc, weight = weight * score_z * score_c, weight * score_c**2, weight * score_z**2
+        across = weight_zc @ basis
+        information[:, :-1, -1] += across
+        information[:, -1, :-1] += across
+        information[:, -1, -1] += weight_cc.sum(dim=1)
+    products = (basis[:, :, None] * basis[:, None, :]).flatten(1)
+    information[:, :-1, :-1] += (weight @ products).reshape(n_items, width - 1, width - 1)
+    shared = None
+    if problem.n_factors == 1:
+        stride = -(-len(basis) // MOST_SHARED)
+        slope = parameters[:, :1]
+        precision = counts.respondents + slope[:, 0].square() @ weight
+        scale = slope * (stride / precision.clamp(min=1e-300)).sqrt()
+        by_z = (weight * scale)[:, ::stride]
+        by_c = (weight_zc * scale)[:, ::stride] if counts.r is not None else torch.zeros_like(by_z)
+        shared = torch.stack([by_z * basis[::stride, 0], by_z, by_c], dim=1)
+    free = problem.free
+    gradient = torch.where(free, gradient, 0.0)
+    if not bool(free.all()):
+        identity = torch.eye(width, dtype=torch.float64, device=free.device)
+        information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
+        shared = None if shared is None else torch.where(free[:, :, None], shared, 0.0)
+    return without_held(problem, gradient), Curvature(information, shared)
 
 
 def without_held(problem: Problem, vector: Tensor) -> Tensor:
@@ -219,30 +307,29 @@ def starting_values(problem: Problem) -> Tensor:
 
     With several abilities these are the slopes on the first; the others are zero.
     """
-    rows = problem.rows
-    observed = rows != MISSING
-    n_observed = observed.sum(dim=0).clamp(min=1).to(torch.float64)
-    n_correct = (rows == 1).sum(dim=0).to(torch.float64)
-    p = (n_correct + 0.5) / (n_observed + 1)
+    n_observed = torch.zeros_like(problem.rows.n_correct)
+    for batch in problem.batches(dtype=torch.float64):
+        n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
+    p = (problem.rows.n_correct + 0.5) / (n_observed + 1)
     spread = (p * (1 - p)).sqrt()
-    # the sum over observed items of (x - p) / spread, as two products without a float copy of the matrix
-    score = torch.zeros(rows.shape[0], dtype=torch.float64, device=rows.device)
-    for part, block in zip(score.split(65536), rows.split(65536), strict=True):
-        seen = (block != MISSING).to(torch.float64)
-        part += (block == 1).to(torch.float64) @ (1 / spread) - seen @ (p / spread)
-        part /= seen.sum(dim=1).clamp(min=1).sqrt()
-    score = (score - score.mean()) / score.std().clamp(min=1e-12)
+    # the sum over observed items of (x - p) / spread, over the root of their number
+    scores = []
+    for batch in problem.batches(dtype=torch.float64):
+        number = batch.observed_sums(torch.ones_like(p)).clamp(min=1)
+        scores.append((batch.correct @ (1 / spread) - batch.observed_sums(p / spread)) / number.sqrt())
+    score = torch.cat(scores)
+    mean, deviation = score.mean(), score.std().clamp(min=1e-12)
     covariance = torch.zeros_like(p)
-    for part, block in zip(score.split(65536), rows.split(65536), strict=True):
-        seen = (block != MISSING).to(torch.float64)
-        covariance += (block == 1).to(torch.float64).T @ part - p * (seen.T @ part)
+    for batch, part in zip(problem.batches(dtype=torch.float64), scores, strict=True):
+        standard = (part - mean) / deviation
+        covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
     correlation = (covariance / n_observed / spread).clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation**2).sqrt()
     c = torch.where(problem.guessing_free, torch.sigmoid(torch.tensor(-1.7, device=p.device)), problem.guessing_fixed)
     above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
     p_start = torch.where(c > 0, above_guessing, p)
     intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()
-    parameters = torch.zeros(len(p), problem.n_factors + 2, dtype=torch.float64, device=rows.device)
+    parameters = torch.zeros(len(p), problem.n_factors + 2, dtype=torch.float64, device=p.device)
     parameters[:, 0] = slope
     parameters[:, -2] = intercept
     parameters[:, -1] = torch.where(problem.guessing_free, -1.7, 0.0)
@@ -259,40 +346,43 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
     start
         Parameters to start from; None for `starting_values`.
     tolerance
-        Converged when no item's gradient exceeds this many of its own standard errors and the last step moved no
-        parameter by more than a hundred times it.
+        Converged when no item's gradient exceeds this many of its own standard errors (in float32: .001 of them,
+        if that is more) and the last step moved no parameter by more than a hundred times it.
     max_steps
         Stop unconverged after this many.
     """
     parameters = starting_values(problem) if start is None else start.clone()
     counts = expected_counts(problem, parameters)
     objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
-    gradient, information = gradient_and_information(problem, parameters, counts)
+    gradient, curvature = gradient_and_curvature(problem, parameters, counts)
     memory: deque[tuple[Tensor, Tensor]] = deque(maxlen=MEMORY)
+    small = tolerance if problem.nodes.dtype == torch.float64 else max(tolerance, FINEST_FLOAT32)
     change = float("inf")
     step = 0
+
+    def stopped(converged: bool, reason: str) -> Mode:
+        return Mode(parameters, counts.log_likelihood, objective, size, change, step, converged, reason)
+
     while True:
-        natural = without_held(problem, solve_each(information, gradient))
+        natural, direction = directions(gradient, curvature, memory)
+        natural = without_held(problem, natural)
         size = float((gradient * natural).sum(dim=1).clamp(min=0).max().sqrt())
         if not size < float("inf"):
-            return Mode(
-                parameters, counts.log_likelihood, objective, size, change, step, False, "a value is not finite"
-            )
+            return stopped(False, "a value is not finite")
         if bound := at_bound(problem, parameters):
-            return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, bound)
-        if size < tolerance and change < 100 * tolerance:
-            reason = (
-                f"largest gradient {size:.1e} standard errors, last change {change:.1e}: below {tolerance:g} and "
-                f"{100 * tolerance:g}"
+            return stopped(False, bound)
+        if size < small and change < 100 * tolerance:
+            return stopped(
+                True,
+                f"largest gradient {size:.1e} standard errors, last change {change:.1e}: below {small:g} and "
+                f"{100 * tolerance:g}",
             )
-            return Mode(parameters, counts.log_likelihood, objective, size, change, step, True, reason)
         if step == max_steps:
-            reason = f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors"
-            return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, reason)
-        direction = without_held(problem, remembered_direction(gradient, information, memory))
+            return stopped(False, f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors")
+        direction = without_held(problem, direction)
         if float((direction * gradient).sum()) <= 0:
             memory.clear()
-            direction = without_held(problem, natural)
+            direction = natural
         direction = direction * min(1.0, LARGEST_STEP / float(direction.abs().max()))
         # a step that lowers the objective by more than rounding is halved
         rounding = 1e-12 * abs(objective) if problem.nodes.dtype == torch.float64 else 1e-7 * abs(objective)
@@ -305,36 +395,41 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
                 break
             scale /= 2
         if scale < 1e-8:
-            reason = f"no step raises the likelihood any more: largest gradient {size:.1e} standard errors"
-            return Mode(parameters, counts.log_likelihood, objective, size, change, step, False, reason)
-        new_gradient, information = gradient_and_information(problem, candidate, new_counts)
+            return stopped(
+                False, f"no step raises the likelihood any more: largest gradient {size:.1e} standard errors"
+            )
+        new_gradient, curvature = gradient_and_curvature(problem, candidate, new_counts)
         moved, bent = candidate - parameters, gradient - new_gradient
         if float((moved * bent).sum()) > 1e-12 * float(moved.norm() * bent.norm()):
             memory.append((moved, bent))
-        change = float(torch.where(problem.free(), moved, 0.0).abs().max())
+        change = float(torch.where(problem.free, moved, 0.0).abs().max())
         parameters, counts, objective, gradient = candidate, new_counts, new_objective, new_gradient
         step += 1
 
 
-def solve_each(information: Tensor, vector: Tensor) -> Tensor:
-    """Each item's information solved for its own vector, with a ridge that matters only where it is singular."""
-    diagonal = torch.diagonal(information, dim1=1, dim2=2)
-    ridge = torch.diag_embed(1e-9 * diagonal + 1e-12)
-    return torch.linalg.solve(information + ridge, vector[:, :, None])[:, :, 0]
+def directions(
+    gradient: Tensor, curvature: Curvature, memory: Collection[tuple[Tensor, Tensor]] = ()
+) -> tuple[Tensor, Tensor]:
+    """The natural gradient of each item, and the limited-memory BFGS direction with the curvature as its first guess.
 
+    With S and Y the remembered steps and gradient changes, R the upper triangle of S'Y and D its diagonal, and H the
+    inverse of the curvature, the direction is (Byrd, Nocedal & Schnabel, 1994, in compact form)
 
-def remembered_direction(gradient: Tensor, information: Tensor, memory: deque[tuple[Tensor, Tensor]]) -> Tensor:
-    """Limited-memory BFGS direction whose first guess of the curvature is the items' Fisher information."""
-    q = gradient.clone()
-    weights = []
-    for moved, bent in reversed(memory):
-        weight = (moved * q).sum() / (moved * bent).sum()
-        weights.append(weight)
-        q -= weight * bent
-    direction = solve_each(information, q)
-    for (moved, bent), weight in zip(memory, reversed(weights), strict=True):
-        direction = direction + moved * (weight - (bent * direction).sum() / (moved * bent).sum())
-    return direction
+        H g + S R'^-1 ((D + Y'HY) R^-1 S'g - Y'H g) - HY R^-1 S'g.
+    """
+    right = torch.stack([gradient, *(bent for _, bent in memory)], dim=2)
+    alone, solved = curvature.solve(right)
+    natural, direction = alone[:, :, 0], solved[:, :, 0].flatten()
+    if memory:
+        steps = torch.stack([moved for moved, _ in memory], dim=2).flatten(0, 1)
+        bends, solved_bends = right[:, :, 1:].flatten(0, 1), solved[:, :, 1:].flatten(0, 1)
+        upper = torch.triu(steps.T @ bends)
+        along = torch.linalg.solve_triangular(upper, (steps.T @ gradient.flatten())[:, None], upper=True)
+        middle = torch.diag(torch.diagonal(upper)) + bends.T @ solved_bends
+        rest = middle @ along - (bends.T @ direction)[:, None]
+        across = torch.linalg.solve_triangular(upper.T, rest, upper=False)
+        direction = direction + (steps @ across - solved_bends @ along)[:, 0]
+    return natural, direction.reshape(gradient.shape)
 
 
 def at_bound(problem: Problem, parameters: Tensor) -> str | None:

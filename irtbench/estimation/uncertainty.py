@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import BATCH_CELLS, Problem, expected_counts
+from irtbench.estimation.mode import Problem, expected_counts
 from irtbench.estimation.prior_density import prior_derivatives
-from irtbench.models.logistic import MISSING, CollapsedLogistic
+from irtbench.estimation.response_rows import Batch
 
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 
@@ -114,13 +114,14 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
     covariance of a few basis functions.
     """
-    counts = expected_counts(problem, parameters)
+    counts = expected_counts(problem, parameters, at_nodes=True)
     first_p, first_q, second_p, second_q = item_derivatives(problem, parameters)
     n_items, n_nodes, width = first_p.shape
+    assert counts.r is not None
     complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
     complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
     complete += prior_derivatives(problem.priors, parameters, exact=True)[1]
-    free = problem.free().reshape(-1, 1)
+    free = problem.free.reshape(-1, 1)
     importance = (counts.n.mean(dim=0) / counts.n.mean(dim=0).sum()).clamp(min=1e-12)
     right_functions = (first_p - first_q).transpose(1, 2).reshape(n_items * width, n_nodes)
     base_functions = first_q.transpose(1, 2).reshape(n_items * width, n_nodes)
@@ -139,7 +140,7 @@ def observed_information(problem: Problem, parameters: Tensor) -> Tensor:
     each = torch.arange(n_items, device=parameters.device)
     information[each, :, each, :] += complete
     flat = information.reshape(n_items * width, n_items * width)
-    chosen = problem.free().reshape(-1)
+    chosen = problem.free.reshape(-1)
     return flat[chosen][:, chosen]
 
 
@@ -151,10 +152,10 @@ def own_information(problem: Problem, parameters: Tensor) -> Tensor:
     complete, basis = complete_information(problem, parameters)
     n_right, n_functions = basis.right.shape[2], len(basis.functions)
     by_right = parameters.new_zeros(len(parameters), n_functions**2)
-    by_base = parameters.new_zeros(1 if problem.complete else len(parameters), n_functions**2)
-    for correct, observed, covariance in posterior_covariances(problem, parameters, basis.functions):
-        by_right += correct.T @ covariance.flatten(1)
-        by_base += observed.T @ covariance.flatten(1)
+    by_base = parameters.new_zeros(1 if problem.rows.complete else len(parameters), n_functions**2)
+    for batch, covariance in posterior_covariances(problem, parameters, basis.functions):
+        by_right += batch.correct_by_item @ covariance
+        by_base += batch.observed_by_item_sums(covariance)
     by_right = by_right.reshape(-1, n_functions, n_functions)
     by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(parameters), -1, -1)
     across = basis.right @ by_right[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
@@ -164,48 +165,38 @@ def own_information(problem: Problem, parameters: Tensor) -> Tensor:
         + across.transpose(1, 2)
         + basis.base @ by_base[:, n_right:, n_right:] @ basis.base.transpose(1, 2)
     )
-    free = problem.free()
+    free = problem.free
     identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
     return torch.where(free[:, :, None] & free[:, None, :], complete - lost, identity)
 
 
-def posterior_covariances(
-    problem: Problem, parameters: Tensor, functions: Tensor
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Batches of respondents: correct and observed responses, and the posterior covariance of the functions of theta.
-
-    With complete rows, what any response adds is weighted alike for all items: one column of ones stands for them.
-    """
-    row = CollapsedLogistic(
-        parameters[:, :-2],
-        parameters[:, -2],
-        problem.log_guessing(parameters),
-        replace(problem.nodes, dtype=torch.float64),
-        complete=problem.complete,
-    )
-    n_functions, n_nodes = functions.shape
-    products = (functions[:, None, :] * functions[None, :, :]).reshape(n_functions**2, -1)
-    largest = max(problem.rows.shape[1], n_nodes, n_functions**2)
-    for rows in problem.rows.split(max(1, BATCH_CELLS // (2 * largest))):
-        posterior = torch.softmax(row.log_joint(rows), dim=1)
+def posterior_covariances(problem: Problem, parameters: Tensor, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+    """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    n_functions = len(functions)
+    products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
+    for batch in problem.batches(n_functions**2, dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         mean = posterior @ functions.T
-        covariance = (posterior @ products.T).reshape(-1, n_functions, n_functions)
-        covariance -= mean[:, :, None] * mean[:, None, :]
-        correct = (rows == 1).to(torch.float64)
-        observed = correct.new_ones(len(rows), 1) if problem.complete else (rows != MISSING).to(torch.float64)
-        yield correct, observed, covariance
+        yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
 
 
 def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width)."""
+    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
+
+    With complete rows, what any response adds is weighted alike for all items: one column of ones stands for them.
+    """
     n_items = len(parameters)
     n_right, n_base = basis.right.shape[2], basis.base.shape[2]
-    n_columns = 1 if problem.complete else n_items
+    n_columns = 1 if problem.rows.complete else n_items
     zeros = parameters.new_zeros
     both_right = zeros(n_right, n_right, n_items, n_items)
     mixed = zeros(n_right, n_base, n_items, n_columns)
     both_base = zeros(n_base, n_base, n_columns, n_columns)
-    for correct, observed, covariance in posterior_covariances(problem, parameters, basis.functions):
+    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
+        correct = batch.correct.to_dense()
+        observed = flat.new_ones(len(flat), 1) if batch.observed is None else batch.observed.to_dense()
         for k in range(n_right):
             for m in range(n_right):
                 both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
