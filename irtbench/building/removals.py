@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import PruneRules
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.sparse_responses import SparseResponses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.models.item_response import ItemParameters
@@ -49,7 +50,7 @@ def describe_removals(removals: list[Removal]) -> str:
     return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
 
 
-def constant_items(responses: ResponseMatrix) -> list[Removal]:
+def constant_items(responses: ResponseMatrix | SparseResponses) -> list[Removal]:
     """Items that no fit can use: nobody asked, nobody right, everybody right."""
     reasons: dict[float, Reason] = {0.0: "all_wrong", 1.0: "all_correct"}
     return [
@@ -106,13 +107,15 @@ def flat_or_reversed(number: int, items: ItemParameters, rules: PruneRules, remo
 
 def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, removable: Removable) -> list[Removal]:
     """Items with a significant adjusted p of S-X2, the smallest p first; of equal ones the larger S-X2 per df."""
-    significant = np.flatnonzero(fits.p_adjusted < (rules.item_fit_alpha or 0.0))
+    if rules.item_fit_alpha is None:
+        return []
+    significant = np.flatnonzero(fits.p_adjusted <= rules.item_fit_alpha)
     removals: list[Removal] = []
     for k in sorted(significant, key=lambda k: (fits.p[k], -fits.s_x2[k] / fits.df[k])):
         item = fits.item_ids[k]
         if len(removals) < rules.at_once and item in removable:
             figures = float(fits.s_x2[k]), float(fits.p[k]), float(fits.p_adjusted[k])
-            removals.append(Removal(number, item, "item_fit", "s_x2", *figures))
+            removals.append(Removal(number, item, "item_fit", fits.statistic, *figures))
             removable.take(item)
     return removals
 
@@ -123,6 +126,8 @@ def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, remov
     If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
     its pairs. Where more than one item may go, the same among the pairs without it.
     """
+    if rules.local_dependence_alpha is None:
+        return []
     by_bootstrap = rules.local_dependence_p == "bootstrap"
     p = pairs.p_bootstrap if by_bootstrap else pairs.p
     p_adjusted = pairs.p_bootstrap_adjusted if by_bootstrap else pairs.p_adjusted
@@ -133,7 +138,7 @@ def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, remov
     removals: list[Removal] = []
     while len(removals) < rules.at_once:
         may_go = np.array([a in removable or b in removable for a, b in zip(first, second, strict=True)])
-        flagged = still_in & may_go & (p_adjusted < (rules.local_dependence_alpha or 0.0))
+        flagged = still_in & may_go & (p_adjusted <= rules.local_dependence_alpha)
         if not flagged.any():
             break
         worst = int(np.argmax(np.where(flagged, pairs.x2, -np.inf)))

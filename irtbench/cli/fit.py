@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+import pandas as pd
 import typer
 
 from irtbench.cli.options import AllowUnconverged, Columns, Folder, Json, Quiet, Responses, Seed, Table, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.sparse_responses import SparseResponses
+
+if TYPE_CHECKING:
+    from irtbench.estimation.svi import SVISettings
 
 
 def fit(
@@ -23,7 +32,12 @@ def fit(
         Literal["normal", "estimated"], typer.Option("--population", help="Density of ability: normal, or estimated.")
     ] = "normal",
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
+    by_item: Annotated[
+        Path | None,
+        typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
+    ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
+    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
@@ -38,57 +52,94 @@ def fit(
     """Estimate item parameters and the respondents' abilities.
 
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
-    prior, nor respondents without any response: they are left out and named in fit.json.
+    prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
+    items.csv has their slopes and loadings on principal axes, and scores.csv an ability on each axis.
     """
-    from irtbench.building.pruning import answered, constant_items
-    from irtbench.building.scale import Norms, Scale
-    from irtbench.data.items import ItemTable
+    from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
-    from irtbench.estimation.svi import SVISettings, fit_model
-    from irtbench.models.parameter_table import parameter_table
-    from irtbench.scoring.ability import eap
-    from irtbench.scoring.scores import score_responses
+    from irtbench.data.sparse_responses import responses_from_long
+    from irtbench.estimation.svi import SVISettings
+    from irtbench.models.parameter_table import read_models
 
+    models = {} if by_item is None else read_models(by_item)
     settings = SVISettings(
-        kind=model, prior=prior, guessing=guessing, n_options=options, population=population, device=device
-    )
+        kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
+        device=device,
+    )  # fmt: skip
+    if factors > 1 and settings != SVISettings(device=device):
+        raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = responses_from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
+        if unknown := sorted(set(models) - set(given.item_ids)):
+            raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
         gone = {removal.item_id for removal in left_out}
-        data = answered(given.select_items([item for item in given.item_ids if item not in gone]))
+        data = given.select_items([item for item in given.item_ids if item not in gone])
+        data = data.select_respondents(data.n_by_respondent > 0)
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        fitted = fit_model(data, settings, seed=seed)
-        abilities = eap(data, fitted.items, quadrature=fitted.estimated_population)
-        scale = Scale(
-            name="all",
-            items=fitted.items,
-            details=ItemTable.plain(fitted.items.item_ids),
-            norms=Norms(abilities.theta, standard_error=abilities.standard_error),
-            population=fitted.estimated_population,
-        )
-        found = fitted.summary() | {
+        if factors == 1:
+            found, items, scores = fit_one_ability(data, settings, seed)
+        else:
+            found, items, scores = fit_abilities(data, factors, seed)
+        found |= {
             "items_left_out": [{"item_id": r.item_id, "reason": r.reason} for r in left_out],
             "respondents_left_out": idle,
         }
-        items = parameter_table(fitted.items, data)
         write_table(items, folder / "items.csv")
         write_json(found, folder / "fit.json")
-        write_table(score_responses(scale, data), folder / "scores.csv")
+        write_table(scores, folder / "scores.csv")
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(items[["item_id", "discrimination", "difficulty", "guessing", "n_responses", "proportion_correct"]])
-        print(f"log-likelihood {fitted.log_likelihood:.3f}, AIC {fitted.aic:.1f}, BIC {fitted.bic:.1f}")
-        print(f"{'converged' if fitted.converged else 'NOT CONVERGED'}: {fitted.stopped_because}")
-        print(f"prior {fitted.priors.describe()}")
+        show_table(items.drop(columns=[*items.filter(regex="^se_"), "model"]))
+        print(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
+        print(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
+        print(f"prior {found['prior']}")
+        if unidentified := found.get("guessing_not_identified"):
+            print(f"guessing not identified by the data: {name_first(unidentified)}")
         for removal in left_out:
             print(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
             print(f"left out: {len(idle)} respondents without a response to these items")
-    if not fitted.converged and not allow_unconverged:
+    if not found["converged"] and not allow_unconverged:
         raise typer.Exit(1)
+
+
+def fit_one_ability(
+    data: ResponseMatrix | SparseResponses, settings: SVISettings, seed: int
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
+    """Contents of fit.json, items.csv and scores.csv."""
+    from irtbench.building.scale import Norms, Scale
+    from irtbench.data.items import ItemTable
+    from irtbench.data.sparse_responses import dense_parts
+    from irtbench.estimation.svi import fit_model
+    from irtbench.models.parameter_table import parameter_table
+    from irtbench.scoring.ability import eap
+    from irtbench.scoring.scores import score_responses
+
+    fitted = fit_model(data, settings, seed=seed)
+    abilities = [
+        eap(part, fitted.items.select(part.item_ids), quadrature=fitted.estimated_population)
+        for part in dense_parts(data)
+    ]
+    norms = Norms(
+        np.concatenate([part.theta for part in abilities]),
+        standard_error=np.concatenate([part.standard_error for part in abilities]),
+    )
+    details = ItemTable.plain(fitted.items.item_ids)
+    scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
+    scores = pd.concat([score_responses(scale, part) for part in dense_parts(data)], ignore_index=True)
+    return fitted.summary(), parameter_table(fitted.items, data), scores
+
+
+def fit_abilities(
+    data: ResponseMatrix | SparseResponses, n_factors: int, seed: int
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
+    """The same with several abilities."""
+    from irtbench.estimation.factors import factor_scores, fit_factors
+
+    if isinstance(data, SparseResponses):
+        raise InputError("--factors: so sparse a table of so many items goes with one ability only")
+    fitted = fit_factors(data, n_factors, seed=seed)
+    return fitted.summary() | {"seed": seed}, fitted.table(data), factor_scores(fitted, data, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import Duplicates, ResponseMatrix, resolve_duplicates
+from irtbench.data.responses import Duplicates, ResponseMatrix, name_first, resolve_duplicates
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
@@ -70,17 +71,29 @@ class SparseResponses:
         unknown = np.full(self.n_items, np.nan)
         return np.divide(self.n_correct_by_item, self.n_by_item, out=unknown, where=self.n_by_item > 0)
 
-    def select(self, respondents: NDArray[np.bool_], items: NDArray[np.bool_]) -> SparseResponses:
-        """Keep the respondents and items where the two masks are true, and the responses of both."""
-        kept = respondents[self.rows] & items[self.columns]
-        new_row, new_column = np.cumsum(respondents) - 1, np.cumsum(items) - 1
-        return SparseResponses(
-            new_row[self.rows[kept]],
-            new_column[self.columns[kept]],
-            self.correct[kept],
-            tuple(self.respondent_ids[i] for i in np.flatnonzero(respondents)),
-            tuple(self.item_ids[j] for j in np.flatnonzero(items)),
-        )
+    def select_items(self, item_ids: Sequence[str]) -> SparseResponses:
+        """Keep these items, in this order.
+
+        Raises
+        ------
+        InputError
+            If an item is not among those held.
+        """
+        old = pd.Index(self.item_ids).get_indexer(pd.Index(list(item_ids), dtype=object))
+        if (old < 0).any():
+            unknown = [item for item, column in zip(item_ids, old, strict=True) if column < 0]
+            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        new = np.full(self.n_items, -1)
+        new[old] = np.arange(len(old))
+        columns = new[self.columns]
+        kept = columns >= 0
+        return SparseResponses(self.rows[kept], columns[kept], self.correct[kept], self.respondent_ids, tuple(item_ids))
+
+    def select_respondents(self, keep: NDArray[np.bool_]) -> SparseResponses:
+        """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
+        kept, new = keep[self.rows], np.cumsum(keep) - 1
+        ids = tuple(self.respondent_ids[i] for i in np.flatnonzero(keep))
+        return SparseResponses(new[self.rows[kept]], self.columns[kept], self.correct[kept], ids, self.item_ids)
 
     def respondents(self, start: int, stop: int) -> SparseResponses:
         """Consecutive respondents, with all items."""
@@ -142,3 +155,14 @@ def responses_from_long(table: pd.DataFrame) -> ResponseMatrix | SparseResponses
     if n_cells > MOST_DENSE_CELLS and len(table) < SPARSE_BELOW * n_cells:
         return SparseResponses.from_long(table)
     return ResponseMatrix.from_long(table)
+
+
+def dense_parts(responses: ResponseMatrix | SparseResponses, n_respondents: int = 1000) -> Iterator[ResponseMatrix]:
+    """Matrices of a limited number of respondents and the items they answered; a matrix comes whole."""
+    if isinstance(responses, ResponseMatrix):
+        yield responses
+        return
+    for start in range(0, responses.n_respondents, n_respondents):
+        part = responses.respondents(start, start + n_respondents)
+        asked = np.flatnonzero(part.n_by_item)
+        yield part.select_items([part.item_ids[j] for j in asked]).to_matrix()

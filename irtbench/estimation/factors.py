@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -68,6 +70,49 @@ class FactorModel(InformationCriteria):
             return n_items * (n_factors + 1) - n_factors * (n_factors - 1) // 2
         return int(n_items + (~self.zero_loadings).sum())
 
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "aic": self.aic,
+            "bic": self.bic,
+            "sabic": self.sabic,
+            "n_parameters": self.n_parameters,
+            "n_respondents": self.n_respondents,
+            "n_items": len(self.item_ids),
+            "model": "2pl",
+            "n_factors": self.n_factors,
+            "prior": Priors.named("none").describe(),
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+            "steps": self.steps,
+        }
+
+    def table(self, responses: ResponseMatrix) -> pd.DataFrame:
+        """One row an item: its slope in the direction where it is steepest, its difficulty there, slopes and loadings.
+
+        The discrimination is the length of the slopes, sqrt(a'a), the difficulty -d / sqrt(a'a) (Reckase, 1985);
+        standard errors are not computed.
+        """
+        length = np.sqrt((self.slopes**2).sum(axis=1))
+        unknown = np.full(len(length), np.nan)
+        data = responses.select_items(self.item_ids)
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "model": "2pl",
+                "discrimination": length,
+                "difficulty": -self.intercept / length,
+                "guessing": 0.0,
+                "intercept": self.intercept,
+                **{f"se_{name}": unknown for name in ("discrimination", "difficulty", "guessing", "intercept")},
+                "n_responses": data.n_by_item,
+                "proportion_correct": data.proportion_correct(),
+                **{f"slope_{k + 1}": column for k, column in enumerate(self.slopes.T)},
+                **{f"loading_{k + 1}": column for k, column in enumerate(self.loadings.T)},
+            }
+        )
+
     @property
     def loadings(self) -> NDArray[np.float64]:
         """Slopes as factor loadings, a / sqrt(1.702^2 + a'a), shape (n_items, n_factors)."""
@@ -118,16 +163,7 @@ def fit_factors(
             raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
         if zero_loadings.all(axis=1).any():
             raise InputError("factors: zero_loadings leaves an item without any slope")
-    cpu = torch.device("cpu")
-    nodes = factor_quadrature(n_factors, seed=seed)
-    problem = Problem(
-        rows=encode_responses(responses, cpu),
-        nodes=NodeTensors(torch.from_numpy(nodes.nodes), torch.from_numpy(nodes.log_weights)),
-        priors=priors,
-        guessing_free=torch.zeros(n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
-    )
+    problem = factor_problem(responses, n_factors, zero_loadings, seed)
     with torch.no_grad():
         mode = find_mode(problem, start=factor_start(problem), tolerance=tolerance, max_steps=max_steps)
     slopes = mode.parameters[:, :-2].numpy()
@@ -142,6 +178,61 @@ def fit_factors(
         stopped_because=mode.stopped_because,
         steps=mode.steps,
     )
+
+
+def factor_problem(
+    responses: ResponseMatrix, n_factors: int, zero_loadings: NDArray[np.bool_] | None, seed: int
+) -> Problem:
+    """Data and nodes of a model of several abilities without a prior."""
+    nodes = factor_quadrature(n_factors, seed=seed)
+    return Problem(
+        rows=encode_responses(responses, torch.device("cpu")),
+        nodes=NodeTensors(torch.from_numpy(nodes.nodes), torch.from_numpy(nodes.log_weights)),
+        priors=Priors.named("none"),
+        guessing_free=torch.zeros(responses.n_items, dtype=torch.bool),
+        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64),
+        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
+    )
+
+
+def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int = 0) -> pd.DataFrame:
+    """Posterior means and standard deviations of each respondent's abilities.
+
+    Parameters
+    ----------
+    fitted
+        The model; abilities are on its axes.
+    responses
+        Graded responses to its items, in any order; missing ones are left out.
+    seed
+        Of the quasi-Monte Carlo points (more than three abilities).
+
+    Returns
+    -------
+    DataFrame
+        Columns ``respondent_id, n_items, n_correct, accuracy, theta_1, se_1, theta_2, ...``.
+    """
+    data = responses.select_items(fitted.item_ids)
+    problem = factor_problem(data, fitted.n_factors, fitted.zero_loadings, seed)
+    parameters = torch.from_numpy(np.c_[fitted.slopes, fitted.intercept, np.zeros(data.n_items)])
+    theta = problem.nodes.theta
+    row = problem.row(parameters)
+    means, squares = [], []
+    for batch in problem.batches():
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        means.append(posterior @ theta)
+        squares.append(posterior @ theta**2)
+    mean = torch.cat(means).numpy()
+    deviation = np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))
+    n_correct = np.nansum(data.values, axis=1).astype(int)
+    table = pd.DataFrame(
+        {"respondent_id": data.respondent_ids, "n_items": data.n_by_respondent, "n_correct": n_correct}
+    )
+    table["accuracy"] = n_correct / np.maximum(data.n_by_respondent, 1)
+    for k in range(fitted.n_factors):
+        table[f"theta_{k + 1}"] = mean[:, k]
+        table[f"se_{k + 1}"] = deviation[:, k]
+    return table
 
 
 def factor_start(problem: Problem) -> Tensor:

@@ -12,7 +12,8 @@ from scipy.special import chdtrc
 
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.mode import Problem, expected_counts, find_mode
+from irtbench.estimation.asymptotes import slope_at_zero
+from irtbench.estimation.mode import Problem, find_mode
 from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import check_estimable
 from irtbench.models.logistic import NodeTensors
@@ -101,17 +102,6 @@ def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tol
     statistic = np.array([max(0.0, 2 * (log_l - without.log_likelihood)) for _, log_l in found])
     p = chdtrc(1, statistic) / 2
     return GuessingTest(responses.item_ids, guessing, statistic, p, adjust(p, method), method)
-
-
-def slope_at_zero(problem: Problem, parameters: torch.Tensor) -> torch.Tensor:
-    """Derivative of the log-likelihood by each item's c at c = 0, shape (n_items,).
-
-    sum_q (r - n P) / P, since dP/dc = 1 - P there. Where it is not positive the 2PL is the maximum.
-    """
-    counts = expected_counts(problem, parameters, at_nodes=True)
-    p = torch.sigmoid(parameters[:, :-2] @ problem.nodes.theta.T + parameters[:, -2:-1])
-    assert counts.r is not None
-    return ((counts.r - counts.n * p) / p).sum(dim=1)
 
 
 def with_guessing(problem: Problem, without: torch.Tensor, item: int, tolerance: float) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -17,12 +18,14 @@ from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
+from scipy.special import polygamma
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.adaptive import NARROW, with_adapted_nodes
+from irtbench.estimation.asymptotes import find_mode_with_asymptotes
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.hierarchical import find_hierarchical_mode
 from irtbench.estimation.mode import (
@@ -46,6 +49,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 logger = logging.getLogger(__name__)
 
 ItemModel = Literal["2pl", "3pl"]
+WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
@@ -61,6 +65,9 @@ class SVISettings:
         ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
     guessing
         With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
+    by_item
+        Where an item differs from `kind`: ``2pl``, ``3pl``, or a number at which its guessing is held. Items that the
+        data lack are passed over.
     prior
         ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`, ``hierarchical`` for one
         learnt from the items (few respondents, sparse data); None chooses ``none`` for the 2PL and ``weak`` for the
@@ -87,6 +94,7 @@ class SVISettings:
 
     kind: ItemModel = "2pl"
     guessing: float = 0.0
+    by_item: Mapping[str, ItemModel | float] = field(default_factory=dict)
     prior: PriorName | None = None
     n_options: int = 4
     population: Literal["normal", "estimated"] = "normal"
@@ -103,6 +111,9 @@ class SVISettings:
             raise InputError(f"model: guessing must be in [0, 1) but got {self.guessing}")
         if self.kind == "3pl" and self.guessing > 0:
             raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
+        for item, choice in self.by_item.items():
+            if isinstance(choice, float | int) and not 0 <= choice < 1:
+                raise InputError(f"model: by_item {item}: guessing must be in [0, 1) but got {choice}")
         if self.n_options < 2:
             raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
         if self.population == "estimated" and (self.prior == "hierarchical" or self.optimiser == "adam"):
@@ -113,10 +124,22 @@ class SVISettings:
             raise InputError(f"model: n_nodes must be at least 11 but got {self.n_nodes}")
 
     @property
+    def estimates_guessing(self) -> bool:
+        """Whether any item is a 3PL."""
+        return self.kind == "3pl" or "3pl" in self.by_item.values()
+
+    @property
     def priors(self) -> Priors:
         """The prior densities that these settings stand for."""
-        name: PriorName = self.prior or ("weak" if self.kind == "3pl" else "none")
-        return Priors.named(name, n_options=self.n_options, guessing_estimated=self.kind == "3pl")
+        name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
+        return Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
+
+    def guessing_of(self, item_ids: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Whether each item's guessing is estimated, and the value it is held at if not; shapes (n_items,)."""
+        otherwise: ItemModel | float = "3pl" if self.kind == "3pl" else self.guessing
+        choices = [self.by_item.get(item, otherwise) for item in item_ids]
+        free = np.array([choice == "3pl" for choice in choices])
+        return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +189,23 @@ class FittedModel(InformationCriteria):
         return int(self.items.n_free.sum()) + density
 
     @property
+    def guessing_not_identified(self) -> tuple[str, ...]:
+        """Items meant to be 3PL of whose guessing the data say nothing.
+
+        Without a prior, those held at 0; with one, those whose posterior of logit c is about as wide as the prior, a
+        Beta(alpha, beta) of c: its variance there is trigamma(alpha) + trigamma(beta).
+        """
+        wanted, _ = self.settings.guessing_of(self.items.item_ids)
+        unknown = wanted & ~self.items.guessing_estimated
+        if self.priors.guessing is not None and self.items.covariance is not None:
+            c = self.items.guessing
+            with np.errstate(divide="ignore", invalid="ignore"):
+                width = np.sqrt(self.items.covariance[:, 2, 2]) / (c * (1 - c))
+            prior_width = np.sqrt(polygamma(1, self.priors.guessing).sum())
+            unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * prior_width)
+        return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
+
+    @property
     def estimated_population(self) -> Quadrature | None:
         """The estimated density of ability, the prior of scoring; None for the standard normal."""
         return self.quadrature if self.settings.population == "estimated" else None
@@ -191,6 +231,7 @@ class FittedModel(InformationCriteria):
             "seed": self.seed,
             "versions": software_versions(),
             "population": self.settings.population,
+            "guessing_not_identified": list(self.guessing_not_identified),
             "settings": asdict(self.settings),
         }
 
@@ -229,15 +270,13 @@ def fit_model(
     began = time.perf_counter()
     device = choose_device(settings.device)
     quadrature = normal_grid(settings.n_nodes)
-    free = settings.kind == "3pl"
+    free, fixed = settings.guessing_of(responses.item_ids)
     problem = Problem(
         rows=encode_responses(responses, device),
         nodes=NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device),
         priors=settings.priors,
-        guessing_free=torch.full((responses.n_items,), free, device=device),
-        guessing_fixed=torch.full(
-            (responses.n_items,), 0.0 if free else settings.guessing, dtype=torch.float64, device=device
-        ),
+        guessing_free=torch.from_numpy(free).to(device),
+        guessing_fixed=torch.from_numpy(fixed).to(device),
     )
     with torch.no_grad():
         start = start_from_sample(problem)
@@ -304,7 +343,10 @@ def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) 
         return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if settings.population == "estimated":
         return find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
-    mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+    if settings.estimates_guessing and problem.priors.guessing is None:
+        problem, mode = find_mode_with_asymptotes(problem, start, tolerance=tolerance, max_steps=max_steps)
+    else:
+        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
     finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
     if finer is not problem:
         again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)

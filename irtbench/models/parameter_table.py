@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,11 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.sparse_responses import SparseResponses
 from irtbench.models.item_response import ItemParameters
 
 
-def parameter_table(items: ItemParameters, responses: ResponseMatrix) -> pd.DataFrame:
+def parameter_table(items: ItemParameters, responses: ResponseMatrix | SparseResponses) -> pd.DataFrame:
     """Parameters with their standard errors and the classical figures of the same responses, a row an item.
 
     Raises
@@ -35,7 +37,7 @@ def parameter_table(items: ItemParameters, responses: ResponseMatrix) -> pd.Data
             "se_difficulty": errors["difficulty"],
             "se_guessing": errors["guessing"],
             "se_intercept": errors["intercept"],
-            "n_responses": data.observed.sum(axis=0),
+            "n_responses": data.n_by_item,
             "proportion_correct": data.proportion_correct(),
         }
     )
@@ -69,3 +71,31 @@ def read_parameters(path: str | Path) -> ItemParameters:
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
+    """Read each item's model from a table with ``item_id, model`` and, for a fixed guessing, ``guessing``.
+
+    ``model`` is ``2pl``, ``3pl`` or ``2pl_fixed_guessing``, as in items.csv.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, an item is named twice, or a model is none of these.
+    """
+    table = read_table(path)
+    demand_columns(table, ["item_id", "model"], path)
+    held = table["model"] == "2pl_fixed_guessing"
+    if held.any():
+        demand_columns(table, ["guessing"], path)
+    wrong = ~(held | table["model"].isin(["2pl", "3pl"]))
+    if wrong.any():
+        place = field_places(path, "model")(int(np.flatnonzero(wrong)[0]))
+        raise InputError(f"{place}: expected 2pl, 3pl or 2pl_fixed_guessing but got {table['model'][wrong].iloc[0]!r}")
+    if table["item_id"].duplicated().any():
+        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
+    models: dict[str, Literal["2pl", "3pl"] | float] = dict(zip(table["item_id"], table["model"], strict=True))
+    if held.any():
+        guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
+        models |= dict(zip(table["item_id"][held], guessing[held.to_numpy()].tolist(), strict=True))
+    return models

@@ -1,0 +1,350 @@
+"""The posterior of the item parameters: Pyro's SVI with a normal guide that starts at the mode.
+
+Ability is integrated out in the model (`models.logistic`), so the guide is over items only; `whitened_guide` says in
+which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without a prior
+that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyro
+import torch
+from numpy.typing import NDArray
+from pyro.infer import SVI, Trace_ELBO
+from pyro.optim import ClippedAdam
+from scipy.special import expit
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.mode import SLOPE_BOUND, Problem
+from irtbench.estimation.response_rows import DenseRows
+from irtbench.estimation.whitened_guide import Spread, WhitenedGuide
+from irtbench.models.logistic import logistic_model
+
+logger = logging.getLogger(__name__)
+
+PosteriorKind = Literal["normal", "lowrank"]
+WINDOW = 100  # steps over which the guide's parameters are averaged
+FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
+ELBO_DRAWS = 200  # for the bound that is reported
+SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
+MOST_PLACES = 120  # abilities at which an endlessly steep item is tried
+HERMITE_NODES = 41
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPosterior:
+    """A normal approximation of the posterior of the item parameters, and how it was found.
+
+    Parameters
+    ----------
+    kind
+        ``normal``: the correlations of the Laplace approximation, with means and widths learnt; ``lowrank``:
+        correlations learnt as well.
+    mean
+        Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is held fixed.
+    covariance
+        Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is held fixed.
+    elbo
+        Evidence lower bound, E_q[log p(x, phi) - log q(phi)]. A flat prior counts as a density of 1, so that bounds
+        compare only under the same prior.
+    elbo_error
+        Standard error of that expectation, which is over draws.
+    steps
+        Number of steps of the optimiser.
+    converged, stopped_because
+        Whether means and widths had settled, and the reason in words.
+    seed
+        Of the draws.
+    """
+
+    kind: PosteriorKind
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    elbo: float
+    elbo_error: float
+    steps: int
+    converged: bool
+    stopped_because: str
+    seed: int
+
+    @property
+    def standard_deviations(self) -> NDArray[np.float64]:
+        """Of (a, d, c) of each item, shape (n_items, 3)."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Where the optimiser stopped.
+
+    Parameters
+    ----------
+    spread
+        The guide's parameters, averaged.
+    steps
+        Taken.
+    change
+        Largest change of a mean or a standard deviation between the last two windows, in standard deviations.
+    """
+
+    spread: Spread
+    steps: int
+    change: float
+
+
+def fit_posterior(
+    problem: Problem,
+    parameters: Tensor,
+    kind: PosteriorKind,
+    *,
+    seed: int,
+    rank: int | None = None,
+    n_particles: int = 4,
+    tolerance: float = 0.01,
+    max_steps: int = 2_000,
+    item_ids: Sequence[str] | None = None,
+) -> ItemPosterior:
+    """Fit a normal density to the posterior of the item parameters by stochastic variational inference.
+
+    The ELBO of `models.logistic.logistic_model` is maximised by Adam on reparametrised draws, with the path derivative
+    (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
+    are averaged over windows of 100 steps (Polyak & Juditsky, 1992); the result is the average of the last two.
+
+    The guide is over a, d and logit c; over log |a|, d and logit c under a hierarchy, whose own mean and covariance are
+    held, as is an estimated population of abilities. Moments of a and c follow from the guide without draws: those of c
+    by Gauss-Hermite quadrature, those of a log-normal slope in closed form.
+
+    Parameters
+    ----------
+    problem
+        Data, population and priors.
+    parameters
+        The mode, as `find_mode` returns it, shape (n_items, 3).
+    kind
+        See `ItemPosterior`.
+    seed
+        Of the draws. Torch's own generator is left as it was.
+    rank
+        Columns of the low-rank part; None for the root of the number of parameters.
+    n_particles
+        Draws at each step.
+    tolerance
+        Converged when from one window to the next no parameter's mean moved, and no standard deviation changed, by more
+        than this share of the standard deviation.
+    max_steps
+        Stop, unconverged, after this many. Adam's rate falls so slowly that means could still move by five times the
+        default tolerance in the last window.
+    item_ids
+        Names for messages; None for numbers.
+
+    Raises
+    ------
+    InputError
+        If `kind` or a setting is not one, rows are sparse, there are several abilities, the parameters are no maximum,
+        or the posterior is improper: guessing without a prior, whose likelihood does not fall as c goes to 0; slopes
+        without one, where the likelihood hardly falls as a slope grows; an ELBO that is not finite.
+    """
+    check_settings(kind, rank, n_particles, tolerance, max_steps)
+    check_posterior_exists(problem, parameters, item_ids)
+    n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
+    devices = [problem.rows.device] if problem.rows.device.type == "cuda" else []
+    with pyro.get_param_store().scope(), pyro.validation_enabled(False), torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        guide = WhitenedGuide(problem, parameters, n_columns)
+        settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
+        guide.set_spread(settled.spread)
+        bounds = elbo_draws(problem, parameters, guide)
+    elbo = float(bounds.mean())
+    if not math.isfinite(elbo):
+        raise improper(elbo, settled.steps)
+    mean, covariance = item_moments(problem, parameters, *guide.moments(settled.spread))
+    converged = settled.change < tolerance
+    moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
+    reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
+    logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
+    error = float(bounds.std()) / math.sqrt(len(bounds))
+    return ItemPosterior(kind, mean, covariance, elbo, error, settled.steps, converged, reason, seed)
+
+
+def model_arguments(problem: Problem, parameters: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What `logistic_model` is called with."""
+    assert isinstance(problem.rows, DenseRows)
+    sign = None if problem.priors.hierarchy is None else parameters[:, :1].sign()
+    arguments = (problem.rows.values, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
+    return arguments, {"slope_sign": sign}
+
+
+def maximise(
+    problem: Problem, parameters: Tensor, guide: WhitenedGuide, n_particles: int, tolerance: float, max_steps: int
+) -> Settled:
+    """Take steps of Adam on the ELBO until the averages of two windows agree."""
+    arguments, options = model_arguments(problem, parameters)
+    decay = (LAST_RATE / FIRST_RATE) ** (1 / max_steps)
+    optimiser = ClippedAdam({"lr": FIRST_RATE, "lrd": decay, "clip_norm": 1e9})
+    svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO(num_particles=n_particles))
+    last: Spread | None = None
+    change, steps = math.inf, 0
+    while steps + WINDOW <= max_steps:
+        total = guide.spread.scaled(0.0)
+        for _ in range(WINDOW):
+            loss = svi.step(*arguments, **options)
+            steps += 1
+            if not math.isfinite(loss):
+                raise improper(-loss, steps)
+            total = total.plus(guide.spread)
+        average = total.scaled(1 / WINDOW)
+        if last is not None:
+            change = largest_change(guide, last, average)
+            both = last.plus(average).scaled(0.5)
+            if change < tolerance:
+                break
+        last = average
+    return Settled(both, steps, change)
+
+
+def largest_change(guide: WhitenedGuide, before: Spread, after: Spread) -> float:
+    """Largest change of a mean or a standard deviation, in standard deviations."""
+    (mean, covariance), (new_mean, new_covariance) = guide.moments(before), guide.moments(after)
+    width = torch.diagonal(covariance, dim1=1, dim2=2).sqrt()
+    new_width = torch.diagonal(new_covariance, dim1=1, dim2=2).sqrt()
+    free = new_width > 0
+    moved = torch.maximum((new_mean - mean).abs(), (new_width - width).abs())
+    return float((moved[free] / new_width[free]).max())
+
+
+def elbo_draws(problem: Problem, parameters: Tensor, guide: WhitenedGuide) -> Tensor:
+    """Independent estimates of the ELBO, each from one draw, shape (n_draws,)."""
+    arguments, options = model_arguments(problem, parameters)
+    one = Trace_ELBO(num_particles=1)
+    return torch.tensor([-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)])
+
+
+def improper(elbo: float, steps: int) -> InputError:
+    """The error for an ELBO that is not finite."""
+    return InputError(
+        f"posterior: the ELBO is {elbo} after {steps} steps, so the posterior is improper or far from normal; "
+        "expected a proper one (prior weak)"
+    )
+
+
+def check_settings(kind: str, rank: int | None, n_particles: int, tolerance: float, max_steps: int) -> None:
+    """Refuse settings that mean nothing; see `fit_posterior` for the errors."""
+    if kind not in get_args(PosteriorKind):
+        raise InputError(f"posterior: kind must be {' or '.join(get_args(PosteriorKind))} but got {kind!r}")
+    if rank is not None and (rank < 1 or kind != "lowrank"):
+        raise InputError(f"posterior: rank must be at least 1 and goes with lowrank, but got {rank} with {kind}")
+    if n_particles < 1 or not tolerance > 0:
+        raise InputError(
+            f"posterior: n_particles must be at least 1 and tolerance positive but got {n_particles} and {tolerance}"
+        )
+    if max_steps < 2 * WINDOW:
+        raise InputError(f"posterior: max_steps must be at least {2 * WINDOW} (two windows) but got {max_steps}")
+
+
+def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Sequence[str] | None) -> None:
+    """Refuse problems that have no posterior, or none that this guide is made for; see `fit_posterior`."""
+    if not isinstance(problem.rows, DenseRows):
+        raise InputError("posterior: Pyro's SVI needs a response matrix, not a sparse list; expected no posterior")
+    if problem.n_factors != 1:
+        raise InputError(f"posterior: {problem.n_factors} abilities; expected one (the axes of several may turn)")
+    if bool(problem.guessing_free.any()) and problem.priors.guessing is None:
+        raise InputError(
+            "posterior: guessing without a prior has an improper posterior (the likelihood does not fall as logit c "
+            "goes to minus infinity); expected prior weak or hierarchical"
+        )
+    if problem.priors.slope is None and problem.priors.hierarchy is None:
+        drop = drop_at_endless_slopes(problem, parameters)
+        worst = int(drop.argmin())
+        if not float(drop[worst]) >= SMALLEST_DROP:
+            name = f"{worst + 1} of {len(drop)}" if item_ids is None else item_ids[worst]
+            raise InputError(
+                f"posterior: item {name}: without a prior its slope has an improper posterior (the log-likelihood falls "
+                f"by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without end); "
+                "expected prior weak or hierarchical"
+            )
+
+
+@torch.no_grad()
+def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
+    """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
+
+    As it grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so that under
+    a flat prior the posterior is improper, strictly speaking; a large drop says that what lies out there does not
+    matter. The step is tried between all neighbouring nodes; all other items stay as they are.
+
+    With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
+    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
+    """
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    theta = problem.nodes.theta[:, 0]
+    stride = -(-len(theta) // MOST_PLACES)
+    places = ((theta[:-1] + theta[1:]) / 2)[::stride]
+    rising = SLOPE_BOUND * (theta[:, None] - places)
+    logits = torch.cat([rising, -rising], dim=1)
+    log_guessing = problem.log_guessing(parameters)
+    log_p = torch.log(-torch.expm1(row.log_q))
+    change = parameters.new_zeros(len(parameters), logits.shape[1])
+    for batch in problem.batches(logits.shape[1], dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        for j in range(len(parameters)):
+            correct = batch.correct[:, j] == 1
+            wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
+            log_slip = torch.log1p(-log_guessing[j].exp())
+            log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
+            log_rest = log_slip + logsigmoid(-logits)
+            change[j] += (posterior[correct] @ (log_step - log_p[j][:, None]).exp()).log().sum(dim=0)
+            change[j] += (posterior[wrong] @ (log_rest - row.log_q[j][:, None]).exp()).log().sum(dim=0)
+    return -change.amax(dim=1)
+
+
+def item_moments(
+    problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and covariance of (a, d, c) of each item from those of what the guide is over.
+
+    For (x, y) normal, E[g(x) e^y] = E[e^y] E[g(x + Cov(x, y))] and Cov(g(x), y) = Cov(x, y) E[g'(x)] (Stein, 1981):
+    c = g(x) is the logistic of x, a slope under a hierarchy is +-e^y.
+
+    Parameters
+    ----------
+    problem, parameters
+        Which parameters are free, and the signs of slopes.
+    mean, covariance
+        Of (a or log |a|, d, logit c), shapes (n_items, 3) and (n_items, 3, 3).
+    """
+    m, v = mean.cpu().numpy(), covariance.cpu().numpy()
+    mean_out, out = m.copy(), v.copy()
+    log_slopes = problem.priors.hierarchy is not None
+    if log_slopes:
+        sign = parameters[:, 0].sign().cpu().numpy()
+        slope = sign * np.exp(m[:, 0] + v[:, 0, 0] / 2)
+        mean_out[:, 0] = slope
+        out[:, 0, :] *= slope[:, None]
+        out[:, :, 0] *= slope[:, None]
+        out[:, 0, 0] = slope**2 * np.expm1(v[:, 0, 0])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+    weights = weights / weights.sum()
+    spread = np.sqrt(v[:, 2, 2])[:, None] * nodes
+
+    def expected(shift: NDArray[np.float64]) -> NDArray[np.float64]:
+        return expit(m[:, 2:] + shift[:, None] + spread) @ weights
+
+    free = problem.guessing_free.cpu().numpy()
+    c = expit(m[:, 2:] + spread)
+    c_mean, c_slope = c @ weights, (c * (1 - c)) @ weights
+    mean_out[:, 2] = np.where(free, c_mean, problem.guessing_fixed.cpu().numpy())
+    by_slope = slope * (expected(v[:, 2, 0]) - c_mean) if log_slopes else v[:, 2, 0] * c_slope
+    out[:, 2, 0] = out[:, 0, 2] = by_slope
+    out[:, 2, 1] = out[:, 1, 2] = v[:, 2, 1] * c_slope
+    out[:, 2, 2] = (c - c_mean[:, None]) ** 2 @ weights
+    out[~free, 2, :] = out[~free, :, 2] = 0.0
+    return mean_out, out
