@@ -77,3 +77,16 @@ def test_standardising_changes_no_curve() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(InputError, match="estimated population"):
         SVISettings(population="estimated", prior="hierarchical")
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_the_density_does_not_run_off_the_grid(seed: int) -> None:
+    # in these crowds the polynomial, carried on beyond the nodes by the change of unit, once rose without limit
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 30), rng.normal(0, 1, 30))
+    responses = simulate_responses(rng.normal(size=1000), items, rng=rng)
+    normal, estimated = (fit_model(responses, SVISettings(population=p, standard_errors=False))  # type: ignore[arg-type]
+                         for p in ("normal", "estimated"))  # fmt: skip
+    assert estimated.converged
+    assert estimated.log_likelihood > normal.log_likelihood
+    assert estimated.quadrature.weights.max() < 0.1

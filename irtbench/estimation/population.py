@@ -67,7 +67,9 @@ def standardised(nodes: NodeTensors, respondents: Tensor, parameters: Tensor) ->
     weights = torch.softmax(powers(theta) @ coefficients, dim=0)
     mean = float(weights @ theta)
     deviation = float(weights @ (theta - mean) ** 2) ** 0.5
-    log_weights = torch.log_softmax(powers(mean + deviation * theta) @ coefficients, dim=0)
+    # the polynomial is known where there are nodes; carried on beyond them it may rise without limit
+    place = (mean + deviation * theta).clamp(float(theta[0]), float(theta[-1]))
+    log_weights = torch.log_softmax(powers(place) @ coefficients, dim=0)
     moved = parameters.clone()
     moved[:, -2] += mean * parameters[:, 0]
     moved[:, 0] *= deviation

@@ -156,10 +156,8 @@ def fit_posterior(
     check_settings(kind, rank, n_particles, tolerance, max_steps)
     check_posterior_exists(problem, parameters, item_ids)
     n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
-    devices = [problem.rows.device] if problem.rows.device.type == "cuda" else []
-    with pyro.get_param_store().scope(), pyro.validation_enabled(False), torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        guide = WhitenedGuide(problem, parameters, n_columns)
+    with pyro.get_param_store().scope(), pyro.validation_enabled(False):
+        guide = WhitenedGuide(problem, parameters, n_columns, seed)
         settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
         guide.set_spread(settled.spread)
         bounds = elbo_draws(problem, parameters, guide)
@@ -225,7 +223,7 @@ def elbo_draws(problem: Problem, parameters: Tensor, guide: WhitenedGuide) -> Te
     """Independent estimates of the ELBO, each from one draw, shape (n_draws,)."""
     arguments, options = model_arguments(problem, parameters)
     one = Trace_ELBO(num_particles=1)
-    return torch.tensor([-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)])
+    return torch.tensor([-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)], dtype=torch.float64)
 
 
 def improper(elbo: float, steps: int) -> InputError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -49,6 +50,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 logger = logging.getLogger(__name__)
 
 ItemModel = Literal["2pl", "3pl"]
+FEW_CELLS = 2**18  # respondents x (nodes or items) up to which one thread is as fast as several
 WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
@@ -267,6 +269,25 @@ def fit_model(
     """
     settings = settings or SVISettings()
     check_estimable(responses, settings.priors)
+    n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
+    with threads_for(n_cells):
+        return estimate(responses, settings, seed)
+
+
+@contextmanager
+def threads_for(n_cells: int) -> Iterator[None]:
+    """Compute with one thread where there is little to compute: waiting for each other would cost threads more."""
+    before = torch.get_num_threads()
+    if n_cells <= FEW_CELLS:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings, seed: int) -> FittedModel:
+    """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
     device = choose_device(settings.device)
     quadrature = normal_grid(settings.n_nodes)

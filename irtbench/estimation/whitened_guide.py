@@ -27,6 +27,8 @@ from irtbench.estimation.uncertainty import observed_information, own_informatio
 from irtbench.models.logistic import logistic_model
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
+SOBOL_BLOCK = 256  # vectors made at a time
+SMALLEST_UNIFORM = 1e-12
 SMALL_FACTOR = 0.05  # size of the low-rank part at the start: at 0 its gradient would be 0
 
 
@@ -113,37 +115,6 @@ def whitening(problem: Problem, parameters: Tensor) -> Whitening:
     return Whitening(values.flatten()[cells], cells, roots, -0.5 * sizes.log().sum())
 
 
-class PathDerivative(dist.TorchDistribution):
-    """A distribution whose draws carry gradients to its parameters, while its density does not.
-
-    The part of the ELBO's gradient left out, the expected score, is 0; without it the gradient has no noise where the
-    guide is the posterior (Roeder, Wu & Duvenaud, 2017).
-
-    Parameters
-    ----------
-    drawn
-        With live parameters.
-    weighed
-        The same distribution with detached ones.
-    """
-
-    arg_constraints: ClassVar[dict[str, object]] = {}
-    has_rsample = True
-    support = constraints.real_vector
-
-    def __init__(self, drawn: dist.TorchDistribution, weighed: dist.TorchDistribution) -> None:
-        self.drawn, self.weighed = drawn, weighed
-        super().__init__(drawn.batch_shape, drawn.event_shape, validate_args=False)
-
-    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
-        """Draw with gradients."""
-        return self.drawn.rsample(sample_shape)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log density; gradients through the value alone."""
-        return self.weighed.log_prob(value)
-
-
 @dataclass(frozen=True)
 class Spread:
     """Parameters of the density of u, N(mean, diag(exp(2 log_scale)) + factor factor').
@@ -170,11 +141,78 @@ class Spread:
         with torch.no_grad():
             return Spread(by * self.mean, by * self.log_scale, by * self.factor)
 
+    def at(self, normals: Tensor) -> Tensor:
+        """u made of independent standard normal values, shape (n_latent + rank,)."""
+        n_latent = len(self.mean)
+        return self.mean + self.log_scale.exp() * normals[:n_latent] + self.factor @ normals[n_latent:]
+
     def density(self) -> dist.TorchDistribution:
         """As a distribution of the whole vector u."""
         if self.factor.shape[1] == 0:
             return dist.Normal(self.mean, self.log_scale.exp()).to_event(1)
         return dist.LowRankMultivariateNormal(self.mean, self.factor, (2 * self.log_scale).exp())
+
+
+class Normals:
+    """Standard normal vectors from a scrambled Sobol sequence (Owen, 1998): averages over many settle sooner.
+
+    Parameters
+    ----------
+    size
+        Length of a vector.
+    seed
+        Of the scrambling.
+    like
+        Where the vectors go.
+    """
+
+    def __init__(self, size: int, seed: int, like: Tensor) -> None:
+        self.engine = torch.quasirandom.SobolEngine(size, scramble=True, seed=seed)
+        self.like = like
+        self.ahead: list[Tensor] = []
+
+    def draw(self) -> Tensor:
+        """The next vector."""
+        if not self.ahead:
+            uniform = self.engine.draw(SOBOL_BLOCK, dtype=torch.float64)
+            normal = torch.special.ndtri(uniform.clamp(SMALLEST_UNIFORM, 1 - SMALLEST_UNIFORM))
+            self.ahead = list(normal.to(self.like).flip(0).unbind(0))
+        return self.ahead.pop()
+
+
+class PathDerivative(dist.TorchDistribution):
+    """A density of phi whose draws carry gradients to its parameters, while its log density does not.
+
+    The part of the ELBO's gradient left out, the expected score, is 0; without it the gradient has no noise where the
+    guide is the posterior (Roeder, Wu & Duvenaud, 2017).
+
+    Parameters
+    ----------
+    spread
+        The density of u.
+    whitening
+        phi as a function of u.
+    normals
+        Source of independent standard normal values, `Normals.draw`.
+    """
+
+    arg_constraints: ClassVar[dict[str, object]] = {}
+    has_rsample = True
+    support = constraints.real_vector
+
+    def __init__(self, spread: Spread, whitening: Whitening, normals: Normals) -> None:
+        self.spread, self.whitening, self.normals = spread, whitening, normals
+        self.weighed = dist.TransformedDistribution(spread.scaled(1.0).density(), [whitening])
+        super().__init__(torch.Size(), spread.mean.shape, validate_args=False)
+
+    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
+        """One draw, with gradients to the spread."""
+        assert not sample_shape
+        return self.whitening(self.spread.at(self.normals.draw()))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log density; gradients through the value alone."""
+        return self.weighed.log_prob(value)
 
 
 class WhitenedGuide(AutoContinuous):
@@ -188,9 +226,11 @@ class WhitenedGuide(AutoContinuous):
         The mode, shape (n_items, 3).
     rank
         Columns of the low-rank part; 0 for independent coordinates of u.
+    seed
+        Of the draws.
     """
 
-    def __init__(self, problem: Problem, parameters: Tensor, rank: int) -> None:
+    def __init__(self, problem: Problem, parameters: Tensor, rank: int, seed: int) -> None:
         if problem.priors.hierarchy is None:
             values = {"slope": parameters[:, :1], "intercept": parameters[:, 1]}
         else:
@@ -204,7 +244,9 @@ class WhitenedGuide(AutoContinuous):
         mode = self.whitening.mode
         self.mean = torch.nn.Parameter(torch.zeros_like(mode))
         self.log_scale = torch.nn.Parameter(torch.zeros_like(mode))
-        self.factor = torch.nn.Parameter(SMALL_FACTOR * torch.randn(n_latent, rank).to(mode))
+        self.normals = Normals(n_latent + rank, seed, mode)
+        factor = torch.stack([self.normals.draw()[:n_latent] for _ in range(rank)], dim=1) if rank else mode[:, None][:, :0]
+        self.factor = torch.nn.Parameter(SMALL_FACTOR * factor)
 
     @property
     def spread(self) -> Spread:
@@ -220,11 +262,7 @@ class WhitenedGuide(AutoContinuous):
 
     def get_posterior(self, *args: Any, **kwargs: Any) -> PathDerivative:
         """Density of phi."""
-        detached = Spread(self.mean.detach(), self.log_scale.detach(), self.factor.detach())
-        return PathDerivative(
-            dist.TransformedDistribution(self.spread.density(), [self.whitening]),
-            dist.TransformedDistribution(detached.density(), [self.whitening]),
-        )
+        return PathDerivative(self.spread, self.whitening, self.normals)
 
     @torch.no_grad()
     def moments(self, spread: Spread) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,134 @@
+"""How often the intervals of item parameters and abilities hold the truth, and how far the estimates are from it.
+
+    python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1]
+
+Every replication draws items and respondents, simulates the responses, fits them and scores the respondents. Slopes are
+log-normal(.2, .3), difficulties normal(0, 1), guessing Beta(5, 15), abilities normal(0, 1). With few respondents the
+scale itself is uncertain (the mean ability of 100 is known to .1), so there the truth is first aligned to the sample's
+mean and standard deviation of ability, items accordingly; these rows say "aligned". Printed is the share of intervals,
+of nominal 95%, that hold the truth, and the root mean squared error. ``--large`` replications are made of the designs
+with 1,000 items and more.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+
+from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.priors import PriorName
+from irtbench.scoring.ability import eap
+
+
+@dataclass(frozen=True)
+class Design:
+    """Size of the data, the model, and whether the truth is aligned to the sample."""
+
+    n_respondents: int
+    n_items: int
+    kind: Literal["2pl", "3pl"] = "2pl"
+    prior: PriorName = "none"
+    missing: float = 0.0
+    aligned: bool = False
+
+    @property
+    def name(self) -> str:
+        share = f", {self.missing:.0%} missing" if self.missing else ""
+        return f"{self.n_respondents:,} x {self.n_items:,}{share}{', aligned' if self.aligned else ''}"
+
+
+DESIGNS = (
+    Design(1000, 30),
+    Design(1000, 90),
+    Design(300, 20),
+    Design(3000, 40, missing=0.6),
+    Design(1000, 90, kind="3pl", prior="weak"),
+    Design(5000, 40, kind="3pl", prior="weak"),
+    Design(100, 1000, prior="hierarchical", aligned=True),
+    Design(100, 2000, prior="hierarchical", aligned=True),
+    Design(100, 5000, prior="hierarchical", aligned=True),
+    Design(12, 40000, prior="hierarchical", aligned=True),
+)
+LARGE = 1000  # items
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replications", type=int, default=40)
+    parser.add_argument("--large", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--items", type=int, default=None, help="only the designs with this number of items")
+    arguments = parser.parse_args()
+    rows = []
+    for number, design in enumerate(DESIGNS):
+        if arguments.items not in (None, design.n_items):
+            continue
+        n = arguments.large if design.n_items >= LARGE else arguments.replications
+        found = pd.DataFrame(
+            [replicate(design, np.random.default_rng([arguments.seed, number, k])) for k in range(n)]
+        )
+        mean = found.drop(columns="converged").mean()
+        label = {"design": design.name, "model": design.kind, "prior": design.prior, "data sets": n}
+        rows.append(label | {"converged": int(found["converged"].sum())} | mean.to_dict())
+        print(f"{design.name}: done", flush=True)
+    table = pd.DataFrame(rows)
+    print(as_markdown(table))
+
+
+def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
+    """Fit one simulated data set and compare."""
+    n_items = design.n_items
+    a, b = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items)
+    c = rng.beta(5, 15, n_items) if design.kind == "3pl" else np.zeros(n_items)
+    theta = rng.normal(size=design.n_respondents)
+    responses = simulate_responses(
+        theta, ItemParameters.from_difficulty(a, b, c), rng=rng, missing=design.missing
+    )
+    responses = responses.select_respondents(responses.n_by_respondent > 0)
+    fitted = fit_model(responses, SVISettings(kind=design.kind, prior=design.prior))
+    if design.aligned:
+        mean, deviation = theta.mean(), theta.std()
+        a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
+    errors = fitted.items.standard_errors()
+    abilities = eap(responses, fitted.items)
+    found: dict[str, float] = {"converged": fitted.converged}
+    for name, estimate, true, error in (
+        ("a", fitted.items.discrimination, a, errors["discrimination"]),
+        ("b", fitted.items.difficulty, b, errors["difficulty"]),
+        ("d", fitted.items.intercept, -a * b, errors["intercept"]),
+        ("c", fitted.items.guessing, c, errors["guessing"]),
+    ):
+        if name == "c" and design.kind == "2pl":
+            continue
+        found[f"{name} held"] = float(np.mean(np.abs(estimate - true) < 1.96 * error))
+        if name != "d":
+            found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
+    found["theta held"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
+    found["theta correlation"] = float(np.corrcoef(abilities.theta, theta)[0, 1])
+    return found
+
+
+def as_markdown(table: pd.DataFrame) -> str:
+    """The table in Markdown."""
+    order = [name for name in ("design", "model", "prior", "data sets", "converged", "a held", "b held", "d held",
+             "c held", "theta held", "rmse a", "rmse b", "rmse c", "theta correlation") if name in table]  # fmt: skip
+    lines = ["| " + " | ".join(order) + " |", "|" + "---|" * len(order)]
+    for _, row in table[order].iterrows():
+        cells = [
+            "" if isinstance(v, float) and np.isnan(v) else f"{v:.4f}".lstrip("0") if name == "theta correlation"
+            else f"{v:.3f}".lstrip("0") if isinstance(v, float) else str(v)
+            for name, v in row.items()
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
