@@ -56,6 +56,10 @@ DESIGNS = (
     Design(12, 40000, prior="hierarchical", aligned=True),
 )
 LARGE = 1000  # items
+COLUMNS = (
+    *("design", "model", "prior", "data sets", "converged", "a held", "b held", "d held", "c held", "theta held"),
+    *("rmse a", "rmse b", "rmse c", "theta correlation"),
+)
 
 
 def main() -> None:
@@ -65,20 +69,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--items", type=int, default=None, help="only the designs with this number of items")
     arguments = parser.parse_args()
-    rows = []
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     for number, design in enumerate(DESIGNS):
         if arguments.items not in (None, design.n_items):
             continue
         n = arguments.large if design.n_items >= LARGE else arguments.replications
-        found = pd.DataFrame(
-            [replicate(design, np.random.default_rng([arguments.seed, number, k])) for k in range(n)]
-        )
-        mean = found.drop(columns="converged").mean()
-        label = {"design": design.name, "model": design.kind, "prior": design.prior, "data sets": n}
-        rows.append(label | {"converged": int(found["converged"].sum())} | mean.to_dict())
-        print(f"{design.name}: done", flush=True)
-    table = pd.DataFrame(rows)
-    print(as_markdown(table))
+        found = pd.DataFrame([replicate(design, np.random.default_rng([arguments.seed, number, k])) for k in range(n)])
+        row = {"design": design.name, "model": design.kind, "prior": design.prior, "data sets": n}
+        row |= {"converged": int(found["converged"].sum())} | found.drop(columns="converged").mean().to_dict()
+        print("| " + " | ".join(written(row.get(name)) for name in COLUMNS) + " |", flush=True)
 
 
 def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
@@ -87,9 +86,7 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     a, b = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items)
     c = rng.beta(5, 15, n_items) if design.kind == "3pl" else np.zeros(n_items)
     theta = rng.normal(size=design.n_respondents)
-    responses = simulate_responses(
-        theta, ItemParameters.from_difficulty(a, b, c), rng=rng, missing=design.missing
-    )
+    responses = simulate_responses(theta, ItemParameters.from_difficulty(a, b, c), rng=rng, missing=design.missing)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     fitted = fit_model(responses, SVISettings(kind=design.kind, prior=design.prior))
     if design.aligned:
@@ -114,19 +111,11 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     return found
 
 
-def as_markdown(table: pd.DataFrame) -> str:
-    """The table in Markdown."""
-    order = [name for name in ("design", "model", "prior", "data sets", "converged", "a held", "b held", "d held",
-             "c held", "theta held", "rmse a", "rmse b", "rmse c", "theta correlation") if name in table]  # fmt: skip
-    lines = ["| " + " | ".join(order) + " |", "|" + "---|" * len(order)]
-    for _, row in table[order].iterrows():
-        cells = [
-            "" if isinstance(v, float) and np.isnan(v) else f"{v:.4f}".lstrip("0") if name == "theta correlation"
-            else f"{v:.3f}".lstrip("0") if isinstance(v, float) else str(v)
-            for name, v in row.items()
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def written(value: object) -> str:
+    """A cell of the table."""
+    if value is None:
+        return ""
+    return f"{value:.3f}".lstrip("0") if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":

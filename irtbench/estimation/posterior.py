@@ -223,7 +223,9 @@ def elbo_draws(problem: Problem, parameters: Tensor, guide: WhitenedGuide) -> Te
     """Independent estimates of the ELBO, each from one draw, shape (n_draws,)."""
     arguments, options = model_arguments(problem, parameters)
     one = Trace_ELBO(num_particles=1)
-    return torch.tensor([-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)], dtype=torch.float64)
+    return torch.tensor(
+        [-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)], dtype=torch.float64
+    )
 
 
 def improper(elbo: float, steps: int) -> InputError:

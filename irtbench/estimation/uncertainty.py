@@ -22,6 +22,8 @@ from irtbench.estimation.prior_density import prior_derivatives
 from irtbench.estimation.response_rows import Batch
 
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
+MOST_SPANNING = 4096  # functions of which a basis is made at first
+LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
 def item_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -83,10 +85,16 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
         Shape (rank, n_nodes).
     """
     root = importance.sqrt()
-    centred = functions - (functions @ importance)[:, None]
-    left, sizes, right = torch.linalg.svd(centred * root, full_matrices=False)
-    keep = sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)
-    return left[:, keep] * sizes[keep], right[keep] / root
+    weighted = (functions - (functions @ importance)[:, None]) * root
+    largest = weighted.abs().max().clamp(min=1e-300)
+    # smooth functions all alike: some of many show what spans them, and it is checked that they do
+    for stride in (-(-len(functions) // MOST_SPANNING), 1):
+        _, sizes, right = torch.linalg.svd(weighted[::stride], full_matrices=False)
+        right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
+        coefficients = weighted @ right.T
+        if float((weighted - coefficients @ right).abs().max()) <= LEFT_OVER * float(largest):
+            break
+    return coefficients, right / root
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,8 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
     covariance of a few basis functions.
     """
+    if not problem.guesses:
+        return complete_information_without_guessing(problem, parameters)
     counts = expected_counts(problem, parameters, at_nodes=True)
     first_p, first_q, second_p, second_q = item_derivatives(problem, parameters)
     n_items, n_nodes, width = first_p.shape
@@ -129,6 +139,30 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     base, base_basis = span(base_functions * free, importance)
     return complete, ScoreBasis(
         right.reshape(n_items, width, -1), base.reshape(n_items, width, -1), torch.cat([right_basis, base_basis])
+    )
+
+
+def complete_information_without_guessing(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+    """The same where the log odds are linear: a correct response adds (theta, 1), and any response -s (theta, 1).
+
+    The information of complete data is then the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
+    """
+    counts = expected_counts(problem, parameters)
+    basis = problem.nodes.basis
+    n_items, width = parameters.shape
+    s = torch.sigmoid(parameters[:, :-1] @ basis.T)
+    products = (basis[:, :, None] * basis[:, None, :]).flatten(1)
+    complete = prior_derivatives(problem.priors, parameters, exact=True)[1]
+    complete[:, :-1, :-1] += ((counts.n * s * (1 - s)) @ products).reshape(n_items, width - 1, width - 1)
+    importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
+    right, right_basis = span(basis.T, importance)
+    base, base_basis = span((-s[:, None, :] * basis.T).flatten(0, 1), importance)
+    free = problem.free[:, :, None]
+    last = (0, 0, 0, 1)  # nothing is added by guessing
+    return complete, ScoreBasis(
+        torch.where(free, torch.nn.functional.pad(right.expand(n_items, -1, -1), last), 0.0),
+        torch.where(free, torch.nn.functional.pad(base.reshape(n_items, width - 1, -1), last), 0.0),
+        torch.cat([right_basis, base_basis]),
     )
 
 
@@ -184,34 +218,78 @@ def posterior_covariances(problem: Problem, parameters: Tensor, functions: Tenso
 def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> Tensor:
     """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
 
-    With complete rows, what any response adds is weighted alike for all items: one column of ones stands for them.
+    The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
+    falls into three: both of the first kind, one of each, both of the second.
     """
-    n_items = len(parameters)
-    n_right, n_base = basis.right.shape[2], basis.base.shape[2]
-    n_columns = 1 if problem.rows.complete else n_items
-    zeros = parameters.new_zeros
-    both_right = zeros(n_right, n_right, n_items, n_items)
-    mixed = zeros(n_right, n_base, n_items, n_columns)
-    both_base = zeros(n_base, n_base, n_columns, n_columns)
+    both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, parameters, basis)
+    if problem.rows.complete:  # what any response adds is weighted alike for all items
+        shape = (*parameters.shape, *parameters.shape)
+        base = basis.base.flatten(0, 1)
+        half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
+        across = (half @ base.T).reshape(shape)
+        alike = (base @ both_base @ base.T).reshape(shape)
+    else:
+        across = contract(basis.right, mixed, basis.base)
+        alike = contract(basis.base, both_base, basis.base)
+    return contract(basis.right, both_right, basis.right) + across + across.permute(2, 3, 0, 1) + alike
+
+
+def complete_sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior covariances of the functions summed over respondents, with complete rows.
+
+    Returns
+    -------
+    both_right
+        Over those who answered both items right, shape (n_right, n_right, n_items, n_items).
+    mixed
+        Over those who answered an item right, shape (n_right, n_base, n_items).
+    both_base
+        Over all, shape (n_base, n_base).
+    """
+    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
+    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = parameters.new_zeros(n_right, n_base, n_items)
+    both_base = parameters.new_zeros(n_base, n_base)
+    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
+        for k in range(n_right):
+            for m in range(k + 1):
+                both_right[k, m] += batch.correct_by_item @ (batch.correct * covariance[:, k, m, None])
+            mixed[k] += covariance[:, k, n_right:].T @ batch.correct
+        both_base += covariance[:, n_right:, n_right:].sum(dim=0)
+    return mirrored(both_right), mixed, both_base
+
+
+def sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with rows of which a part is missing: the sums with `base` are over those who answered both items.
+
+    Shapes (n_right, n_right, n_items, n_items), (n_right, n_base, n_items, n_items), (n_base, n_base, n_items,
+    n_items).
+    """
+    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
+    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = parameters.new_zeros(n_right, n_base, n_items, n_items)
+    both_base = parameters.new_zeros(n_base, n_base, n_items, n_items)
     for batch, flat in posterior_covariances(problem, parameters, basis.functions):
         covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
         correct = batch.correct.to_dense()
-        observed = flat.new_ones(len(flat), 1) if batch.observed is None else batch.observed.to_dense()
+        observed = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
         for k in range(n_right):
-            for m in range(n_right):
+            for m in range(k + 1):
                 both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
             for m in range(n_base):
                 mixed[k, m] += correct.T @ (observed * covariance[:, k, n_right + m, None])
         for k in range(n_base):
-            for m in range(n_base):
+            for m in range(k + 1):
                 both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
-    across = contract(basis.right, mixed.expand(-1, -1, n_items, n_items), basis.base)
-    return (
-        contract(basis.right, both_right, basis.right)
-        + across
-        + across.permute(2, 3, 0, 1)
-        + contract(basis.base, both_base.expand(-1, -1, n_items, n_items), basis.base)
-    )
+    return mirrored(both_right), mixed, mirrored(both_base)
+
+
+def mirrored(lower: Tensor) -> Tensor:
+    """Fill the upper triangle of the first two dimensions from the lower."""
+    for k in range(len(lower)):
+        lower[:k, k] = lower[k, :k]
+    return lower
 
 
 def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:

@@ -245,7 +245,9 @@ class WhitenedGuide(AutoContinuous):
         self.mean = torch.nn.Parameter(torch.zeros_like(mode))
         self.log_scale = torch.nn.Parameter(torch.zeros_like(mode))
         self.normals = Normals(n_latent + rank, seed, mode)
-        factor = torch.stack([self.normals.draw()[:n_latent] for _ in range(rank)], dim=1) if rank else mode[:, None][:, :0]
+        factor = (
+            torch.stack([self.normals.draw()[:n_latent] for _ in range(rank)], dim=1) if rank else mode[:, None][:, :0]
+        )
         self.factor = torch.nn.Parameter(SMALL_FACTOR * factor)
 
     @property
