@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from irtbench.data.screening import screen
     from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
     from irtbench.models.item_response import ItemParameters, simulate_responses
-    from irtbench.scoring.ability import eap
+    from irtbench.scoring.ability import estimate_ability
+    from irtbench.scoring.comparison import compare_abilities
+    from irtbench.scoring.prediction import predict_accuracy
     from irtbench.scoring.scores import score_responses
 
 _HOMES = {
@@ -26,10 +28,12 @@ _HOMES = {
     "PruneRules": "building.pruning",
     "ResponseMatrix": "data.responses",
     "SVISettings": "estimation.svi",
-    "eap": "scoring.ability",
+    "compare_abilities": "scoring.comparison",
+    "estimate_ability": "scoring.ability",
     "fit_model": "estimation.svi",
     "grade": "data.grading",
     "load_bank": "building.bank",
+    "predict_accuracy": "scoring.prediction",
     "prune": "building.pruning",
     "save_bank": "building.bank",
     "score_responses": "scoring.scores",
@@ -52,8 +56,10 @@ __all__ = [  # noqa: RUF022 - in the order of the road
     "ItemBank",
     "save_bank",
     "load_bank",
-    "eap",
+    "estimate_ability",
     "score_responses",
+    "compare_abilities",
+    "predict_accuracy",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +15,10 @@ from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.svi import SVISettings
+from irtbench.scoring.ability import Method
+from irtbench.scoring.item_error import ItemError
+from irtbench.scoring.norms import Norm
+from irtbench.scoring.scores import ScoringSettings
 
 Section = TypeVar("Section")
 
@@ -50,6 +54,10 @@ class DataSettings:
         The same for the table of items: ``key = "gold"``.
     where
         Keep only the items whose column has this value: ``set = "5gs"``. Their answers are taken, others left out.
+    respondents
+        Table of respondents, for the columns that ``[score]`` names; without it they are columns of the answers.
+    respondent_columns
+        The same as ``columns`` for the table of respondents: ``respondent_id = "worker"``.
     """
 
     answers: Path
@@ -59,6 +67,8 @@ class DataSettings:
     columns: dict[str, str] = field(default_factory=dict)
     item_columns: dict[str, str] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
+    respondents: Path | None = None
+    respondent_columns: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,9 +80,56 @@ class ScaleSettings:
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """Tables of systems' answers to score at the end."""
+    """Which systems are scored at the end and how, by the names of the options of ``irtbench score``.
+
+    Parameters
+    ----------
+    systems
+        Tables of systems' answers.
+    method, item_error, level
+        See ``ScoringSettings``. They hold for the respondents' own scores too.
+    norm
+        What the percentile refers to; None: ``normal``, or ``smoothed`` with a norm group.
+    norm_group
+        The part of the norm sample that counts: ``{ country = "de" }``.
+    norm_groups
+        Columns of the respondents that the bank keeps with its norm sample, for norm groups now and later.
+    norm_weight
+        Column of the respondents with their weights in the norm sample; None for equal weights.
+
+    Raises
+    ------
+    InputError
+        If values contradict each other, or the level lies outside (0, 1).
+    """
 
     systems: tuple[Path, ...] = ()
+    method: Method = "eap"
+    item_error: ItemError = "none"
+    norm: Norm | None = None
+    norm_group: dict[str, str] = field(default_factory=dict)
+    norm_groups: tuple[str, ...] = ()
+    norm_weight: str | None = None
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if len(self.norm_group) > 1:
+            raise InputError(f"norm_group must name one column and value but names {', '.join(self.norm_group)}")
+        try:
+            self.scoring(seed=0)
+        except InputError as error:
+            raise InputError(str(error).removeprefix("scoring: ")) from None
+
+    def scoring(self, *, seed: int) -> ScoringSettings:
+        """How systems and respondents are scored."""
+        group = next(iter(self.norm_group.items()), None)
+        norm = self.norm or ("normal" if group is None else "smoothed")
+        return ScoringSettings(self.method, self.item_error, norm, group, self.level, seed)
+
+    @property
+    def norm_columns(self) -> tuple[str, ...]:
+        """Columns of the respondents by which norm groups are formed, each once."""
+        return tuple(dict.fromkeys([*self.norm_groups, *self.norm_group]))
 
 
 @dataclass(frozen=True)
@@ -173,13 +230,16 @@ def read_study(path: Path) -> StudyFile:
         data=DataSettings(
             **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers)})
             | {"items": data.items and existing(path, "data.items", folder / data.items)}
+            | {"respondents": data.respondents and existing(path, "data.respondents", folder / data.respondents)}
         ),
         screening=section(ScreeningSettings, "screening"),
         grading=section(GradingSettings, "grading"),
         scales=section(ScaleSettings, "scales"),
         model=section(SVISettings, "model"),
         pruning=read_rules(path, tables.get("pruning", {})),
-        score=ScoreSettings(tuple(existing(path, "score.systems", folder / system) for system in score.systems)),
+        score=replace(
+            score, systems=tuple(existing(path, "score.systems", folder / system) for system in score.systems)
+        ),
         published=section(PublishedSettings, "published"),
         output=OutputSettings(output.directory and folder / output.directory),
     )

@@ -24,13 +24,16 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import read_answers, read_responses
+from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.screening import Screening, screen
 from irtbench.diagnostics.dimensionality import shuffled
 from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel, fit_model, software_versions
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.scores import score_answers, score_responses
+from irtbench.scoring.explanation import Explanation, explain_all
+from irtbench.scoring.group_percentiles import percentiles_by_group
+from irtbench.scoring.scores import grade_answers, score_responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,14 @@ class Study:
     seconds
         Time from reading to the last score.
     dimensions
-        Number of abilities of all items together; None if the rules do not ask for it or there is one label.
+        Number of abilities of all items together; None if the rules do not ask for it or it cannot be counted.
+    no_dimensions
+        Why it could not be counted; empty if it was, or was not asked for.
+    system_explanation
+        Where systems differ from people of their ability; None without a bank or systems.
+    group_percentiles
+        Percentiles of the systems within each group of the norm samples, see ``percentiles_by_group``; None without a
+        bank, systems or groups.
     """
 
     settings: StudyFile
@@ -100,12 +110,49 @@ class Study:
     provenance: dict[str, Any]
     seconds: float
     dimensions: Dimensions | None = None
+    no_dimensions: str = ""
+    system_explanation: Explanation | None = None
+    group_percentiles: pd.DataFrame | None = None
 
     @property
     def converged(self) -> bool:
         """Whether the last fit of every scale converged."""
         fits = [scale.pruning.fitted for scale in self.scales]
         return all(fitted is None or fitted.converged for fitted in fits)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """What the files of a study hold.
+
+    Parameters
+    ----------
+    answers
+        Raw answers; None if graded responses were given.
+    responses
+        Graded responses.
+    items
+        The items.
+    respondents
+        The columns of the respondents that norms are formed by, weights included; None if none is asked for.
+    respondents_from
+        The file that these are from.
+    """
+
+    answers: pd.DataFrame | None
+    responses: ResponseMatrix
+    items: ItemTable
+    respondents: pd.DataFrame | None = None
+    respondents_from: Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SystemScores:
+    """The systems of a study: columns of scores.csv, explanations, and percentiles in groups of the norm samples."""
+
+    scores: pd.DataFrame
+    explanation: Explanation
+    group_percentiles: pd.DataFrame | None
 
 
 def run_study(
@@ -125,7 +172,7 @@ def run_study(
         Shuffle each item's responses among the respondents who answered it: a negative control, in which no scale is
         to be found.
     checkpoints
-        Folder for the finished rounds of pruning, a folder a scale; rounds found there are not computed again.
+        Folder for finished steps, with a folder a scale; what is found there is not computed again.
     progress
         Called with a line about each step.
 
@@ -136,7 +183,8 @@ def run_study(
     """
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
-    answers, responses, items = read_data(settings)
+    data = read_data(settings)
+    answers, responses, items = data.answers, data.responses, data.items
     seconds = answers if answers is not None and "seconds" in answers else None
     screening = screen(responses, items, settings.screening, seconds=seconds, answers=answers)
     kept_ids = {r for r, kept in zip(screening.respondent_ids, screening.kept, strict=True) if kept}
@@ -147,6 +195,7 @@ def run_study(
             f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
         )
     screened = responses.select_respondents(screening.kept)
+    norm_columns = columns_of_norms(settings, data, screened, progress)
     if control:
         screened = shuffled(screened, np.random.default_rng(settings.study.seed))
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
@@ -162,21 +211,22 @@ def run_study(
     stray += [item for item in settings.pruning.protect if item not in known_items]
     if stray:
         raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
-    dimensions = None
+    dimensions, no_dimensions = None, ""
     if settings.pruning.compare_factors:
-        dimensions = study_dimensions(screened, parts, settings.study.seed, progress)
+        dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)
     scales: list[ScaleStudy] = []
     for name, item_ids in parts.items():
         part = answered(screened.select_items(item_ids))
         folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-        scales.append(study_scale(name, part, items, settings, provenance, folder, progress))
+        scales.append(study_scale(name, part, items, settings, provenance, folder, progress, norm_columns))
     standing = tuple(scale.scale for scale in scales if scale.scale is not None)
     bank = ItemBank(standing) if standing else None
-    respondent_scores = system_scores = None
+    respondent_scores = systems = None
     if bank is not None:
         progress("scoring")
-        respondent_scores = score_responses(bank, screened, unknown_items="ignore")
-        system_scores = score_systems(bank, settings)
+        scoring = settings.score.scoring(seed=settings.study.seed)
+        respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
+        systems = score_systems(bank, settings)
     return Study(
         settings=settings,
         items=items,
@@ -186,15 +236,18 @@ def run_study(
         scales=tuple(scales),
         bank=bank,
         respondent_scores=respondent_scores,
-        system_scores=system_scores,
+        system_scores=None if systems is None else systems.scores,
         provenance=provenance,
         seconds=time.perf_counter() - began,
         dimensions=dimensions,
+        no_dimensions=no_dimensions,
+        system_explanation=None if systems is None else systems.explanation,
+        group_percentiles=None if systems is None else systems.group_percentiles,
     )
 
 
-def read_data(settings: StudyFile) -> tuple[pd.DataFrame | None, ResponseMatrix, ItemTable]:
-    """Raw answers (None if graded responses were given), graded responses and items."""
+def read_data(settings: StudyFile) -> StudyData:
+    """Read the files that a study file names."""
     data = settings.data
     items = None
     if data.items is not None:
@@ -205,14 +258,61 @@ def read_data(settings: StudyFile) -> tuple[pd.DataFrame | None, ResponseMatrix,
         if items is None:
             raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
         answers = read_answers(data.answers, format=data.format, columns=data.columns).frame
+        respondents = read_columns_of_norms(settings, answers)
         if data.where:
             answers = answers[answers["item_id"].isin(items.item_ids)]
-        return answers, grade(answers, items, settings.grading), items
+        return StudyData(answers, grade(answers, items, settings.grading), items, *respondents)
     table = read_responses(data.answers, format=data.format, columns=data.columns).frame
+    respondents = read_columns_of_norms(settings, table)
     if items is not None and data.where:
         table = table[table["item_id"].isin(items.item_ids)]
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
-    return None, responses, items or ItemTable.plain(responses.item_ids)
+    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), *respondents)
+
+
+def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.DataFrame, Path] | tuple[None, None]:
+    """Columns of the respondents that norms are formed by, and their file: a table of respondents, or the answers."""
+    data, weight = settings.data, settings.score.norm_weight
+    names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
+    if not names:
+        if data.respondents is not None:
+            raise InputError(
+                f"{settings.path}: data.respondents: no column of it is asked for; "
+                "expected score.norm_groups, score.norm_group or score.norm_weight"
+            )
+        return None, None
+    if data.respondents is not None:
+        return read_respondents(data.respondents, names, columns=data.respondent_columns), data.respondents
+    return respondents_of(table, names, data.answers), data.answers
+
+
+def columns_of_norms(
+    settings: StudyFile, data: StudyData, screened: ResponseMatrix, progress: Callable[[str], None]
+) -> pd.DataFrame | None:
+    """The same for the screened respondents, in their order, checked before anything is fitted."""
+    if data.respondents is None or data.respondents_from is None:
+        return None
+    of_screened = data.respondents.reindex(list(screened.respondent_ids)).astype(object)
+    of_screened = of_screened.where(of_screened.notna(), None)
+    for name in settings.score.norm_columns:
+        known = of_screened[name].notna()
+        if not known.any():
+            raise InputError(
+                f"file {data.respondents_from}, column {name}: empty for all {screened.n_respondents} screened "
+                "respondents; expected a value for some"
+            )
+        if not known.all():
+            progress(f"{name}: known of {int(known.sum())} of {screened.n_respondents} respondents")
+    for name, value in settings.score.norm_group.items():
+        values = sorted(set(of_screened[name].dropna()))
+        if value not in values:
+            raise InputError(
+                f"{settings.path}: score.norm_group: no screened respondent has {name} {value}; "
+                f"expected one of {name_first(values)}"
+            )
+    if settings.score.norm_weight is not None:
+        weights_of(of_screened, settings.score.norm_weight, data.respondents_from)
+    return of_screened
 
 
 def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
@@ -227,25 +327,37 @@ def divide(items: ItemTable, settings: StudyFile) -> dict[str, tuple[str, ...]]:
 
 
 def study_dimensions(
-    responses: ResponseMatrix, parts: dict[str, tuple[str, ...]], seed: int, progress: Callable[[str], None]
-) -> Dimensions | None:
-    """Number of abilities of all items together, where they have two labels or three; else None."""
+    responses: ResponseMatrix,
+    parts: dict[str, tuple[str, ...]],
+    seed: int,
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+) -> tuple[Dimensions | None, str]:
+    """Number of abilities of all items together, loadings turned to the scales; or None and why it is not counted."""
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
     together = responses.select_items(list(label_of))
     gone = {removal.item_id for removal in constant_items(together)}
     data = answered(together.select_items([item for item in together.item_ids if item not in gone]))
     labels = [label_of[item] for item in data.item_ids]
-    if (
-        not 1 < len(set(labels)) <= MOST_FACTORS
-        or data.n_items <= MOST_FACTORS
-        or data.n_respondents < FEWEST_RESPONDENTS
-    ):
-        return None
     answered_both = data.observed.astype(np.float64).T @ data.observed
-    if (answered_both == 0).any():
-        progress("number of abilities: not counted, since some two items were answered by nobody together")
-        return None
-    return find_dimensions(data, labels, n_samples=10, seed=seed, progress=progress)
+    why_not = ""
+    if data.n_items <= MOST_FACTORS or data.n_respondents < FEWEST_RESPONDENTS:
+        why_not = f"{data.n_respondents} respondents and {data.n_items} items are too few"
+    elif (answered_both == 0).any():
+        why_not = "some two items were answered by nobody together"
+    if why_not:
+        progress(f"number of abilities: not counted, since {why_not}")
+        return None, why_not
+    checkpoint = None
+    if checkpoint_folder is not None:
+        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, software_versions()))
+        finished = checkpoint.load("dimensions", Dimensions)
+        if finished is not None:
+            return finished, ""
+    found = find_dimensions(data, labels, seed=seed, progress=progress)
+    if checkpoint is not None:
+        checkpoint.save("dimensions", found)
+    return found, ""
 
 
 def study_scale(
@@ -256,6 +368,7 @@ def study_scale(
     provenance: dict[str, Any],
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
+    norm_columns: pd.DataFrame | None = None,
 ) -> ScaleStudy:
     """Prune one scale, and make of what is left a scale with norms."""
     here = set(responses.item_ids)
@@ -269,13 +382,16 @@ def study_scale(
     def fit(data: ResponseMatrix) -> FittedModel:
         return fit_model(data, settings.model, seed=settings.study.seed)
 
+    def refit(data: ResponseMatrix) -> FittedModel:
+        return fit_model(data, replace(settings.model, standard_errors=False), seed=settings.study.seed)
+
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
     checkpoint = None
     if checkpoint_folder is not None:
         depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
         checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
-        responses, fit, rules, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
+        responses, fit, rules, refit=refit, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
         progress=lambda message: progress(f"{name}: {message}"),
     )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
@@ -288,7 +404,7 @@ def study_scale(
         name=name,
         items=fitted.items,
         details=items.select(pruning.kept),
-        norms=Norms(abilities.theta, standard_error=abilities.standard_error),
+        norms=norms_of(abilities, norm_columns, settings),
         population=population,
         provenance=provenance
         | {
@@ -299,28 +415,58 @@ def study_scale(
     return ScaleStudy(name, responses, pruning, scale, abilities)
 
 
-def score_systems(bank: ItemBank, settings: StudyFile) -> pd.DataFrame | None:
-    """Scores of the systems that the study file names; None if it names none."""
-    tables = []
+def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: StudyFile) -> Norms:
+    """The norm sample of a scale, with the weights and groups of its respondents."""
+    if columns is None:
+        return Norms(abilities.theta, standard_error=abilities.standard_error)
+    own = columns.loc[list(abilities.respondent_ids)]
+    weight = settings.score.norm_weight
+    return Norms(
+        abilities.theta,
+        None if weight is None else weights_of(own, weight, settings.data.respondents or settings.data.answers),
+        abilities.standard_error,
+        {name: tuple(own[name]) for name in settings.score.norm_columns},
+    )
+
+
+def score_systems(bank: ItemBank, settings: StudyFile) -> SystemScores | None:
+    """Scores of the systems that the study file names, and what they rest on; None if it names none."""
+    scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
+    scores, explanations, in_groups = [], [], []
     for path in settings.score.systems:
         if settings.data.content == "answers":
             answers = read_answers(path, columns=settings.data.columns).frame
-            tables.append(score_answers(bank, answers, settings.grading, unknown_items="ignore"))
+            graded = grade_answers(bank, answers, settings.grading, unknown_items="ignore")
         else:
-            table = read_responses(path, columns=settings.data.columns).frame
-            tables.append(score_responses(bank, ResponseMatrix.from_long(table), unknown_items="ignore"))
-    return pd.concat(tables, ignore_index=True) if tables else None
+            graded = ResponseMatrix.from_long(read_responses(path, columns=settings.data.columns).frame)
+        scores.append(score_responses(bank, graded, scoring, unknown_items="ignore"))
+        explanations.append(explain_all(bank, graded, unknown_items="ignore"))
+        if groups:
+            in_groups.append(percentiles_by_group(bank, graded, groups, scoring, unknown_items="ignore"))
+    if not scores:
+        return None
+    return SystemScores(
+        pd.concat(scores, ignore_index=True),
+        Explanation(
+            pd.concat([found.items for found in explanations], ignore_index=True),
+            pd.concat([found.difficulty for found in explanations], ignore_index=True),
+        ),
+        pd.concat(in_groups, ignore_index=True) if in_groups else None,
+    )
 
 
 def describe_provenance(settings: StudyFile) -> dict[str, Any]:
     """Where results come from: hashes of the files, settings, versions, date and seed."""
-    files = [settings.path, settings.data.answers, *([settings.data.items] if settings.data.items else [])]
+    data, score = settings.data, settings.score
+    files = [settings.path, data.answers, *(file for file in (data.items, data.respondents) if file is not None)]
     return {
         "data": {file.name: file_hash(file) for file in files},
         "model": asdict(settings.model),
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
         "grading": asdict(settings.grading),
+        "scoring": asdict(score.scoring(seed=settings.study.seed))
+        | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight},
         "seed": settings.study.seed,
         "versions": software_versions(),
         "date": datetime.now(UTC).date().isoformat(),

@@ -1,9 +1,11 @@
 """How often the intervals of scores hold the truth: simulated crowds, fitted banks, new respondents.
 
-    python scripts/coverage_scores.py [--replications 40] [--seed 1]
+    python scripts/coverage_scores.py [--replications 40] [--seed 1] [--population estimated]
 
 Every replication draws items, a crowd that the bank is fitted to and normed on, and new respondents of the same
-population, who are scored on the bank. Printed is the share of intervals, of nominal 95%, that hold the truth.
+population, who are scored on the bank. With an estimated population its density is fitted with the items, is the prior
+of scoring, and gives the norm normal. Printed is the share of intervals, of nominal 95%, that hold the truth. Crowds
+whose fit does not converge, or whose density collapses onto a few abilities, are drawn anew, and each is named.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.special import ndtr
 
 from irtbench.building.scale import Norms
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, with_item_error
 from irtbench.scoring.norms import Norm, percentiles
@@ -36,6 +41,7 @@ METHODS: tuple[tuple[Method, ItemError], ...] = (
 )
 NORMS: tuple[Norm, ...] = ("normal", "empirical", "smoothed")
 N_NEW = 400
+FEWEST_NODES = 6  # that an estimated density must be spread over, (sum w)^2 / sum w^2; a normal one holds 18
 OUTER = 1.5  # beyond this ability items are known least
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -61,12 +67,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--population", choices=("normal", "estimated"), default="normal")
     arguments = parser.parse_args()
     theta_rows, percentile_rows = [], []
     for crowd, draw in (("normal", normal), ("skewed", skewed)):
-        for n_people, n_items in SIZES if crowd == "normal" else SIZES[:2]:
+        for n_people, n_items in SIZES if (crowd, arguments.population) == ("normal", "normal") else SIZES[:2]:
             rng = np.random.default_rng([arguments.seed, n_people, n_items, len(crowd)])
-            held = repeated(draw, crowd, n_people, n_items, arguments.replications, rng)
+            held = repeated(draw, crowd, n_people, n_items, arguments.replications, rng, arguments.population)
             for (kind, method, item_error, norm), shares in held.items():
                 row = {"crowd": crowd, "people": n_people, "items": n_items, "method": method, "item error": item_error}
                 if kind == "theta":
@@ -82,31 +89,54 @@ def main() -> None:
 
 
 def repeated(
-    draw: Draw, crowd: str, n_people: int, n_items: int, replications: int, rng: np.random.Generator
+    draw: Draw,
+    crowd: str,
+    n_people: int,
+    n_items: int,
+    replications: int,
+    rng: np.random.Generator,
+    population: Literal["normal", "estimated"],
 ) -> dict[tuple[str, str, str, str], tuple[list[float], list[float]]]:
     """Shares of intervals that held, one a replication, over all and over outer abilities."""
     held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for _ in range(replications):
-        truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
-        people = draw(rng, n_people)
-        answers = simulate_responses(people, truth, rng=rng)
-        varied = [i for i, p in zip(truth.item_ids, answers.proportion_correct(), strict=True) if 0 < p < 1]
-        answers = answers.select_items(varied)
-        fitted = fit_model(answers, SVISettings(prior="weak"))
-        own = estimate_ability(answers, fitted.items)
+        fitted = None
+        while fitted is None:
+            truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
+            people = draw(rng, n_people)
+            answers = simulate_responses(people, truth, rng=rng)
+            varied = [i for i, p in zip(truth.item_ids, answers.proportion_correct(), strict=True) if 0 < p < 1]
+            answers = answers.select_items(varied)
+            fitted = fit_converged(answers, population)
+            if fitted is None:
+                print(f"{crowd}, {n_people} people, {n_items} items: no fit with a density, drawn anew")
+        own = estimate_ability(answers, fitted.items, quadrature=fitted.estimated_population)
         norms = Norms(own.theta, None, own.standard_error)
         new = draw(rng, N_NEW)
         responses = simulate_responses(new, truth, rng=rng).select_items(varied)
         aligned = (new - people.mean()) / people.std()
         share = 100 * (ndtr(new) if crowd == "normal" else skewed_share(new))
-        record(held, responses, fitted.items, norms, aligned, share, rng)
+        record(held, responses, fitted.items, fitted.estimated_population, norms, aligned, share, rng)
     return held
+
+
+def fit_converged(answers: ResponseMatrix, population: Literal["normal", "estimated"]) -> FittedModel | None:
+    """The fit; None if it does not converge, or its density collapses onto fewer than ``FEWEST_NODES`` nodes."""
+    try:
+        fitted = fit_model(answers, SVISettings(prior="weak", population=population))
+    except torch.linalg.LinAlgError:
+        return None
+    nodes_held = 1 / np.exp(2 * fitted.quadrature.log_weights).sum()
+    if population == "estimated" and nodes_held < FEWEST_NODES:
+        return None
+    return fitted if fitted.converged else None
 
 
 def record(
     held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]],
     responses: ResponseMatrix,
     items: ItemParameters,
+    population: Quadrature | None,
     norms: Norms,
     theta: np.ndarray,
     share: np.ndarray,
@@ -114,15 +144,17 @@ def record(
 ) -> None:
     outer = np.abs(theta) > OUTER
     for method, item_error in METHODS:
-        plain = estimate_ability(responses, items, method=method)
-        found = with_item_error(plain, responses, items, item_error=item_error, n_draws=50, rng=rng)
+        plain = estimate_ability(responses, items, method=method, quadrature=population)
+        found = with_item_error(
+            plain, responses, items, item_error=item_error, quadrature=population, n_draws=50, rng=rng
+        )
         holds = (found.lower <= theta) & (theta <= found.upper)
         entry = held["theta", method, item_error, ""]
         entry[0].append(float(holds.mean()))
         entry[1].append(float(holds[outer].mean()))
         if method == "eap" and item_error != "draw":
             for norm in NORMS:
-                place = percentiles(found, norms, norm=norm)
+                place = percentiles(found, norms, norm=norm, population=population)
                 inside = (place.lower <= share) & (share <= place.upper)
                 held["percentile", method, item_error, norm][0].append(float(inside.mean()))
 

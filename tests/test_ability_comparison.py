@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from irtbench.building.scale import Norms, Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.comparison import AbilityComparison, compare_abilities
 
 
@@ -100,6 +102,20 @@ def test_percentiles_by_the_norm_sample() -> None:
     np.testing.assert_allclose(normal.percentile, smoothed.percentile, atol=5)
     with pytest.raises(InputError, match="no norm sample"):
         compare_abilities(replace(scale, norms=None), responses, rng=np.random.default_rng(8), norm="smoothed")
+
+
+def test_percentiles_of_an_estimated_population() -> None:
+    # half the population at -1 and half at 1, nearly: a share of one half in between, where the normal one rises
+    nodes = np.linspace(-6, 6, 121)
+    density = np.exp(-(((nodes - 1) / 0.2) ** 2) / 2) + np.exp(-(((nodes + 1) / 0.2) ** 2) / 2)
+    scale = replace(make_scale(40), population=Quadrature(nodes, np.log(density / density.sum())))
+    responses = simulate_responses([-0.5, 0.5], scale.items, rng=np.random.default_rng(1))
+    found = compare_abilities(scale, responses, rng=np.random.default_rng(0), n_item_draws=0)
+    middle = np.abs(found.theta) < 0.3
+    assert middle.any()
+    np.testing.assert_allclose(found.percentile[middle], 50, atol=0.1)
+    wanted = 50 * (ndtr((found.theta - 1) / 0.2) + ndtr((found.theta + 1) / 0.2))
+    np.testing.assert_allclose(found.percentile, wanted, atol=0.05)
 
 
 def test_bad_input_is_refused() -> None:

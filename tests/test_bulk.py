@@ -14,7 +14,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import Quadrature
-from irtbench.scoring import bulk
+from irtbench.scoring import long_parts, parts
 from irtbench.scoring.bulk import score_parquet
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
@@ -60,7 +60,7 @@ def write(responses: ResponseMatrix, path: Path, *, dtype: str = "Int8") -> Path
 def test_the_same_scores_as_one_by_one(
     bank: ItemBank, tmp_path: Path, missing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "ROWS", 64)  # several parts, out of step with the respondents
+    monkeypatch.setattr(parts, "ROWS", 64)  # several parts, out of step with the respondents
     responses = responses_to(bank, 300, missing=missing)
     source = write(responses, tmp_path / "responses.parquet")
     assert score_parquet(bank, source, tmp_path / "scores.parquet") == 300
@@ -82,7 +82,7 @@ def test_the_same_scores_as_one_by_one(
 
 
 def test_other_methods_go_part_by_part_too(bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "ROWS", 32)
+    monkeypatch.setattr(parts, "ROWS", 32)
     responses = responses_to(bank, 70, missing=0.0)
     source = write(responses, tmp_path / "responses.parquet")
     settings = ScoringSettings(method="wle", item_error="delta")
@@ -109,6 +109,16 @@ def test_items_of_the_bank_may_be_absent_and_others_ignored(bank: ItemBank, tmp_
     found = pd.read_parquet(tmp_path / "scores.parquet")
     np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
     assert found["n_items"].tolist() == expected["n_items"].tolist()
+
+
+def test_a_scale_without_any_item_in_the_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 20, missing=0.0).select_items(bank.scales[1].items.item_ids)
+    source = write(responses, tmp_path / "guessed.parquet")
+    score_parquet(bank, source, tmp_path / "scores.parquet")
+    expected, found = score_responses(bank, responses), pd.read_parquet(tmp_path / "scores.parquet")
+    assert found["flags"].tolist() == expected["flags"].tolist()
+    np.testing.assert_allclose(found["person_fit"], expected["person_fit"], atol=1e-3)
+    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
 
 
 def test_all_forms_of_missing_are_one(bank: ItemBank, tmp_path: Path) -> None:
@@ -142,3 +152,100 @@ def test_bad_input_is_named(bank: ItemBank, tmp_path: Path, change, message: str
     change(pd.read_parquet(source)).to_parquet(source, index=False)
     with pytest.raises(InputError, match=message):
         score_parquet(bank, source, tmp_path / "scores.parquet")
+
+
+def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, row_group_size: int = 1000) -> Path:
+    """The long form, missing responses as null, -1 or no row at all; but for one respondent, who has rows of null."""
+    rows, columns = np.divmod(np.arange(responses.values.size), responses.n_items)
+    frame = pd.DataFrame(
+        {
+            "respondent_id": np.array(responses.respondent_ids)[rows],
+            "item_id": np.array(responses.item_ids)[columns],
+            "response": pd.array(responses.values.ravel(), dtype="Int8"),
+        }
+    )
+    kept = frame["response"].notna() | (rows == 2) | (np.arange(len(frame)) % 3 == 0)
+    frame.loc[np.arange(len(frame)) % 2 == 0, "response"] = frame["response"].fillna(-1)
+    frame = frame[kept]
+    if shuffled:
+        frame = frame.sample(frac=1, random_state=0)
+    frame.to_parquet(path, index=False, row_group_size=row_group_size)
+    return path
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_long_form_gives_the_scores_of_the_wide_one(
+    bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROWS", 64)
+    monkeypatch.setattr(long_parts, "ROWS", 50)
+    monkeypatch.setattr(long_parts, "ROWS_READ", 777)  # cuts respondents in two
+    monkeypatch.setattr(long_parts, "CELLS_KEPT", 115 * 120)  # scattered rows: three readings for 300 respondents
+    responses = responses_to(bank, 300, missing=missing)
+    score_parquet(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
+    source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
+    said: list[str] = []
+    assert score_parquet(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
+    assert any("do not stand together" in line for line in said) == shuffled
+    wanted, found = pd.read_parquet(tmp_path / "wide_scores.parquet"), pd.read_parquet(tmp_path / "long_scores.parquet")
+    if shuffled:
+        order = pd.unique(pd.read_parquet(source)["respondent_id"])
+        assert found["respondent_id"].tolist() == [name for name in order for _ in range(2)]
+        wanted = wanted.set_index("respondent_id").loc[order].reset_index()
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_other_names_types_and_methods_of_a_long_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 12, missing=0.0)
+    frame = responses.to_long().rename(columns={"respondent_id": "who", "item_id": "what", "response": "passed"})
+    frame["who"] = frame["who"].str[1:].astype(int)  # numbers as names
+    frame["passed"] = frame["passed"] == 1
+    frame.to_parquet(tmp_path / "r.parquet", index=False)
+    settings = ScoringSettings(method="map")
+    names = {"respondent_id": "who", "item_id": "what", "response": "passed"}
+    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", settings, columns=names) == 12
+    wanted = score_responses(bank, responses, settings)
+    found = pd.read_parquet(tmp_path / "s.parquet")
+    assert found["theta"].tolist() == pytest.approx(wanted["theta"].tolist())
+    assert found["respondent_id"].tolist() == wanted["respondent_id"].str[1:].tolist()
+
+
+def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 5, missing=0.0)
+    frame = responses.to_long()
+    strange = pd.DataFrame({"respondent_id": ["r1", "only"], "item_id": "stranger", "response": 1})
+    pd.concat([strange[:1], frame, strange[1:]]).to_parquet(tmp_path / "r.parquet", index=False)
+    with pytest.raises(InputError, match="items unknown to the bank: stranger"):
+        score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet")
+    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", unknown_items="ignore") == 6
+    found = pd.read_parquet(tmp_path / "s.parquet").set_index(["respondent_id", "scale"])
+    assert found.loc[("only", "plain"), "flags"] == "no_items"
+    assert found.loc[("r1", "plain"), "n_items"] == 90
+    strange.to_parquet(tmp_path / "none.parquet", index=False)
+    with pytest.raises(InputError, match="none of the items is known"):
+        score_parquet(bank, tmp_path / "none.parquet", tmp_path / "s.parquet", unknown_items="ignore")
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: pd.concat([f, f[-1:]]), "respondent r[0-9]+ and item [a-z0-9]+ come twice; expected one row"),
+        (lambda f: pd.concat([f[:1], f]), "respondent r[0-9]+ and item [a-z0-9]+ come twice; expected one row"),
+        (lambda f: f.assign(response=[*f["response"][:-1], 7]), "row 1150, column response: expected 1, 0 or missing"),
+        (lambda f: f.assign(response="right"), "column response: expected 1, 0 or missing but it holds"),
+        (lambda f: f.assign(item_id=["", *f["item_id"][1:]]), "row 1, column item_id: expected a name but it is empty"),
+        (lambda f: f.assign(respondent_id=[*f["respondent_id"][:-1], None]), "row 1150, column respondent_id: expec"),
+        (lambda f: f[:0], "no rows; expected at least one respondent"),
+        (lambda f: f.drop(columns="response"), "expected columns of respondents, items and responses"),
+    ],
+)
+def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
+    bank: ItemBank, tmp_path: Path, change, message: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_parts, "ROWS_READ", 100)
+    source = long_file(responses_to(bank, 10, missing=0.0), tmp_path / "r.parquet", shuffled=shuffled)
+    change(pd.read_parquet(source)).to_parquet(source, index=False)
+    with pytest.raises(InputError, match=message):
+        score_parquet(bank, source, tmp_path / "s.parquet")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from test_cli import refused, run
 
+from irtbench.cli.build import build
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
 
@@ -63,6 +64,35 @@ def test_the_control_finds_no_scale_where_the_study_does(study: Path, tmp_path: 
     assert sorted(file.name for file in (tmp_path / "control").iterdir()) == ["control.csv", "control.json"]
 
 
+def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -> None:
+    keep_all = tmp_path / "study.toml"
+    text = (study / "study.toml").read_text().replace("lalor2016", "none")
+    keep_all.write_text(text.replace("responses.csv", str(study / "responses.csv")))
+    done = run("build", keep_all, "--control", "-o", tmp_path / "control", status=1)
+    assert "the rules find a scale where there is nothing" in done.stdout
+    assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
+
+
+def test_an_interrupted_build_goes_on_where_it_was(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("irtbench.report.html.render_report", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            build(study / "study.toml", tmp_path / "out", quiet=True)
+    assert [file.name for file in tmp_path.iterdir()] == [".out.unfinished"]
+    finished = {file.name for file in (tmp_path / ".out.unfinished").rglob("*.json")}
+    assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
+    with monkeypatch.context() as patched:  # whoever does any of it again fails
+        for done in ("study.find_dimensions", "building.pruning.check_scale", "study.fit_model"):
+            patched.setattr(f"irtbench.{done}", None)
+        build(study / "study.toml", tmp_path / "out", quiet=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
 def test_build_keeps_every_round_and_what_was_checked_first(study: Path, tmp_path: Path) -> None:
     run("build", study / "study.toml", "-o", tmp_path / "out", "--quiet")
     removed = pd.read_csv(tmp_path / "out" / "pruning.csv")
@@ -73,7 +103,9 @@ def test_build_keeps_every_round_and_what_was_checked_first(study: Path, tmp_pat
     assert set(rounds.loc[rounds["removed"].notna(), "item_id"]) == set(removed["item_id"]) - {"easy"}
     assert len(pd.read_csv(tmp_path / "out" / "rounds_pairs.csv").query("round == 1")) == 45
     checks = json.loads((tmp_path / "out" / "checks.json").read_text())
-    assert checks["dimensions"] is None  # one scale: there is no label to turn to
+    assert checks["dimensions"]["n_abilities"] == 1
+    assert [model["model"] for model in checks["dimensions"]["models"]] == ["1 factor", "2 factors", "3 factors"]
+    assert checks["dimensions"]["rotation"] is None  # one scale: there is no label to turn to
     assert [model["model"] for model in checks["scales"]["all"]["models"]] == ["one ability", "two abilities"]
     assert len(checks["scales"]["all"]["guessing"]) == 10
     assert not list(tmp_path.glob(".*"))  # nothing is left of the checkpoint

@@ -97,7 +97,9 @@ def test_the_terminal_speaks_in_words(folder: Path, tmp_path: Path) -> None:
     )
     assert sentence in text
     assert f"{wanted['n_correct']} of 30" in text
-    assert "no item answered" in text  # the other scale
+    assert f"{wanted['percentile']:.0f}% [{wanted['percentile_lower']:.0f}, {wanted['percentile_upper']:.0f}]" in text
+    assert "no item answered" in text  # the other scale, of which nothing is said in words
+    assert "able on nouns" not in text
     assert "0 is the crowd's mean" in text
 
 
@@ -136,15 +138,35 @@ def test_a_large_parquet_file_goes_part_by_part(folder: Path, tmp_path: Path, mo
     wide.insert(0, "who", graded.respondent_ids)
     wide.to_parquet(tmp_path / "wide.parquet", index=False)
     monkeypatch.setattr(score_command, "LARGE_FILE", 2)
-    assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", "auto")
-    assert not score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", "auto")
+    assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", "auto", {})
+    assert not score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", "auto", {})
     n = score_command.score_by_parts(
-        load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet", ScoringSettings(), None,
-        "error", True,
+        load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet", ScoringSettings(), "auto",
+        {}, "error", True,
     )  # fmt: skip
     assert n == 2
     found = pd.read_parquet(tmp_path / "o.parquet")
     assert found["theta"].tolist() == pytest.approx(expected(folder)["theta"].tolist(), abs=1e-4)
+
+
+def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path: Path) -> None:
+    graded = pd.read_csv(folder / "responses.csv")
+    people = [graded.assign(respondent_id=[f"{name}{k}" for name in graded["respondent_id"]]) for k in range(8_500)]
+    pd.concat(people).to_parquet(tmp_path / "long.parquet", index=False)  # 1,020,000 rows
+    done = run("score", folder / "bank.json", tmp_path / "long.parquet", "-o", tmp_path / "o.parquet")
+    assert "17000 respondents scored" in done.stdout
+    found = pd.read_parquet(tmp_path / "o.parquet")
+    wanted = expected(folder)
+    assert found["respondent_id"][:4].tolist() == ["able0", "able0", "other0", "other0"]
+    for name in ("theta", "se", "percentile"):
+        assert found[name].to_numpy().reshape(-1, 4)[[0, 4_000, -1]] == pytest.approx(
+            np.tile(wanted[name].to_numpy(), (3, 1)), abs=4e-3
+        )
+    # raw answers in a large long file are graded in memory, by the key
+    names = ["respondent_id", "item_id", "answer"]
+    assert not score_command.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", "auto", {})
+    pd.concat(people[:2]).assign(answer="yes")[names].to_parquet(tmp_path / "answers.parquet", index=False)
+    assert not score_command.goes_by_parts(tmp_path / "answers.parquet", tmp_path / "o.parquet", "auto", {})
 
 
 @pytest.mark.parametrize(

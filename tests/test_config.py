@@ -7,6 +7,7 @@ import pytest
 from irtbench.building.pruning import Exclusion
 from irtbench.config import PRESETS, read_study
 from irtbench.data.input_error import InputError
+from irtbench.scoring.scores import ScoringSettings
 
 SHIPPED = Path(__file__).resolve().parents[1] / "configs"
 
@@ -51,6 +52,21 @@ def test_what_is_said_is_taken(write) -> None:
     assert settings.published.scales["neutral"].difficulty == (-2.0, 0.5)
 
 
+def test_scores_have_the_options_of_the_command(write) -> None:
+    (write("").parent / "workers.csv").write_text("respondent_id,country\n")
+    assert read_study(write(DATA)).score.scoring(seed=3) == ScoringSettings(seed=3)
+    settings = read_study(
+        write(
+            DATA + 'respondents = "workers.csv"\n[score]\nmethod = "wle"\nitem_error = "delta"\nlevel = 0.9\n'
+            'norm_group = { country = "de" }\nnorm_groups = ["age", "country"]\nnorm_weight = "weight"\n'
+        )
+    )
+    # a norm group asks for the smoothed norm, as in the command
+    assert settings.score.scoring(seed=3) == ScoringSettings("wle", "delta", "smoothed", ("country", "de"), 0.9, 3)
+    assert settings.score.norm_columns == ("age", "country")
+    assert settings.data.respondents is not None
+
+
 def test_the_preset_none_switches_every_rule_off(write) -> None:
     rules = read_study(write(DATA + '[pruning]\npreset = "none"\nmin_communality = 0.1\n')).pruning
     assert rules.min_communality == 0.1
@@ -78,6 +94,15 @@ def test_the_preset_none_switches_every_rule_off(write) -> None:
         (DATA + "[screening]\nattention_share = 'most'\n", "screening.attention_share"),
         (DATA + "[grading]\nempty = 'maybe'\n", "grading.empty"),
         (DATA + "[score]\nsystems = ['no.csv']\n", "score.systems: no such file"),
+        (DATA + "[score]\nmethod = 'best'\n", "score.method: .*'eap_sum' but got 'best'"),
+        (DATA + "[score]\nitem_error = false\n", "score.item_error: .*'none', 'delta' or 'draw' but got False"),
+        (DATA + "[score]\nnorm = 'rank'\n", "score.norm: .*'smoothed' but got 'rank'"),
+        (DATA + "[score]\nlevel = 95\n", "score: level must be between 0 and 1 but got 95"),
+        (DATA + "[score]\nmethod = 'eap_sum'\nitem_error = 'delta'\n", "score: item_error delta is not defined"),
+        (DATA + "[score]\nnorm = 'normal'\nnorm_group = { x = 'y' }\n", "score: the normal norm is about"),
+        (DATA + "[score]\nnorm_group = { x = 'y', z = 'w' }\n", "norm_group must name one column .* names x, z"),
+        (DATA + "[score]\nnorm_groups = 'country'\n", "score.norm_groups: "),
+        (DATA + "respondents = 'no.csv'\n", "data.respondents: no such file"),
     ],
 )
 def test_what_is_wrong_is_named(write, text: str, message: str) -> None:

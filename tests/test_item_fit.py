@@ -155,6 +155,7 @@ def booklets(seed: int) -> tuple[ResponseMatrix, ItemParameters, list[np.ndarray
 def test_booklets_give_rows_of_their_own() -> None:
     responses, items, rows = booklets(seed=3)
     fit = item_fit(responses, items, missing="groups")
+    assert fit.statistic == "s_x2"
     # Item 1 is missing from the first booklet; the two others are two data sets, whose rows add up and whose
     # parameters count once.
     alone = []
@@ -231,6 +232,7 @@ def test_a_planted_misfit_is_found_among_missing_responses() -> None:
     assert fit.p_adjusted[4] < 1e-6
     assert np.delete(fit.p_adjusted, 4).min() > 0.01
     assert "what their other responses let expect" in fit.respondents_used
+    assert fit.statistic == "x2_by_rest"
 
 
 def test_too_few_responses_are_nan_with_a_warning() -> None:

@@ -15,9 +15,17 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.scoring.ability import Abilities, eap
 from irtbench.scoring.norm_table import with_norms
-from irtbench.scoring.norms import empirical_percentile, normal_percentile, percentiles, smoothed_percentile
+from irtbench.scoring.norms import (
+    empirical_percentile,
+    normal_percentile,
+    percentiles,
+    population_percentile,
+    population_share,
+    smoothed_percentile,
+)
 
 
 def abilities_at(*theta: float, half_width: float = 0.5) -> Abilities:
@@ -113,6 +121,39 @@ def test_the_norm_samples_error_by_hand() -> None:
     ranked = empirical_percentile(abilities_at(1.0, half_width=0.0), sample)
     assert ranked.percentile[0] == pytest.approx(84)
     assert (ranked.lower[0], ranked.upper[0]) == pytest.approx((75.58, 89.90), abs=0.02)
+
+
+def skewed_population() -> Quadrature:
+    """.7 N(.4, .7) + .3 N(-.93, 1) on the nodes of a fit."""
+    nodes = np.linspace(-6, 6, 61)
+    density = 0.7 * np.exp(-(((nodes - 0.4) / 0.7) ** 2) / 2) / 0.7 + 0.3 * np.exp(-((nodes + 0.93) ** 2) / 2)
+    return Quadrature(nodes, np.log(density / density.sum()))
+
+
+def test_an_estimated_population_gives_its_own_distribution_function() -> None:
+    theta = np.array([-4.0, -1.3, -0.05, 0.0, 0.7, 2.0, 5.0])
+    exact = 0.7 * ndtr((theta - 0.4) / 0.7) + 0.3 * ndtr(theta + 0.93)
+    np.testing.assert_allclose(population_share(theta, skewed_population()), exact, atol=1e-4)
+    # the density of a normal fit gives Phi, and the norm normal is this population's
+    np.testing.assert_allclose(population_share(theta, normal_grid(61)), ndtr(theta), atol=1e-4)
+    found = percentiles(abilities_at(*theta), None, population=skewed_population())
+    np.testing.assert_allclose(found.percentile, 100 * exact, atol=0.01)
+    assert found.norm == "normal"
+    assert abs(found.percentile - 100 * ndtr(theta)).max() > 5  # and not the standard normal's
+    # it ends at 0 and 1, and says nothing of an unknown ability
+    ends = population_share(np.array([-99.0, 99.0, np.nan]), skewed_population())
+    np.testing.assert_array_equal(ends, [0, 1, np.nan])
+
+
+def test_the_error_of_an_estimated_population_by_hand() -> None:
+    # theta known and in the middle of a symmetric density, 100 people: Wilson's interval for 50 of 100,
+    # .5 -+ 1.96 / 1.038415 x sqrt(.25 / 100 + 3.8415 / 40000) = .5 -+ .096163
+    sample = Norms(ndtri((np.arange(100) + 0.5) / 100))
+    found = population_percentile(abilities_at(0.0, half_width=0.0), normal_grid(61), sample)
+    assert (found.lower[0], found.upper[0]) == pytest.approx((40.384, 59.616), abs=0.01)
+    # without people the density counts as known, and the interval is theta's
+    known = population_percentile(abilities_at(0.0), normal_grid(61))
+    assert (known.lower[0], known.upper[0]) == pytest.approx((30.854, 69.146), abs=0.01)
 
 
 def test_weights_cost_certainty() -> None:

@@ -42,7 +42,7 @@ def test_planted_faults_are_found_and_named() -> None:
     values[:, 7] = rng.random(1000) < 0.6  # tells nothing of ability
     copied = rng.random(1000) < 0.7
     values[copied, 15] = values[copied, 14]  # the twin repeats the answer
-    pruning = prune(with_values(responses, values), fit_model)
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
     found = reasons(pruning)
     assert found.pop("item4") == "negative_slope"
     assert found.pop("item8") in ("low_communality", "negative_slope")  # its slope is near zero, on either side
@@ -73,7 +73,6 @@ def test_an_item_with_a_curve_of_another_shape_is_dropped_for_its_fit() -> None:
 def test_clean_data_lose_under_one_item_in_twenty() -> None:
     removed = [len(prune(clean(1000, 20, seed=seed), fit_model, QUICK).removals) for seed in range(10)]
     # Holm over items and over pairs keeps each familywise error at 5%: one removal in ten runs is expected
-    assert sum(removed) < 0.05 * 10 * 20
     assert sum(removed) <= 4
 
 
@@ -92,7 +91,7 @@ def test_two_abilities_on_one_scale_are_rejected_as_a_whole() -> None:
     first, second = rng.normal(size=(2, 1000))
     halves = [simulate_responses(theta, items, rng=rng).values for theta in (first, second)]
     responses = ResponseMatrix(np.hstack(halves), tuple(map(str, range(1000))), tuple(f"i{j}" for j in range(20)))
-    pruning = prune(responses, fit_model)
+    pruning = prune(responses, fit_model, QUICK)
     assert pruning.rejected is not None
     assert "one ability does not fit" in pruning.rejected
     assert pruning.kept == ()
@@ -114,7 +113,7 @@ def test_constant_and_unasked_items_go_before_any_fit() -> None:
     responses = clean(300, 8, seed=2)
     values = responses.values.copy()
     values[:, 0], values[:, 1], values[:, 2] = 1.0, 0.0, np.nan
-    pruning = prune(with_values(responses, values), fit_model)
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
     first = [(r.round, r.item_id, r.reason) for r in pruning.removals[:3]]
     assert first == [(0, "item1", "all_correct"), (0, "item2", "all_wrong"), (0, "item3", "no_response")]
 
@@ -130,6 +129,8 @@ def test_the_users_word_counts() -> None:
     assert reasons(pruning)["item9"] == "excluded"
     with pytest.raises(InputError, match="item99 is not among the items"):
         prune(responses, fit_model, PruneRules(protect=("item99",)))
+    with pytest.raises(InputError, match="a is excluded twice"):
+        PruneRules(exclude=(Exclusion("a", "typo"), Exclusion("a", "dull")))
     with pytest.raises(InputError, match="both excluded and protected"):
         PruneRules(exclude=(Exclusion("a", ""),), protect=("a",))
 
@@ -257,7 +258,7 @@ def test_interrupted_pruning_goes_on_where_it_was(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(resumed.rounds_items(), whole.rounds_items())
     pd.testing.assert_frame_equal(resumed.rounds_pairs(), whole.rounds_pairs())
     assert resumed.rounds[0].fitted.settings == whole.rounds[0].fitted.settings
-    # other data, other rules or a damaged file: from the beginning
+    # other rules or a damaged file: from the beginning
     fits = 0
     prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", checkpoint_key(responses, QUICK)))
     assert fits == len(whole.rounds)
@@ -267,10 +268,23 @@ def test_interrupted_pruning_goes_on_where_it_was(tmp_path: Path) -> None:
     assert fits == len(whole.rounds)
 
 
+def test_what_was_compared_first_is_not_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = clean(500, 9, seed=3)
+    checkpoint = Checkpoint(tmp_path, checkpoint_key(responses, LALOR2016))
+    whole = prune(responses, fit_model, LALOR2016, checkpoint=checkpoint)
+    monkeypatch.setattr("irtbench.building.pruning.check_scale", None)  # whoever calls it fails
+    resumed = prune(responses, fit_model, LALOR2016, checkpoint=checkpoint)
+    assert whole.checks is not None
+    assert resumed.checks is not None
+    assert resumed.checks.two_against_one == whole.checks.two_against_one
+    pd.testing.assert_frame_equal(resumed.checks.models, whole.checks.models)
+    pd.testing.assert_frame_equal(resumed.checks.guessing.table(), whole.checks.guessing.table())
+
+
 def test_the_preset_compares_factors_and_tests_guessing_first() -> None:
     rng = np.random.default_rng(2)
     items = ItemParameters.from_difficulty(np.full(14, 1.6), np.linspace(-1, 1.2, 14), np.eye(14)[13] * 0.35)
-    pruning = prune(simulate_responses(rng.normal(size=3000), items, rng=rng), fit_model)
+    pruning = prune(simulate_responses(rng.normal(size=3000), items, rng=rng), fit_model, LALOR2016)
     checks = pruning.checks
     assert checks is not None
     assert checks.guessing.p_adjusted.argmin() == 13
@@ -317,7 +331,7 @@ def test_the_papers_scales_come_out(
 
 
 def test_4gs_entailment_is_rejected_as_in_the_paper(real_data: Path) -> None:
-    pruning = prune(snli(real_data, "4gs", "entailment"), fit_model)
+    pruning = prune(snli(real_data, "4gs", "entailment"), fit_model, LALOR2016)
     assert pruning.rejected is not None
     assert pruning.fit_before is not None
     # one factor in R mirt: CFI .891, TLI .883

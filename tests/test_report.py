@@ -17,8 +17,9 @@ from matplotlib.figure import Figure
 from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
+from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, icc, information, simulate_responses
-from irtbench.report import paper_tables, plots, prose
+from irtbench.report import explanations, paper_tables, plots, prose
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -33,6 +34,8 @@ from irtbench.report.formatting import (
 )
 from irtbench.report.html import render_report
 from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, summary
+from irtbench.scoring.explanation import explain_all
+from irtbench.scoring.scores import score_responses
 from irtbench.study import run_study
 
 SCRIPT = "<script>alert('x')</script> & Co"
@@ -273,10 +276,71 @@ def test_tables_hold_the_numbers_of_the_study(study, page):
     assert row["Percentile [interval]"].startswith(shown(score["percentile"], 1))
     assert row["Accuracy"] == f"{100 * score['accuracy']:.1f}%"
 
-    removed = {row["Item"]: row for row in page.table("Items removed, in order")}
+    removed = {row["Item"]: row for row in page.table("Rounds of pruning, in order")}
     slope = next(removal.value for removal in study.scales[0].pruning.removals if removal.item_id == "f9<&>")
     assert removed["f9<&>"]["Reason"] == "negative slope"
-    assert removed["f9<&>"]["Value"] == shown(slope, 3)
+    assert removed["f9<&>"]["Statistic"] == f"discrimination a = {shown(slope, 3)}"
+
+
+def test_a_system_is_explained_beside_people_of_its_ability(study, page):
+    # right on the six easiest of nine items, wrong on the others: as people answer, and no surprise
+    (score,) = study.system_scores.to_dict("records")
+    fit = shown(score["person_fit"], 2)
+    assert f"Its answers look like a person’s of its ability on {FINE} (lz* {fit})." in page.text
+    assert not any("surprises" in caption for caption in page.tables)
+    levels = study.system_explanation.difficulty.to_dict("records")
+    rows = page.table(f"Accuracy of {SYSTEM} on the items of each scale")
+    assert len(rows) == len(levels)
+    for row, level in zip(rows, levels, strict=True):
+        assert row["Right"] == f"{100 * level['observed']:.1f}%"
+        assert row["People of its ability [interval]"] == (
+            f"{100 * level['expected']:.1f}% [{100 * level['expected_lower']:.1f}%, "
+            f"{100 * level['expected_upper']:.1f}%]"
+        )
+        assert row["Items"] == str(level["n_items"])
+
+
+def test_surprises_of_a_system_are_named_with_their_text(study):
+    # the same system, but wrong on the easiest items and right on the hardest
+    (scale,) = study.bank.scales
+    order = np.argsort(scale.items.difficulty)
+    values = np.ones((2, order.size))
+    values[0, order[:2]] = 0
+    values[1, order[-2:]] = 0
+    odd = ResponseMatrix(values, (SYSTEM, "other"), scale.items.item_ids)
+    changed = replace(
+        study, system_scores=score_responses(study.bank, odd), system_explanation=explain_all(study.bank, odd)
+    )
+    read = Page(render_report(changed))
+    surprises = changed.system_explanation.surprises()
+    own = surprises[surprises["respondent_id"] == SYSTEM]
+    rows = read.table(f"Items on which {SYSTEM} surprises")
+    easiest = [scale.items.item_ids[j] for j in order[:2]]
+    assert {row["Item"] for row in rows if row["The system"] == "missed, people are right"} == set(easiest)
+    assert [row["Item"] for row in rows] == own["item_id"].tolist()
+    assert rows[0]["People of its ability"] == f"{100 * own['expected'].iloc[0]:.1f}%"
+    assert {row["Item"]: row["Text"] for row in rows}["f0<&>"] == SCRIPT
+    assert SCRIPT not in read.source
+    assert f"Its answers do not look like a person’s of its ability on {FINE} (lz* −" in read.text
+    level = changed.system_explanation.difficulty.iloc[0]
+    assert level["z"] < -1.96
+    assert f"Unlike people of its ability it has 0 of {level['n_items']} items right where" in read.text
+
+
+def test_of_many_systems_those_least_like_people_are_explained(study):
+    (scale,) = study.bank.scales
+    values = np.ones((20, scale.items.n_items))
+    values[:, 3] = 0
+    order = np.argsort(scale.items.difficulty)
+    values[7:12, order[:3]] = 0  # misses what is easy
+    many = ResponseMatrix(values, tuple(f"s{i}" for i in range(20)), scale.items.item_ids)
+    changed = replace(
+        study, system_scores=score_responses(study.bank, many), system_explanation=explain_all(study.bank, many)
+    )
+    shown_systems = explanations.explained_systems(changed)
+    assert len(shown_systems) == explanations.MOST_SYSTEMS
+    assert {f"s{i}" for i in range(7, 12)} <= set(shown_systems)
+    assert "Shown are the 12 systems whose answers are least like a person’s." in Page(render_report(changed)).text
 
 
 def test_rejected_scale_shows_rounds_and_parameters(study, page):
@@ -345,7 +409,7 @@ def test_global_fit_before_and_after(study):
     assert table["good"].tolist() == [None, study.scales[0].pruning.globally_good, False]
     last = study.scales[0].pruning.rounds[-1]
     assert table["least_p_items"][1] == last.item_fit.p_adjusted.min()
-    assert table["least_p_pairs"][1] == last.local_dependence.p_adjusted.min()
+    assert table["least_p_pairs"][1] == last.local_dependence.p_bootstrap_adjusted.min()
 
 
 def unconverged(study):
@@ -499,6 +563,8 @@ def test_every_column_of_every_table_has_a_heading(study):
     tables = [functions[name](study) for name in own]
     assert len(tables) == 13
     companions = re.compile("^se_|_lower$|_upper$")
+    system = study.system_scores["respondent_id"].iloc[0]
+    tables += [explanations.difficulty_table(study, system), explanations.surprises_table(study, system)]
     names = {name for table in tables for name in table.columns if not companions.search(name)}
     assert names <= COLUMNS.keys()
 

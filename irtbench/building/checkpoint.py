@@ -1,4 +1,4 @@
-"""Finished rounds of pruning on disk, so that work that was interrupted goes on where it was."""
+"""Finished steps of a study on disk, so that work that was interrupted goes on where it was."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import pandas as pd
 
 from irtbench.data.responses import ResponseMatrix
 
@@ -19,7 +20,7 @@ Record = TypeVar("Record")
 
 
 def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
-    """Hash of the responses and of all settings on which the rounds depend, by what they print as."""
+    """Hash of the responses and of all settings on which the steps depend, by what they print as."""
     digest = hashlib.sha256(np.ascontiguousarray(responses.values).tobytes())
     for part in (responses.respondent_ids, responses.item_ids, *settings):
         digest.update(repr(part).encode())
@@ -27,46 +28,51 @@ def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
 
 
 class Checkpoint:
-    """A folder with one JSON file for each finished round.
+    """A folder with one JSON file for each finished step.
 
     Parameters
     ----------
     folder
-        Made when the first round is saved.
+        Made when the first step is saved.
     key
-        What the rounds depend on, see `checkpoint_key`; rounds of another key are not taken up.
+        What the steps depend on, see `checkpoint_key`; steps of another key are not taken up.
     """
 
     def __init__(self, folder: Path, key: str) -> None:
         self.folder, self.key = folder, key
 
-    def load(self, cls: type[Record]) -> list[Record]:
-        """Finished rounds from the first on, up to the first that is absent, damaged or of another key."""
+    def load(self, name: str, cls: type[Record]) -> Record | None:
+        """A finished step; None if it is absent, damaged or of another key."""
+        try:
+            stored = json.loads(self._file(name).read_text(encoding="utf-8"))
+            return from_plain(cls, stored["record"]) if stored["key"] == self.key else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def load_rounds(self, cls: type[Record]) -> list[Record]:
+        """Finished rounds of pruning from the first on, up to the first that cannot be taken up."""
         found: list[Record] = []
-        while True:
-            try:
-                stored = json.loads(self._file(len(found) + 1).read_text(encoding="utf-8"))
-                if stored["key"] != self.key:
-                    return found
-                found.append(from_plain(cls, stored["round"]))
-            except (OSError, ValueError, KeyError, TypeError):
-                return found
+        while (record := self.load(f"round_{len(found) + 1}", cls)) is not None:
+            found.append(record)
+        return found
 
-    def save(self, number: int, record: object) -> None:
-        """Write one round, whole or not at all."""
+    def save(self, name: str, record: object) -> None:
+        """Write one step, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"round_{number}.part"
-        part.write_text(json.dumps({"key": self.key, "round": to_plain(record)}), encoding="utf-8")
-        os.replace(part, self._file(number))
+        part = self.folder / f"{name}.part"
+        part.write_text(json.dumps({"key": self.key, "record": to_plain(record)}), encoding="utf-8")
+        os.replace(part, self._file(name))
 
-    def _file(self, number: int) -> Path:
-        return self.folder / f"round_{number}.json"
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
 
 
 def to_plain(value: Any) -> Any:
-    """Dataclasses, tuples and arrays as JSON values; every float survives to the last bit."""
+    """Dataclasses, tuples, arrays and tables as JSON values; every float survives to the last bit."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, pd.DataFrame):
+        return {str(name): column.tolist() for name, column in value.items()}
     if isinstance(value, np.ndarray):
         return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
     if isinstance(value, np.generic):
@@ -82,6 +88,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         if value is None:
             return None
         hint = next(choice for choice in get_args(hint) if choice is not type(None))
+    if hint is pd.DataFrame:
+        return pd.DataFrame(value)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         make: Callable[..., Any] = hint  # type: ignore[assignment]

@@ -24,8 +24,8 @@ class Dimensions:
 
     Parameters
     ----------
-    responses
-        The responses looked at.
+    n_respondents, n_items
+        Size of the data.
     analysis
         Eigenvalues and parallel analysis.
     models
@@ -37,7 +37,8 @@ class Dimensions:
         Loadings of the model with as many factors as there are labels, turned to these; None if there is none.
     """
 
-    responses: ResponseMatrix
+    n_respondents: int
+    n_items: int
     analysis: ParallelAnalysis
     models: pd.DataFrame | None
     tests: pd.DataFrame | None
@@ -60,8 +61,8 @@ class Dimensions:
             "chance_limit": self.analysis.chance_limit[:EIGENVALUES_SHOWN],
             "percentile": self.analysis.percentile,
             "n_samples": self.analysis.n_samples,
-            "n_respondents": self.responses.n_respondents,
-            "n_items": self.responses.n_items,
+            "n_respondents": self.n_respondents,
+            "n_items": self.n_items,
             "note": self.analysis.tetrachoric.note,
             "models": self.models,
             "likelihood_ratio_tests": self.tests,
@@ -112,8 +113,9 @@ def find_dimensions(
     if labels is not None and 1 < n_labels <= max_factors:
         loadings = models[f"{n_labels} factors"].loadings
         rotated = rotate_to_labels(loadings, responses.item_ids, labels)
+    size = responses.n_respondents, responses.n_items
     if not models:
-        return Dimensions(responses, analysis, None, None, rotated)
+        return Dimensions(*size, analysis, None, None, rotated)
     converged = [model.converged for model in models.values()]
     tests = pd.DataFrame(
         [
@@ -122,4 +124,4 @@ def find_dimensions(
         ],
         columns=["smaller", "larger", "statistic", "df", "p"],
     )
-    return Dimensions(responses, analysis, compare_models(models).assign(converged=converged), tests, rotated)
+    return Dimensions(*size, analysis, compare_models(models).assign(converged=converged), tests, rotated)

@@ -9,7 +9,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 FEWEST_ITEMS = 3  # below this neither item fit nor local dependence has a degree of freedom
-FEWEST_SAMPLES = 19  # of a bootstrap: with fewer no p lies below .05
+FEWEST_SAMPLES = 19  # of a bootstrap: with fewer no p is as small as .05
 
 Rule = Literal["slope", "item_fit", "local_dependence"]
 
@@ -41,9 +41,9 @@ class PruneRules:
     drop_negative_slopes
         Whether items with a negative slope are dropped.
     item_fit_alpha
-        Items whose S-X2 has a Holm-adjusted p below this are dropped, the worst first.
+        Items whose S-X2 has a Holm-adjusted p of at most this are dropped, the worst first.
     local_dependence_alpha
-        Of a pair whose LD-X2 has an adjusted p below this one item is dropped, the worst pair first.
+        Of a pair whose LD-X2 has an adjusted p of at most this one item is dropped, the worst pair first.
     local_dependence_p
         ``bootstrap`` for a p that keeps its level (adjusted by the largest of all pairs), ``chi_square`` for the
         published one (adjusted by Holm), too careful with complete responses and too rash with many missing.
@@ -65,7 +65,7 @@ class PruneRules:
     exclude
         Items taken out beforehand.
     protect
-        Items that no rule removes.
+        Items that no rule removes. One that nobody or everybody got right leaves all the same: it cannot be fitted.
     """
 
     order: tuple[Rule, ...] = ("slope", "item_fit", "local_dependence")
@@ -100,6 +100,10 @@ class PruneRules:
                 raise InputError(f"pruning: {name} must be at least {least} but got {getattr(self, name)}")
         if len(set(self.order)) < len(self.order):
             raise InputError(f"pruning: order names a rule twice: {', '.join(self.order)}")
+        excluded = [exclusion.item_id for exclusion in self.exclude]
+        twice = sorted({item for item in excluded if excluded.count(item) > 1})
+        if twice:
+            raise InputError(f"pruning: {name_first(twice)} is excluded twice")
         both = sorted({exclusion.item_id for exclusion in self.exclude} & set(self.protect))
         if both:
             raise InputError(f"pruning: {name_first(both)} is both excluded and protected")

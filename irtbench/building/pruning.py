@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.building.checkpoint import Checkpoint
-from irtbench.building.prune_rules import FEWEST_ITEMS, LALOR2016, Exclusion, PruneRules
+from irtbench.building.prune_rules import FEWEST_ITEMS, Exclusion, PruneRules
 from irtbench.building.removals import (
     NORMAL_OGIVE,
     Reason,
@@ -180,6 +180,7 @@ def prune(
     fit: Fit,
     rules: PruneRules | None = None,
     *,
+    refit: Fit | None = None,
     groups: Mapping[str, str] | None = None,
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
@@ -198,13 +199,15 @@ def prune(
     fit
         Estimates the parameters of the items it is given.
     rules
-        When items leave; None for the preset ``lalor2016``.
+        When items leave; None for the defaults of `PruneRules`.
+    refit
+        The same for the samples of the bootstrap, which need no standard errors; None for `fit`.
     groups
         Content group of items, for the rules' least number of each.
     seed
         Of the bootstrap and of the models with several abilities.
     checkpoint
-        Where finished rounds are kept; those already there are not computed again.
+        Where finished steps are kept; those already there are not computed again.
     progress
         Called with a line about each round.
 
@@ -213,7 +216,7 @@ def prune(
     InputError
         If an excluded or protected item is not among the items.
     """
-    rules = rules or LALOR2016
+    rules = rules or PruneRules()
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
     if unknown:
@@ -225,7 +228,7 @@ def prune(
         progress(f"before any fit: {describe_removals(constant)}")
     state.drop(constant)
     checks = None
-    finished = [] if checkpoint is None else checkpoint.load(PruningRound)
+    finished = [] if checkpoint is None else checkpoint.load_rounds(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
         data = answered(responses.select_items(state.items))
@@ -235,14 +238,18 @@ def prune(
                 f"only {data.n_respondents} respondents answered it, fewer than {FEWEST_RESPONDENTS}",
             )  # fmt: skip
         if number == 1 and rules.compare_factors:
-            progress("one ability or two, and guessing")
-            checks = check_scale(data, seed=seed)
+            checks = None if checkpoint is None else checkpoint.load("checks", ScaleChecks)
+            if checks is None:
+                progress("one ability or two, and guessing")
+                checks = check_scale(data, seed=seed)
+                if checkpoint is not None and checks is not None:
+                    checkpoint.save("checks", checks)
         if finished:
             state.close(finished.pop(0))
         else:
-            state.close(_round(number, data, fit, rules, groups or {}, seed, state.rounds, progress))
+            state.close(_round(number, data, fit, refit or fit, rules, groups or {}, seed, state.rounds, progress))
             if checkpoint is not None:
-                checkpoint.save(number, state.rounds[-1])
+                checkpoint.save(f"round_{number}", state.rounds[-1])
         found = list(state.rounds[-1].removals)
         progress(f"round {number}: {data.n_items} items, {describe_removals(found)}")
         if not found:
@@ -256,6 +263,7 @@ def _round(
     number: int,
     data: ResponseMatrix,
     fit: Fit,
+    refit: Fit,
     rules: PruneRules,
     groups: Mapping[str, str],
     seed: int,
@@ -274,12 +282,12 @@ def _round(
         for rule in rules.order:
             if rule == "slope":
                 found = flat_or_reversed(number, items, rules, removable)
-            elif rule == "item_fit" and rules.item_fit_alpha is not None:
+            elif rule == "item_fit":
                 found = worst_fitting(number, fits, rules, removable)
             elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
                 if rules.local_dependence_p == "bootstrap":
                     pairs = with_bootstrap(
-                        pairs, data, items, _refit(fit), rng=np.random.default_rng([seed, number]),
+                        pairs, data, items, _converged(refit), rng=np.random.default_rng([seed, number]),
                         n_samples=rules.bootstrap_samples, quadrature=population,
                         progress=lambda message: progress(f"round {number}: {message}"),
                     )  # fmt: skip
@@ -289,7 +297,7 @@ def _round(
     return PruningRound(number, fitted, fits, pairs, whole, tuple(found))
 
 
-def _refit(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:
+def _converged(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:
     """Parameters of a fit that converged; None otherwise."""
 
     def refit(sample: ResponseMatrix) -> ItemParameters | None:
@@ -315,7 +323,7 @@ def _finish(
 
 def answered(responses: ResponseMatrix) -> ResponseMatrix:
     """Leave out respondents who have no response to any of these items."""
-    any_response = np.asarray(responses.observed.any(axis=1))
+    any_response = responses.n_by_respondent > 0
     return responses if any_response.all() else responses.select_respondents(any_response)
 
 

@@ -13,6 +13,7 @@ import typer
 from irtbench.cli.options import AllowUnconverged, Json, Quiet
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.score import show_scores
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def build(
     Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, and what every
     round of pruning found: rounds_items.csv and rounds_pairs.csv. Where the rules compare factors, checks.json too.
 
-    A run that was interrupted goes on from its last finished round when it is started again with the same settings.
+    A run that was interrupted goes on from its last finished step when it is started again with the same data and
+    settings.
 
     With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if a scale stands.
     """
@@ -63,13 +65,10 @@ def build(
     if control:
         run_control(settings, target, quiet=quiet, json=json)
         return
-    unfinished = target.absolute().parent / f".{target.name}.unfinished"
+    place = target.absolute()
+    unfinished = place.parent / f".{place.name}.unfinished"
     with output_folder(target) as folder, reporting(quiet=quiet) as progress:
-        try:
-            study = run_study(settings, checkpoints=unfinished, progress=progress)
-        except Exception:
-            shutil.rmtree(unfinished, ignore_errors=True)  # what is wrong now is wrong the next time too
-            raise
+        study = run_study(settings, checkpoints=unfinished, progress=progress)
         progress("writing the report")
         if study.bank is not None:
             save_bank(study.bank, folder / "bank.json")
@@ -77,6 +76,8 @@ def build(
         write_table(pruning_table(study), folder / "pruning.csv")
         write_table(study.screening.table(), folder / "respondents.csv")
         write_table(scores_table(study), folder / "scores.csv")
+        if study.group_percentiles is not None:
+            write_table(study.group_percentiles, folder / "group_percentiles.csv")
         write_table(of_scales(study, Pruning.rounds_items), folder / "rounds_items.csv")
         write_table(of_scales(study, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
         found = summary(study)
@@ -88,7 +89,7 @@ def build(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_summary(found, study.system_scores, target)
+        show_summary(found, study, target)
     if not study.converged and not allow_unconverged:
         raise typer.Exit(1)
 
@@ -142,12 +143,13 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
         print(to_json(found))
     elif not quiet:
         show_table(table, title="Control: each item's responses shuffled")
-        print("no scale is found, as it should be" if not found["n_scales_found"] else "A SCALE IS FOUND IN NOTHING")
+        verdict = "no scale is found, as it should be"
+        print("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
         raise typer.Exit(1)
 
 
-def show_summary(found: dict, scores: pd.DataFrame | None, target: Path) -> None:  # type: ignore[type-arg]
+def show_summary(found: dict, study: Study, target: Path) -> None:  # type: ignore[type-arg]
     """Print what a person wants to know first."""
     print(
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
@@ -166,9 +168,8 @@ def show_summary(found: dict, scores: pd.DataFrame | None, target: Path) -> None
         for scale in found["scales"]
     ]
     show_table(pd.DataFrame(rows))
-    if scores is not None:
-        columns = ["respondent_id", "scale", "n_items", "accuracy", "theta", "se", "percentile", "percentile_lower"]
-        show_table(scores[[*columns, "percentile_upper", "flags"]], title="Systems")
+    if study.bank is not None and study.system_scores is not None:
+        show_scores(study.bank, study.system_scores, study.settings.score.scoring(seed=study.settings.study.seed))
     print(f"written to {target}: report.html, bank.json and the tables")
 
 

@@ -59,7 +59,8 @@ def diagnose(
         data = answered(given.select_items(parameters.item_ids))
         theta = eap(data, parameters).theta
         progress("item fit")
-        fits = item_fit(data, parameters, theta=theta).table()
+        item_fits = item_fit(data, parameters, theta=theta)
+        fits = item_fits.table()
         progress("local dependence")
         dependence = local_dependence(data, parameters, theta=theta)
         if bootstrap:
@@ -84,7 +85,7 @@ def diagnose(
     if json:
         print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole}))
     elif not quiet:
-        show_table(fits, title="Item fit")
+        show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
         print(

@@ -24,6 +24,7 @@ from irtbench.cli.dimensions import dimensions
 from irtbench.cli.fit import fit
 from irtbench.cli.human_bound import human_bound
 from irtbench.cli.power import power
+from irtbench.cli.predict import predict
 from irtbench.cli.score import score
 from irtbench.cli.simulate import simulate
 from irtbench.data.input_error import InputError
@@ -46,6 +47,7 @@ for command in (
     dimensions,
     score,
     compare,
+    predict,
     agree,
     simulate,
     power,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,13 +16,14 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.scoring.explanation import Explanation, explain
+from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.norm_table import with_norms
-from irtbench.scoring.scores import ScoringSettings, UnknownItems, check_known, grade_answers, score_responses
+from irtbench.scoring.scores import ScoringSettings, UnknownItems, grade_answers, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
-LARGE_FILE = 100_000  # rows of a Parquet file, from which on it is scored part by part
+LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
+LARGE_LONG_FILE = 1_000_000  # rows of a long one
 REMARKS = {
     "no_items": "no item answered",
     "few_items": "few items answered",
@@ -89,8 +91,8 @@ def score(
         seed=seed,
     )
     columns = named("--column", column)
-    if content != "answers" and explanation is None and goes_by_parts(responses, output, table):
-        n = score_by_parts(known, responses, output, settings, columns.get("respondent_id"), unknown_items, quiet)
+    if content != "answers" and explanation is None and goes_by_parts(responses, output, table, columns):
+        n = score_by_parts(known, responses, output, settings, table, columns, unknown_items, quiet)
         if json:
             print(to_json({"n_respondents": n, "output": output}))
         elif not quiet:
@@ -102,7 +104,7 @@ def score(
         answers = read_answers(responses, format=table, columns=columns).frame
         graded = grade_answers(known, answers, unknown_items=unknown_items)
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
-    explained = None if explanation is None else explain_all(known, graded, unknown_items)
+    explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
         with output_folder(output.absolute().parent) as folder:
             write_table(scores, folder / output.name)
@@ -119,21 +121,24 @@ def score(
             show_explanation(explained, scores)
 
 
-def goes_by_parts(responses: Path, output: Path | None, table: str) -> bool:
-    """Whether a file is scored part by part: a large wide Parquet file, into a Parquet file."""
-    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet" or table == "long":
+def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
+    """Whether a file is scored part by part: a large Parquet file of responses, into a Parquet file."""
+    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet":
         return False
     import pyarrow as pa
     import pyarrow.parquet
 
-    from irtbench.data.readers.long_table import find_id_columns
+    from irtbench.data.readers.long_table import find_column, find_id_columns
 
     try:
         file = pa.parquet.ParquetFile(responses)
     except (OSError, pa.ArrowInvalid):
         return False  # the reader says what is wrong
-    wide = find_id_columns(file.schema_arrow.names, {}) is None
-    return wide and file.metadata.num_rows >= LARGE_FILE
+    names = file.schema_arrow.names
+    if table == "wide" or (table == "auto" and find_id_columns(names, columns) is None):
+        return bool(file.metadata.num_rows >= LARGE_FILE)
+    graded = find_column(names, "response", columns) is not None
+    return graded and bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
 def score_by_parts(
@@ -141,7 +146,8 @@ def score_by_parts(
     responses: Path,
     output: Path | None,
     settings: ScoringSettings,
-    respondent_column: str | None,
+    layout: Literal["auto", "long", "wide"],
+    columns: Mapping[str, str],
     unknown_items: UnknownItems,
     quiet: bool,
 ) -> int:
@@ -156,25 +162,17 @@ def score_by_parts(
             responses,
             folder / output.name,
             settings,
-            respondent_column=respondent_column,
+            layout=layout,
+            columns=columns,
             unknown_items=unknown_items,
             progress=progress,
         )
 
 
-def explain_all(bank: ItemBank, responses: ResponseMatrix, unknown_items: UnknownItems) -> Explanation:
-    """Explanations of all scales in one."""
-    check_known(responses.item_ids, bank.scales, unknown_items)
-    parts = [explain(scale, responses) for scale in bank.scales]
-    return Explanation(
-        pd.concat([part.items for part in parts], ignore_index=True),
-        pd.concat([part.difficulty for part in parts], ignore_index=True),
-    )
-
-
 def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings) -> None:
     """Print scores in words a person understands without a manual."""
     shown = scores.head(MOST_ROWS)
+    places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     remarks = [", ".join(REMARKS[flag] for flag in flags.split(";") if flag) for flags in shown["flags"]]
     show_table(
         pd.DataFrame(
@@ -183,9 +181,7 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
                 "scale": shown["scale"],
                 "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown["n_items"], strict=True)],
                 "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
-                "better than % of the crowd": interval_texts(
-                    shown, "percentile", "percentile_lower", "percentile_upper", ".0f"
-                ),
+                "better than ... of the crowd": [text.replace(" ", "% ", 1) for text in places],
                 "remarks": remarks,
             }
         )
@@ -193,12 +189,15 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     if len(scores) > MOST_ROWS:
         print(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
-        answered = shown[shown["n_items"] > 0]
-        places = interval_texts(answered, "percentile", "percentile_lower", "percentile_upper", ".0f")
-        for who, scale, place in zip(answered["respondent_id"], answered["scale"], places, strict=True):
-            print(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+        names = zip(shown["respondent_id"], shown["scale"], shown["n_items"], places, strict=True)
+        for who, scale, n_items, place in names:
+            if n_items and place:
+                print(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+    normal = "a normal population, which the crowd of the study stands for"
+    if any(scale.population is not None for scale in bank.scales):
+        normal = "the population that was estimated from the crowd of the study"
     crowd = {
-        "normal": "a normal population, which the crowd of the study stands for",
+        "normal": normal,
         "empirical": "the people of the norm sample",
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]

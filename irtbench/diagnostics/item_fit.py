@@ -49,6 +49,8 @@ class ItemFit:
         Respondents whose responses entered the item's S-X2.
     respondents_used
         Which respondents those are, in words.
+    statistic
+        What ``s_x2`` holds: S-X2 itself, or X2 by the rest (see `item_fit`).
     """
 
     item_ids: tuple[str, ...]
@@ -61,6 +63,7 @@ class ItemFit:
     outfit: NDArray[np.float64]
     n_respondents: NDArray[np.int64]
     respondents_used: str
+    statistic: Literal["s_x2", "x2_by_rest"] = "s_x2"
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of item_fit.csv."""
@@ -142,7 +145,8 @@ def item_fit(
         infit, outfit = mean_squares(responses.values, check_theta(theta, responses), items, over="respondents")
 
     population = normal_grid() if quadrature is None else quadrature
-    if responses.is_complete or missing == "groups":
+    by_sum_score = responses.is_complete or missing == "groups"
+    if by_sum_score:
         s_x2, n_rows, n_respondents, respondents_used = _by_sum_score(responses, items, population, min_expected)
     else:
         s_x2, n_rows = _by_the_rest(responses, items, population)
@@ -173,6 +177,7 @@ def item_fit(
         outfit=outfit,
         n_respondents=n_respondents,
         respondents_used=respondents_used,
+        statistic="s_x2" if by_sum_score else "x2_by_rest",
     )
 
 

@@ -112,17 +112,21 @@ def tetrachoric_of_tables(cells: NDArray[np.float64]) -> NDArray[np.float64]:
     # In the angle t = arcsin r the probability rises with a slope between 0 and 1 / (2 pi): Newton's steps, halved
     # towards the bracket where they leave it.
     low, high = np.full(n.size, -LARGEST_ANGLE), np.full(n.size, LARGEST_ANGLE)
-    t = np.zeros(n.size)
+    angle = np.zeros(n.size)
+    moving = np.arange(n.size)  # the tables whose angle still moves: nearly all stand after six steps
     for _ in range(MOST_STEPS):
-        excess = orthant(h, k, t) - wanted
-        high, low = np.where(excess > 0, t, high), np.where(excess > 0, low, t)
+        h_now, k_now, t = h[moving], k[moving], angle[moving]
+        excess = orthant(h_now, k_now, t) - wanted[moving]
+        high[moving] = np.where(excess > 0, t, high[moving])
+        low[moving] = np.where(excess > 0, low[moving], t)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            step = excess / _density(h, k, t)
-            new = np.where((t - step > low) & (t - step < high), t - step, (low + high) / 2)
-        if np.abs(new - t).max() < 1e-10:
+            new = t - excess / _density(h_now, k_now, t)
+        within = (new >= low[moving]) & (new <= high[moving])
+        angle[moving] = np.where(within, new, (low[moving] + high[moving]) / 2)
+        moving = moving[np.abs(angle[moving] - t) >= 1e-10]
+        if moving.size == 0:
             break
-        t = new
-    return np.sin(new)
+    return np.sin(angle)
 
 
 def orthant(h: NDArray[np.float64], k: NDArray[np.float64], t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
 from irtbench.report.formatting import count, decimal, interval, p_value, plural
 from irtbench.report.paper_tables import fates_table, fit_extremes, remaining_parameters, removed_parameters
+from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
 from irtbench.study import ScaleStudy, Study
 
@@ -51,6 +52,15 @@ def example_panels() -> list[Panel]:
     """How to read an item characteristic curve."""
     description = "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1."
     return [draw_panel("", description, lambda figure: plots.draw_curve_example(figure.subplots()))]
+
+
+def scree_panels(study: Study) -> list[Panel]:
+    """Eigenvalues of all items; none where abilities were not counted."""
+    if study.dimensions is None:
+        return []
+    analysis = study.dimensions.analysis
+    description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
+    return [draw_panel("", description, lambda figure: draw_scree(figure.subplots(), analysis))]
 
 
 def fit_panels(study: Study) -> list[Panel]:

@@ -27,6 +27,7 @@ STATISTICS = {
     "discrimination": "discrimination a",
     "communality": "communality h²",
     "s_x2": "S-X²",
+    "x2_by_rest": "X² by the rest",
     "ld_x2": "LD-X²",
 }
 NORMALISATIONS = {
@@ -137,6 +138,17 @@ def flags(codes: str) -> str:
     return "; ".join(FLAGS.get(code, code) for code in codes.split(";") if code)
 
 
+def surprise(kind: str) -> str:
+    """Which way a response surprises, in words.
+
+    Examples
+    --------
+    >>> surprise("missed")
+    'missed, people are right'
+    """
+    return {"missed": "missed, people are right", "right": "right, people are not"}.get(kind, kind)
+
+
 def either(value: float | None) -> str:
     """A count if it is a whole number by type, else three digits behind the point.
 
@@ -225,10 +237,27 @@ COLUMNS = {
     "removed": _words("Removed in this round"),
     "items": _words("Items"),
     "flags": _words("Remarks", flags),
+    "surprise": _words("The system", surprise),
+    "difficulty_range": _words("Items of difficulty b"),
+    "column": _words("Group by"),
+    "group": _words("Group"),
     "converged": _words("Converged", yes_or_no),
     "good": _words("Meets the marks", yes_or_no),
     "setting": _words("Setting"),
     "setting_value": _words("Value"),
+    "model": _words("Model"),
+    "number": Column("Number", count),
+    "eigenvalue": Column("Eigenvalue", decimal),
+    "chance_mean": Column("Independent items, mean", decimal),
+    "chance_limit": Column("Independent items, limit", decimal),
+    "ability": _words("Above the limit", yes_or_no),
+    "n_parameters": Column("Parameters", count),
+    "aic": Column("AIC", _one),
+    "bic": Column("BIC", _one),
+    "sabic": Column("SABIC", _one),
+    "likelihood_ratio": Column("Likelihood ratio", decimal),
+    "n_guessing": Column("Items that guess", count),
+    "share_following": Column("Load most on their own", percent),
     "round": Column("Round", count),
     "n_respondents": Column("Respondents", count),
     "n_responses": Column("Responses", count),
@@ -241,6 +270,10 @@ COLUMNS = {
     "steps": Column("Steps", count),
     "share": Column("Share", percent),
     "accuracy": Column("Accuracy", percent),
+    "observed": Column("Right", percent),
+    "expected": Column("People of its ability", percent),
+    "z": Column("z", decimal),
+    "n_people": Column("People", count),
     "proportion_correct": Column("Correct", percent),
     "majority": Column("Majority", percent),
     "supermajority": Column("Two-thirds majority", percent),
@@ -299,7 +332,7 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
     """Write a table of numbers for people, each column by its entry in ``COLUMNS``.
 
     An estimate with columns ``x_lower, x_upper`` is written with its interval, one with ``se_x`` with its standard
-    error in brackets. A column in which nothing is known is left out.
+    error in brackets. Columns ``loading_x`` are headed by x. A column in which nothing is known is left out.
     """
     companions = {
         beside for name in table for beside in (f"{name}_lower", f"{name}_upper", f"se_{name}") if beside in table
@@ -309,7 +342,8 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
     ]
     headings, columns = [], []
     for name in shown:
-        column = COLUMNS[name]
+        loads_on = name.removeprefix("loading_")
+        column = COLUMNS[name] if loads_on == name else Column(f"Loading on {loads_on}", decimal)
         cells = [column.write(value) for value in table[name]]
         heading = column.heading
         if f"{name}_lower" in table:

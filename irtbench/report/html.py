@@ -8,7 +8,7 @@ from typing import Literal
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from irtbench.report import figures, paper_tables, prose
+from irtbench.report import explanations, figures, paper_tables, prose, pruning_prose, pruning_tables
 from irtbench.report.figures import Panel
 from irtbench.report.formatting import WrittenTable, count, decimal, write_table
 from irtbench.study import Study
@@ -40,7 +40,22 @@ class FigureOfPanels:
     kind: Literal["figure"] = "figure"
 
 
-Block = Text | Table | FigureOfPanels
+@dataclass(frozen=True)
+class Heading:
+    """What the blocks below are about."""
+
+    text: str
+    kind: Literal["heading"] = "heading"
+
+
+Block = Text | Table | FigureOfPanels | Heading
+
+
+BELOW = {
+    "normal": "share of the population",
+    "empirical": "share of the screened respondents",
+    "smoothed": "share of the population that the screened respondents stand for",
+}
 
 
 @dataclass(frozen=True)
@@ -79,9 +94,12 @@ def render_report(study: Study) -> str:
         method_section(study),
         respondents_section(study),
         agreement_section(study),
+        dimensions_section(study),
+        pruning_section(study),
         scales_section(study),
         items_section(study),
         scores_section(study),
+        likeness_section(study),
         published_section(study),
         fits_section(study),
         all_items_section(study),
@@ -179,7 +197,8 @@ def scales_section(study: Study) -> Section:
         paper_tables.global_fit_table(study),
         "Does one ability explain the responses to all items? M₂ with its degrees of freedom and p; RMSEA with its 90% "
         "interval and SRMSR, both 0 for perfect fit; TLI and CFI, near 1 for good fit. Least adjusted p: of the S-X² "
-        "of any item and of the LD-X² of any pair of items, after Holm. The marks are those of the rules of pruning. "
+        "of any item and of the LD-X² of any pair of items, adjusted "
+        f"{pruning_prose.adjustment(study.settings.pruning)}. The marks are those of the rules of pruning. "
         "Respondents: those whom M₂ rests on, for it needs people who answered every item.",
     )
     blocks += figure(
@@ -200,8 +219,64 @@ def scales_section(study: Study) -> Section:
     return Section("scales", "Scales", blocks)
 
 
+def dimensions_section(study: Study) -> Section:
+    """What is asked before any item leaves: how many abilities, one or two to a scale, is guessing needed."""
+    blocks: list[Block] = [Text(paragraph) for paragraph in pruning_prose.abilities(study)]
+    blocks += figure(
+        figures.scree_panels(study),
+        "Eigenvalues of the items’ tetrachoric correlations in order: those that speak for an ability filled, the "
+        "limit of what independent items show by chance dashed.",
+    )
+    blocks += table(
+        pruning_tables.eigenvalues_table(study),
+        "The first eigenvalues beside those of independent items, their mean and the limit.",
+    )
+    blocks += table(
+        pruning_tables.factor_models_table(study),
+        "Models of all items with one ability, two and three: smaller criteria are better. Likelihood ratio: against "
+        "the model in the row above.",
+    )
+    blocks += table(
+        pruning_tables.loadings_table(study),
+        "Mean loadings of each scale’s items on the factors turned towards the scales, and the share of the items that "
+        "load most on the factor of their own scale.",
+    )
+    blocks += table(
+        pruning_tables.two_abilities_table(study),
+        "One ability or two on the items of each scale, before any rule removes one; the likelihood ratio is that of "
+        "two against one. A model that did not converge is no maximum: its figures say what it reached.",
+    )
+    said = pruning_prose.guessing(study)
+    blocks += [Text(said)] if said else []
+    blocks += table(
+        pruning_tables.guessing_table(study),
+        "Test of guessing: on each scale the number of items that need it at .05 after Holm, and the item with the "
+        "least p. Likelihood ratio of c free against c = 0; p is halved, since 0 is the least that c can be.",
+    )
+    return Section("dimensions", "Number of abilities and guessing", blocks)
+
+
+def pruning_section(study: Study) -> Section:
+    """What left before any model was fitted, then round by round."""
+    before = pruning_tables.before_fit_table(study)
+    blocks: list[Block] = table(before, "Items that left before any model was fitted.")
+    if before.empty:
+        blocks.append(
+            Text(
+                "Before any model was fitted no item left: none was excluded, each was answered, and none by all alike."
+            )
+        )
+    blocks += table(
+        pruning_tables.removals_table(study),
+        "Rounds of pruning, in order. Each row says which item left after the fit of its round and on what grounds: "
+        f"the statistic, p and p adjusted {pruning_prose.adjustment(study.settings.pruning)}. CFI is "
+        "that of the items that were in.",
+    )
+    return Section("pruning", "Pruning, round by round", blocks)
+
+
 def items_section(study: Study) -> Section:
-    """Table 1 and Figure 2 of the paper, and all removals."""
+    """Table 1 and Figure 2 of the paper."""
     blocks = table(
         paper_tables.examples_table(study),
         "Examples: of each scale the easiest and the hardest item kept, and the first item removed for each reason.",
@@ -213,21 +288,18 @@ def items_section(study: Study) -> Section:
         "with its pointwise 95% band. Where the band leaves the estimated curve, the item does not do as the model "
         "says. Abilities are estimates themselves, so small differences at the ends mean little.",
     )
-    blocks += table(
-        paper_tables.removals_table(study),
-        "Items removed, in order. Round 0 is before the first fit. Value is that of the statistic on which the item "
-        "was removed; p is adjusted after Holm over the items, or pairs of items, of the round.",
-    )
     return Section("items", "Items", blocks)
 
 
 def scores_section(study: Study) -> Section:
     """Table 5 of the paper, and where people and systems stand."""
     systems = paper_tables.systems_table(study)
+    scoring = study.settings.score.scoring(seed=study.settings.study.seed)
+    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
     read = (
-        "Ability θ in standard deviations of the population; percentile: share of the population below, rank in the "
-        "sample: share of the screened respondents below. Intervals hold with probability 95%. Person fit lz* below "
-        "−1.645 is seen in one of twenty people."
+        f"Ability θ in standard deviations of the population; percentile: {BELOW[scoring.norm]}{group} below, rank in "
+        f"the sample: share of the screened respondents{group} below. Intervals hold with probability "
+        f"{100 * scoring.level:g}%. Person fit lz* below −1.645 is seen in one of twenty people."
     )
     blocks = table(systems, f"Systems on each scale. {read}")
     if systems.empty:
@@ -236,6 +308,11 @@ def scores_section(study: Study) -> Section:
             "Respondents of the lowest, the middle and the highest ability on each scale, among those with most "
             f"responses. {read}",
         )
+    blocks += table(
+        paper_tables.group_percentiles_table(study),
+        "The same abilities compared with the people of one group at a time: share of the people that the group’s "
+        "respondents stand for who are less able. Groups of few people give wide intervals.",
+    )
     below = "" if systems.empty else " Below, the systems with their 95% intervals."
     blocks += figure(
         figures.position_panels(study),
@@ -243,6 +320,29 @@ def scores_section(study: Study) -> Section:
         "where a scale has few hard items: it cannot tell able people apart.",
     )
     return Section("scores", "Abilities", blocks)
+
+
+def likeness_section(study: Study) -> Section:
+    """Whether systems answer as people of their ability do: person fit, accuracy by difficulty, surprises."""
+    blocks: list[Block] = []
+    systems = explanations.explained_systems(study)
+    for system in systems:
+        blocks += [Heading(system), Text(explanations.likeness(study, system))]
+        blocks += table(
+            explanations.difficulty_table(study, system),
+            f"Accuracy of {system} on the items of each scale, easy to hard, beside that of people of its ability. "
+            "About 95% of these fall into the interval; z is the difference in standard deviations.",
+        )
+        blocks += table(
+            explanations.surprises_table(study, system),
+            f"Items on which {system} surprises: fewer than one in ten people of its ability give its answer. Beside "
+            f"each the share of them who are right. At most {explanations.MOST_SURPRISES} of each kind on a scale.",
+        )
+    scores = study.system_scores
+    if systems and scores is not None and len(systems) < scores["respondent_id"].nunique():
+        said = f"Shown are the {len(systems)} systems whose answers are least like a person’s."
+        blocks.insert(0, Text(said))
+    return Section("likeness", "Do the systems answer like people?", blocks)
 
 
 def published_section(study: Study) -> Section:

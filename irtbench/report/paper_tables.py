@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.pruning import Pruning, Removal
+from irtbench.building.pruning import Pruning, PruningRound
 from irtbench.data.grading import normalise_text
 from irtbench.data.screening import Reason as ScreeningReason
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_response import ItemParameters
 from irtbench.models.parameter_table import parameter_table
-from irtbench.report.formatting import COLUMNS, REASONS, STATISTICS
+from irtbench.report.formatting import COLUMNS
+from irtbench.report.pruning_tables import in_words
 from irtbench.study import ScaleStudy, Study
 
 MOST_CATEGORIES = 10  # of answers, for each to have a line of its own
@@ -133,11 +134,19 @@ def global_fit_table(study: Study) -> pd.DataFrame:
                     | {name: getattr(whole, name) for name in GLOBAL_FIT}
                     | {
                         "least_p_items": least(of_round.item_fit.p_adjusted),
-                        "least_p_pairs": least(of_round.local_dependence.p_adjusted),
+                        "least_p_pairs": least(adjusted_p_of_pairs(pruning, of_round)),
                         "good": pruning.globally_good if at_end and not np.isnan(whole.m2) else None,
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def adjusted_p_of_pairs(pruning: Pruning, of_round: PruningRound) -> NDArray[np.float64]:
+    """The adjusted p of local dependence that the rules go by; NaN where its bootstrap was not done."""
+    pairs = of_round.local_dependence
+    if pruning.rules.local_dependence_p == "chi_square":
+        return pairs.p_adjusted
+    return np.full(pairs.p.shape, np.nan) if pairs.p_bootstrap_adjusted is None else pairs.p_bootstrap_adjusted
 
 
 def least(values: NDArray[np.float64]) -> float:
@@ -164,24 +173,6 @@ def rounds_table(study: Study) -> pd.DataFrame:
         for r in scale.pruning.rounds
     ]
     return pd.DataFrame(rows)
-
-
-def removals_table(study: Study) -> pd.DataFrame:
-    """Every removal with its reason in words."""
-    columns = ["scale", "round", "item_id", "reason", "statistic", "value", "p", "p_adjusted"]
-    rows = [
-        vars(removal) | {"scale": scale.name, "reason": in_words(removal), "statistic": STATISTICS[removal.statistic]}
-        for scale in study.scales
-        for removal in scale.pruning.removals
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def in_words(removal: Removal) -> str:
-    """Why an item left."""
-    if removal.reason == "local_dependence":
-        return removal.note
-    return f"{REASONS[removal.reason]}: {removal.note}" if removal.note else REASONS[removal.reason]
 
 
 def removed_parameters(pruning: Pruning) -> tuple[ItemParameters, ...]:
@@ -267,6 +258,18 @@ def first_rounds(study: Study) -> list[ScaleStudy]:
 def systems_table(study: Study) -> pd.DataFrame:
     """Scores of the systems: Table 5 of the paper. Empty where the study names none."""
     return _scores_for_people(study.system_scores).rename(columns={"respondent_id": "system"})
+
+
+def group_percentiles_table(study: Study) -> pd.DataFrame:
+    """Percentiles of the systems within each group of the norm samples; empty where the study names no groups."""
+    columns = [
+        "system", "scale", "column", "group", "n_people", "percentile", "percentile_lower", "percentile_upper",
+    ]  # fmt: skip
+    found = study.group_percentiles
+    if found is None:
+        return pd.DataFrame(columns=columns)
+    found = found[found["percentile"].notna()].rename(columns={"respondent_id": "system", "value": "group"})
+    return found[columns].reset_index(drop=True)
 
 
 def example_respondents_table(study: Study) -> pd.DataFrame:

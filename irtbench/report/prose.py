@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
 from irtbench.config import StudyFile
 from irtbench.data.screening import ScreeningSettings
+from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
 from irtbench.report.paper_tables import screening_table
 from irtbench.study import Study
@@ -95,6 +95,11 @@ def cautions(study: Study) -> list[str]:
                 f"Scale {scale.name}: the last fit did not converge: {fitted.stopped_because}. "
                 "Its parameters, and the scores made with them, must not be relied on."
             )
+        if pruning.checks is not None and pruning.checks.n_guessing and study.settings.model.kind == "2pl":
+            found.append(
+                f"Scale {scale.name}: a guessing parameter would fit {plural(pruning.checks.n_guessing, 'item')} "
+                "significantly better, and the model has none for each item: see the test of guessing."
+            )
         after, rules = pruning.fit_after, pruning.rules
         if pruning.rejected is not None or after is None or pruning.globally_good:
             continue
@@ -119,12 +124,8 @@ def method(settings: StudyFile) -> list[str]:
         _grading(settings),
         _screening(settings.screening),
         _model(settings),
-        _pruning(settings.pruning),
-        "Abilities are expected a posteriori (EAP) under the standard normal population, with the 2.5% and 97.5% "
-        "quantiles of the posterior as interval. The percentile of an ability is the share of that population below "
-        "it; the rank in the sample is the share of the screened respondents below. Intervals hold the error of "
-        "ability alone: the parameters of the items count as known. Person fit is lz* (Snijders, 2001): about standard "
-        "normal for people of the population, and clearly negative where easy items are missed and hard ones solved.",
+        pruning_prose.rules(settings.pruning),
+        _scores(settings),
     ]
 
 
@@ -176,35 +177,41 @@ def _model(settings: StudyFile) -> str:
     )
 
 
-def _pruning(rules: PruneRules) -> str:
-    steps = []
-    if rules.drop_negative_slopes:
-        steps.append("all items with a negative slope")
-    if rules.min_communality is not None:
-        h2 = rules.min_communality
-        least_slope = NORMAL_OGIVE * (h2 / (1 - h2)) ** 0.5
-        steps.append(f"all items with a communality h² below {h2:g} (a slope below {decimal(least_slope, 3)})")
-    if rules.item_fit_alpha is not None:
-        steps.append(f"the item with the least p of S-X² if that is below {rules.item_fit_alpha:g} after Holm")
-    if rules.local_dependence_alpha is not None:
-        steps.append(
-            f"one item of the pair with the largest LD-X² if its p is below {rules.local_dependence_alpha:g} after Holm"
-        )
-    whole = [
-        f"{name} below {limit:g} before any removal"
-        for name, limit in (("CFI", rules.min_cfi), ("TLI", rules.min_tli))
-        if limit is not None
-    ]
-    if rules.min_share_kept is not None:
-        whole.append(f"fewer than {percent(rules.min_share_kept, 0)} of its items left")
-    text = f"{plural(len(rules.exclude), 'item')} taken out beforehand. " if rules.exclude else ""
-    if steps:
-        text += (
-            "After each fit the first of these rules that finds something removes it, and the model is fitted again: "
-            f"{'; '.join(steps)}."
-        )
-    else:
-        text += "No rule removes items."
-    if whole:
-        text += f" A scale is rejected as a whole for any of these: {'; '.join(whole)}."
-    return text
+def _scores(settings: StudyFile) -> str:
+    scoring = settings.score.scoring(seed=settings.study.seed)
+    estimated = settings.model.population == "estimated"
+    population = "population estimated with the items" if estimated else "standard normal population"
+    prior = f" under the {population}"
+    estimator = {
+        "eap": f"expected a posteriori (EAP){prior}",
+        "map": f"the modes of the posterior (MAP){prior}",
+        "ml": "maximum likelihood estimates (ML)",
+        "wle": "Warm’s weighted likelihood estimates (WLE)",
+        "eap_sum": f"expected a posteriori from the number right{prior}",
+    }[scoring.method]
+    tail = (1 - scoring.level) / 2
+    ends = {
+        "eap": f"the {100 * tail:g}% and {100 * (1 - tail):g}% quantiles of the posterior as interval",
+        "eap_sum": f"the {100 * tail:g}% and {100 * (1 - tail):g}% quantiles of the posterior as interval",
+    }.get(scoring.method, f"{100 * scoring.level:g}% intervals from the information in the answers")
+    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
+    below = {
+        "normal": f"the share of the {population} below it",
+        "empirical": f"its rank among the screened respondents{group}",
+        "smoothed": f"the share below it of the population that the screened respondents{group} stand for",
+    }[scoring.norm]
+    items = {
+        "none": "their parameters count as known",
+        "delta": "what their parameters’ errors add is in the intervals, by the delta method",
+        "draw": "what their parameters’ errors add is in the intervals, by scoring again under drawn parameters",
+    }[scoring.item_error]
+    weights = (
+        f", weighted by {settings.score.norm_weight}" if settings.score.norm_weight and scoring.norm != "normal" else ""
+    )
+    return (
+        f"Abilities are {estimator}, with {ends}. The percentile of an ability is {below}{weights}; the rank in the "
+        f"sample is the share of the screened respondents{group} below. The interval of a percentile holds the error "
+        f"of ability and that of the sample. As to the items, {items}. Person fit is lz* (Snijders, 2001): about "
+        "standard normal for people of the population, and clearly negative where easy items are missed and hard ones "
+        "solved."
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from irtbench.models.parameter_table import parameter_table
+from irtbench.report.pruning_tables import explain
 from irtbench.study import ScaleStudy, Study
 
 SCORE_COLUMNS = [
@@ -27,10 +28,19 @@ def items_table(study: Study) -> pd.DataFrame:
 
 
 def pruning_table(study: Study) -> pd.DataFrame:
-    """Every removal: the columns of pruning.csv, a note, and the scale."""
-    columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note", "scale"]
-    rows = [vars(removal) | {"scale": scale.name} for scale in study.scales for removal in scale.pruning.removals]
-    return pd.DataFrame(rows, columns=columns)
+    """Every removal: the columns of pruning.csv, a note, the scale, the items then in it, and the whole in words."""
+    columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note", "scale", "n_items"]
+    rows = [
+        vars(removal) | {"scale": scale.name, "n_items": n_items(scale, removal.round), "explanation": explain(removal)}
+        for scale in study.scales
+        for removal in scale.pruning.removals
+    ]
+    return pd.DataFrame(rows, columns=[*columns, "explanation"])
+
+
+def n_items(scale: ScaleStudy, number: int) -> int:
+    """Items that were in at a round of a scale's pruning; at round 0 all that were given."""
+    return scale.pruning.rounds[number - 1].fitted.items.n_items if number else scale.responses.n_items
 
 
 def summary(study: Study) -> dict[str, Any]:

@@ -7,14 +7,14 @@ asked times log(1 - P). Single precision moves theta by less than 1e-4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -22,10 +22,12 @@ from scipy.special import expit
 from irtbench.building.bank import ItemBank
 from irtbench.building.scale import Scale
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.readers.long_table import find_column, find_id_columns
 from irtbench.models.item_response import information, log_icc
 from irtbench.models.quadrature import refine
 from irtbench.scoring.ability import AT_END, Abilities
+from irtbench.scoring.long_parts import LongFile, RowsScattered, read_scattered, read_together
+from irtbench.scoring.parts import Part, read_wide_parts
 from irtbench.scoring.posterior import STANDARD_NORMAL, cell_edges, node_mass
 from irtbench.scoring.scores import (
     ScoringSettings,
@@ -37,13 +39,15 @@ from irtbench.scoring.scores import (
     score_table,
 )
 
-ROWS = 2**15  # respondents of a part
 BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
 WORKERS = 2
 NODES_PER_SD = 2  # of the narrowest posterior there can be: quantiles are then right to .02 of a standard error
 TAIL = 1e-8  # a node with less than this share of every posterior there can be is left out
-MISSING_CODE = -1.0
+LZ_NODES = 2**11  # abilities between which the terms of lz* are interpolated: right to 1e-4
 LEAST_VARIANCE_LEFT = 1e-5  # share of lz's variance that must remain, above what rounding leaves
+
+
+Layout = Literal["auto", "long", "wide"]
 
 
 def score_parquet(
@@ -52,30 +56,35 @@ def score_parquet(
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
-    respondent_column: str | None = None,
+    layout: Layout = "auto",
+    columns: Mapping[str, str] | None = None,
     unknown_items: UnknownItems = "error",
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score a wide Parquet table of responses into a Parquet table with the columns of scores.csv.
+    """Score a Parquet table of responses, long or wide, into a Parquet table with the columns of scores.csv.
 
     Only a few parts of the table are in memory at a time. EAP with known items works in single precision; other
-    methods part by part as ``score_responses`` does.
+    methods part by part as ``score_responses`` does. Respondents stand in the order of their first row.
 
     Parameters
     ----------
     bank
         The scales.
     source
-        A row for each respondent; a column of names (the first, unless ``respondent_column`` says otherwise) and one
-        for each item, of 1, 0 and null, NaN or -1 where missing.
+        Wide: a row for each respondent; a column of names (the first, unless ``columns`` says otherwise) and one for
+        each item, of 1, 0 and null, NaN or -1 where missing. Long: a row for each response, with columns of
+        respondents, items and responses. The rows of a respondent need not stand together; where they do, the file is
+        read once and little of it kept, else see ``read_scattered``.
     target
         The file to write.
     settings
         As for ``score_responses``.
-    respondent_column
-        The column of names.
+    layout
+        ``auto``: long if there are columns of respondents and of items.
+    columns
+        The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response``.
     unknown_items
-        What other columns mean: an error that names the first five, or nothing.
+        What items outside the bank mean: an error that names the first five, or nothing.
     progress
         Called with a line now and then.
 
@@ -87,19 +96,44 @@ def score_parquet(
     Raises
     ------
     InputError
-        Naming file, row and column, if a value is none of these or a respondent comes twice; and as
-        ``score_responses``.
+        Naming file, row and column, if a value is none of these, a respondent of a wide table or a pair of respondent
+        and item of a long one comes twice; and as ``score_responses``.
     """
     settings = settings or ScoringSettings()
     file = pa.parquet.ParquetFile(source)
-    names = file.schema_arrow.names
-    respondents = names[0] if respondent_column is None else respondent_column
-    if respondents not in names:
-        raise InputError(f"file {source}: column '{respondents}' missing")
-    items = [name for name in names if name != respondents]
-    check_known(items, bank.scales, unknown_items)
-    known = {item for scale in bank.scales for item in scale.items.item_ids}
-    items = [item for item in items if item in known]
+    names, columns = file.schema_arrow.names, columns or {}
+    for given in columns.values():
+        if given not in names:
+            raise InputError(f"file {source}: column '{given}' missing")
+    pair = find_id_columns(names, columns)
+    if layout == "wide" or (layout == "auto" and pair is None):
+        respondents = columns.get("respondent_id", names[0])
+        items = [name for name in names if name != respondents]
+        check_known(items, bank.scales, unknown_items)
+        known = {item for scale in bank.scales for item in scale.items.item_ids}
+        items = [item for item in items if item in known]
+        return _write(bank, items, settings, read_wide_parts(file, source, respondents, items), target, progress)
+    response = find_column(names, "response", columns)
+    if pair is None or response is None:
+        raise InputError(f"file {source}: expected columns of respondents, items and responses for a long table")
+    items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
+    long = LongFile(source, *pair, response, items, unknown_items)
+    try:
+        return _write(bank, items, settings, read_together(long), target, progress)
+    except RowsScattered:
+        progress("the rows of a respondent do not stand together: collecting them first")
+        return _write(bank, items, settings, read_scattered(long, progress), target, progress)
+
+
+def _write(
+    bank: ItemBank,
+    items: Sequence[str],
+    settings: ScoringSettings,
+    parts: Iterator[Part],
+    target: str | Path,
+    progress: Callable[[str], None],
+) -> int:
+    """Score the parts into a file, and say how many respondents they held."""
     in_single = settings.method == "eap" and settings.item_error == "none"
     scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if in_single else []
 
@@ -111,7 +145,7 @@ def score_parquet(
     n = 0
     writer: pa.parquet.ParquetWriter | None = None
     try:
-        for scores in _in_turn(score_part, read_parts(file, source, respondents, items)):
+        for scores in _in_turn(score_part, parts):
             table = pa.Table.from_pandas(scores, preserve_index=False)
             if writer is None:
                 writer = pa.parquet.ParquetWriter(target, table.schema)
@@ -122,69 +156,8 @@ def score_parquet(
         if writer is not None:
             writer.close()
     if n == 0:
-        raise InputError(f"file {source}: no rows; expected at least one respondent")
+        raise InputError("responses: no rows; expected at least one respondent")
     return n
-
-
-class Part:
-    """Some respondents of the file: names, and values of 1, 0 and NaN, shape (n, n_items)."""
-
-    def __init__(self, respondent_ids: tuple[str, ...], values: NDArray[np.float32]) -> None:
-        self.respondent_ids = respondent_ids
-        self.values = values
-
-    def matrix(self, items: Sequence[str]) -> ResponseMatrix:
-        """The same as a response matrix."""
-        return ResponseMatrix(self.values.astype(np.float64), self.respondent_ids, tuple(items))
-
-
-def read_parts(
-    file: pa.parquet.ParquetFile, source: str | Path, respondents: str, items: Sequence[str]
-) -> Iterator[Part]:
-    """Read a wide Parquet file part by part, and check it.
-
-    Raises
-    ------
-    InputError
-        Naming row and column of what is wrong.
-    """
-    seen: set[int] = set()
-    first_row = 1
-    for batch in file.iter_batches(ROWS, columns=[respondents, *items], use_threads=True):
-        ids = tuple(batch.column(respondents).cast(pa.string()).to_pylist())
-        hashes = {hash(name) for name in ids}
-        if None in ids or "" in ids:
-            raise InputError(f"file {source}, column {respondents}: expected a name in every row but one is empty")
-        if len(hashes) < len(ids) or not seen.isdisjoint(hashes):
-            twice = next(name for k, name in enumerate(ids) if hash(name) in seen or name in ids[:k])
-            raise InputError(f"file {source}: respondent {twice} comes twice; expected a row for each")
-        seen |= hashes
-        values = np.empty((len(ids), len(items)), dtype=np.float32, order="F")
-        for k, item in enumerate(items):
-            values[:, k] = _numbers(batch.column(item), source, item)
-        wrong = ~((values == 0) | (values == 1) | np.isnan(values))
-        if wrong.any():
-            missing = values == MISSING_CODE
-            values[missing] = np.nan
-            bad = np.argwhere(wrong & ~missing)
-            if bad.size:
-                row, column = (int(k) for k in bad[0])
-                raise InputError(
-                    f"file {source}, row {first_row + row}, column {items[column]}: expected 1, 0 or missing but got "
-                    f"{values[row, column]:g}"
-                )
-        first_row += len(ids)
-        yield Part(ids, values)
-
-
-def _numbers(column: pa.Array, source: str | Path, item: str) -> NDArray[np.float32]:
-    try:
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        found: NDArray[np.float32] = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(f"file {source}, column {item}: expected 1, 0 or missing but it holds {column.type}") from None
-    return found
 
 
 def _in_turn(score_part: Callable[[Part], pd.DataFrame], parts: Iterator[Part]) -> Iterator[pd.DataFrame]:
@@ -257,9 +230,12 @@ class SharedGridScorer:
             at_bound=np.maximum(mass[:, 0], mass[:, -1]) > AT_END,  # the highest mass is 1
             method="eap",
         )
-        lz_star = np.concatenate(
-            [self._lz_star(correct[rows], None if asked is None else asked[rows], theta[rows]) for rows in blocks]
-        )
+        if asked is None and not self.items.guessing.any():
+            lz_star = self._lz_star_of_complete(correct, theta)
+        else:
+            lz_star = np.concatenate(
+                [self._lz_star(correct[rows], None if asked is None else asked[rows], theta[rows]) for rows in blocks]
+            )
         return score_table(self.scale, abilities, np.where(fit_is_defined(abilities), lz_star, np.nan), self.settings)
 
     def _normalise(self, mass: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -279,6 +255,28 @@ class SharedGridScorer:
         rows = np.arange(cell.size)
         within = 1 - (reached[rows, cell] - wanted) / mass[rows, cell]
         return self.edges[cell] + within * (self.edges[cell + 1] - self.edges[cell])
+
+    def _lz_star_of_complete(self, correct: NDArray[np.float32], theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """lz* where nothing is missing and nothing is guessed: sum_j (x_j - P_j) (logit_j - k a_j) / sqrt(left).
+
+        k, left and the sum of P_j (logit_j - k a_j) then depend on theta alone and are interpolated between
+        ``LZ_NODES`` abilities, and the sum of x_j (logit_j - k a_j) is (theta - k) x'a + x'd.
+        """
+        a, d = self.items.discrimination, self.items.intercept
+        nodes = np.linspace(theta.min(), theta.max(), LZ_NODES)
+        logit = nodes[:, None] * a + d
+        p = expit(logit)
+        variance = p * (1 - p)
+        with np.errstate(invalid="ignore", divide="ignore"):  # without an item nothing is left
+            slope = (variance * logit) @ a / (variance @ a**2)
+        remaining = logit - slope[:, None] * a
+        left = (variance * remaining**2).sum(axis=1)
+        left[left <= LEAST_VARIANCE_LEFT * (variance * logit**2).sum(axis=1)] = np.nan
+        expected = (p * remaining).sum(axis=1)
+        by_slope, by_intercept = (correct @ np.stack([a, d], axis=1).astype(np.float32)).astype(np.float64).T
+        slope, expected, left = (np.interp(theta, nodes, values) for values in (slope, expected, left))
+        found: NDArray[np.float64] = ((theta - slope) * by_slope + by_intercept - expected) / np.sqrt(left)
+        return found
 
     def _lz_star(
         self, correct: NDArray[np.float32], asked: NDArray[np.float32] | None, theta: NDArray[np.float64]

@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from irtbench.building.scale import Norms, Scale
+from irtbench.building.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.item_error import demand_covariance, draw_items
-from irtbench.scoring.norms import Norm, smooth_share
+from irtbench.scoring.norms import Norm, population_share, smooth_share
 from irtbench.scoring.posterior import ability_posterior
 from irtbench.scoring.scores import own_responses
 
@@ -177,16 +177,18 @@ def compare_abilities(
         better += posterior.mass @ below.T / len(drawn)
         theta.append(posterior.draw(-(-n_draws // len(drawn)), rng=rng))
     draws = np.concatenate(theta, axis=1)
-    percentile = 100 * _share_below(draws, scale.norms, norm, scale.name)
+    percentile = 100 * _share_below(draws, scale, norm)
     return AbilityComparison(scale.name, own.respondent_ids, draws, percentile, better, level)
 
 
-def _share_below(theta: NDArray[np.float64], norms: Norms | None, norm: Norm, scale: str) -> NDArray[np.float64]:
+def _share_below(theta: NDArray[np.float64], scale: Scale, norm: Norm) -> NDArray[np.float64]:
     if norm == "normal":
-        share: NDArray[np.float64] = ndtr(theta)
+        share: NDArray[np.float64] = (
+            ndtr(theta) if scale.population is None else population_share(theta, scale.population)
+        )
         return share
-    if norms is None:
-        raise InputError(f"comparison: scale {scale} has no norm sample; expected the norm normal")
+    if scale.norms is None:
+        raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
     # the share is smooth, so it is worked out on a grid and interpolated
     grid = np.linspace(theta.min(), theta.max(), 2001)
-    return np.interp(theta, grid, smooth_share(grid, norms))
+    return np.interp(theta, grid, smooth_share(grid, scale.norms))

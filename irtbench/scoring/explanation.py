@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from irtbench.building.bank import ItemBank
 from irtbench.building.scale import Scale
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import icc
 from irtbench.scoring.posterior import STANDARD_NORMAL, posterior_of
-from irtbench.scoring.scores import own_responses
+from irtbench.scoring.scores import UnknownItems, check_known, own_responses
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
 
@@ -46,6 +47,22 @@ class Explanation:
             .sort_values(["respondent_id", "scale", "chance"], kind="stable")
             .reset_index(drop=True)
         )
+
+
+def explain_all(bank: ItemBank, responses: ResponseMatrix, *, unknown_items: UnknownItems = "error") -> Explanation:
+    """The explanations of all scales of a bank in one; see ``explain``.
+
+    Raises
+    ------
+    InputError
+        If an item is unknown and ``unknown_items`` is ``error``, or no item is known.
+    """
+    check_known(responses.item_ids, bank.scales, unknown_items)
+    parts = [explain(scale, responses) for scale in bank.scales]
+    return Explanation(
+        pd.concat([part.items for part in parts], ignore_index=True),
+        pd.concat([part.difficulty for part in parts], ignore_index=True),
+    )
 
 
 def explain(

@@ -12,11 +12,14 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.building.scale import NORM_DECIMALS, Norms
 from irtbench.data.input_error import InputError
+from irtbench.models.quadrature import Quadrature, refine
 from irtbench.scoring.ability import Abilities
+from irtbench.scoring.posterior import cell_edges
 
 Norm = Literal["normal", "empirical", "smoothed"]
 
 CELLS = 2**22  # abilities x norm respondents worked on at once
+POPULATION_STEP = 0.02  # between nodes of an estimated density: its distribution function is then right to 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +34,8 @@ class Percentiles:
         Ends of the interval at the level of theta's, shape (n_respondents,). It holds theta's error, the items' if
         theta's interval does, and the norm sample's if there is one.
     norm
-        ``normal``: the share of a standard normal population below; ``empirical``: of the norm sample; ``smoothed``:
-        of the population that the norm sample's posteriors add up to.
+        ``normal``: the share of the population below, standard normal unless its density was estimated with the items;
+        ``empirical``: of the norm sample; ``smoothed``: of the population that the norm sample's posteriors add up to.
     """
 
     percentile: NDArray[np.float64]
@@ -41,8 +44,22 @@ class Percentiles:
     norm: Norm
 
 
-def percentiles(abilities: Abilities, norms: Norms | None, *, norm: Norm = "normal") -> Percentiles:
+def percentiles(
+    abilities: Abilities, norms: Norms | None, *, norm: Norm = "normal", population: Quadrature | None = None
+) -> Percentiles:
     """Percentile of each ability by the norm of choice; NaN where ``norms`` is None and the norm needs a sample.
+
+    Parameters
+    ----------
+    abilities
+        The abilities and their intervals.
+    norms
+        The norm sample; None where there is none.
+    norm
+        The norm of choice.
+    population
+        Density of ability that was estimated with the items, which the norm ``normal`` then stands on; None for the
+        standard normal.
 
     Raises
     ------
@@ -52,7 +69,9 @@ def percentiles(abilities: Abilities, norms: Norms | None, *, norm: Norm = "norm
     if norm not in get_args(Norm):
         raise InputError(f"percentile: norm must be one of {', '.join(get_args(Norm))} but got {norm}")
     if norm == "normal":
-        return normal_percentile(abilities, norms)
+        if population is None:
+            return normal_percentile(abilities, norms)
+        return population_percentile(abilities, population, norms)
     if norms is None:
         unknown = np.full(abilities.theta.shape, np.nan)
         return Percentiles(unknown, unknown, unknown, norm)
@@ -72,6 +91,33 @@ def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Perce
         scale = ndtri((1 + abilities.level) / 2) * np.sqrt((1 + theta**2 / 2) / norms.effective_n)
         lower, upper = theta - np.hypot(theta - lower, scale), theta + np.hypot(upper - theta, scale)
     return Percentiles(100 * ndtr(theta), 100 * ndtr(lower), 100 * ndtr(upper), "normal")
+
+
+def population_percentile(abilities: Abilities, population: Quadrature, norms: Norms | None = None) -> Percentiles:
+    """Percentile in a population whose density was estimated, 100 F(theta) with F its distribution function.
+
+    What is estimated here is the share of the norm sample's population below theta, so that the norm sample's error is
+    that of a share among n people, combined with theta's as for ``empirical_percentile``. Without ``norms`` the density
+    counts as known.
+    """
+    if norms is not None:
+        return _with_sampling_error(abilities, norms, lambda theta, _: population_share(theta, population), "normal")
+    share, lower, upper = (
+        population_share(theta, population) for theta in (abilities.theta, abilities.lower, abilities.upper)
+    )
+    return Percentiles(100 * share, 100 * lower, 100 * upper, "normal")
+
+
+def population_share(theta: NDArray[np.float64], population: Quadrature) -> NDArray[np.float64]:
+    """Distribution function of a density on nodes, from 0 to 1, shape of ``theta``; NaN where theta is.
+
+    The density is refined to ``POPULATION_STEP`` and each node's mass spread evenly over its cell, up to the midpoints
+    to its neighbours.
+    """
+    fine = refine(population, POPULATION_STEP)
+    reached = np.concatenate([[0.0], np.cumsum(np.exp(fine.log_weights))])
+    share: NDArray[np.float64] = np.interp(theta, cell_edges(fine.nodes), reached / reached[-1])
+    return share
 
 
 def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:

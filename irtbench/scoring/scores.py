@@ -41,7 +41,7 @@ class ScoringSettings:
     item_error
         Whether and how the items' own error widens the intervals, see ``with_item_error``.
     norm
-        What the percentile refers to, see ``norms``.
+        What the percentile refers to, see ``percentiles``.
     norm_group
         Column and value: the part of the norm sample that counts; not with the norm ``normal``, which is about the
         whole population. None for all.
@@ -215,7 +215,7 @@ def score_table(
     """Rows of one scale in scores.csv, from the abilities and the person fit, shape (n_respondents,)."""
     n_items, n_correct = abilities.n_items, abilities.n_correct
     norms = norms_of(scale, settings)
-    place = percentiles(abilities, norms, norm=settings.norm)
+    place = percentiles(abilities, norms, norm=settings.norm, population=scale.population)
     unknown = np.full(n_items.shape, np.nan)
     return pd.DataFrame(
         {

@@ -1,0 +1,95 @@
+"""Where a system answers unlike people of its ability: its tables and sentences on the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from irtbench.report.formatting import decimal, interval, listing, plural
+from irtbench.scoring.scores import UNLIKELY_PATTERN
+from irtbench.study import Study
+
+MOST_SYSTEMS = 12  # with a part of their own
+MOST_SURPRISES = 5  # of each kind, of a system on a scale
+UNUSUAL_Z = 1.96  # beyond it, accuracy on a part of the items is seen in one of twenty people
+
+
+def explained_systems(study: Study) -> list[str]:
+    """The systems with a part of their own: all, or the ``MOST_SYSTEMS`` whose answers are least like a person's."""
+    scores = study.system_scores
+    if scores is None or study.system_explanation is None:
+        return []
+    answered = scores[scores["n_items"] > 0]
+    systems = list(answered["respondent_id"].unique())
+    if len(systems) <= MOST_SYSTEMS:
+        return systems
+    least = answered.groupby("respondent_id")["person_fit"].min().sort_values(kind="stable").index[:MOST_SYSTEMS]
+    return [system for system in systems if system in set(least)]
+
+
+def likeness(study: Study, system: str) -> str:
+    """Say whether the system's answers look like a person's, scale by scale, and where its accuracy does not."""
+    scores, explained = study.system_scores, study.system_explanation
+    if scores is None or explained is None:
+        return ""
+    rows = scores[(scores["respondent_id"] == system) & (scores["n_items"] > 0)].to_dict("records")
+    like = [_fit_of(row) for row in rows if row["person_fit"] >= UNLIKELY_PATTERN]
+    unlike = [_fit_of(row) for row in rows if row["person_fit"] < UNLIKELY_PATTERN]
+    unknown = [str(row["scale"]) for row in rows if math.isnan(row["person_fit"])]
+    said = []
+    if unlike:
+        said.append(f"Its answers do not look like a person’s of its ability on {listing(unlike)}.")
+    if like:
+        said.append(f"They look like a person’s on {listing(like)}." if unlike else
+                    f"Its answers look like a person’s of its ability on {listing(like)}.")  # fmt: skip
+    if unknown:
+        said.append(f"Person fit is not defined on {listing(unknown)}.")
+    levels = explained.difficulty
+    odd = levels[(levels["respondent_id"] == system) & (levels["z"].abs() > UNUSUAL_Z)]
+    if len(odd):
+        said.append(f"Unlike people of its ability it has {listing([_oddity(row) for row in odd.to_dict('records')])}.")
+    return " ".join(said)
+
+
+def difficulty_table(study: Study, system: str) -> pd.DataFrame:
+    """Accuracy of a system on easy to hard items, beside that of people of its ability."""
+    columns = ["scale", "difficulty_range", "n_items", "observed", "expected", "expected_lower", "expected_upper", "z"]
+    if study.system_explanation is None:
+        return pd.DataFrame(columns=columns)
+    levels = study.system_explanation.difficulty
+    own = levels[levels["respondent_id"] == system]
+    spans = [interval(low, high) for low, high in zip(own["difficulty_from"], own["difficulty_to"], strict=True)]
+    return own.assign(difficulty_range=spans)[columns].reset_index(drop=True)
+
+
+def surprises_table(study: Study, system: str) -> pd.DataFrame:
+    """Items that a system misses and people of its ability do not, and the reverse, the least likely first.
+
+    At most ``MOST_SURPRISES`` of each kind on each scale.
+    """
+    columns = ["scale", "surprise", "item_id", "text", "difficulty", "expected"]
+    if study.system_explanation is None:
+        return pd.DataFrame(columns=columns)
+    surprises = study.system_explanation.surprises()
+    own = surprises[surprises["respondent_id"] == system]
+    few = own.groupby(["scale", "surprise"], sort=False).head(MOST_SURPRISES)
+    ordered = few.sort_values(["scale", "surprise", "chance"], kind="stable")
+    text = dict(zip(study.items.item_ids, study.items.text, strict=True))
+    return ordered.assign(text=[text.get(item) or "" for item in ordered["item_id"]])[columns].reset_index(drop=True)
+
+
+def _fit_of(row: Mapping[Any, Any]) -> str:
+    return f"{row['scale']} (lz* {decimal(row['person_fit'])})"
+
+
+def _oddity(row: Mapping[Any, Any]) -> str:
+    """Too many or too few right on items of one part: ``9 of 10 right, where 5.1 are expected, on items ...``."""
+    n = int(row["n_items"])
+    right = round(row["observed"] * n)
+    return (
+        f"{right} of {plural(n, 'item')} right where {decimal(row['expected'] * n, 1)} are expected "
+        f"({row['scale']}, difficulty {interval(row['difficulty_from'], row['difficulty_to'])})"
+    )

@@ -1,0 +1,99 @@
+"""Percentiles within each group of the norm sample: the same answers against the people of one country, and another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from irtbench.building.bank import ItemBank
+from irtbench.building.scale import Scale
+from irtbench.data.responses import ResponseMatrix
+from irtbench.scoring.norms import percentiles
+from irtbench.scoring.scores import (
+    ScoringSettings,
+    UnknownItems,
+    check_known,
+    in_order_of_respondents,
+    own_responses,
+    scales_of,
+    score_abilities,
+)
+
+COLUMNS = (
+    *("respondent_id", "scale", "column", "value", "n_people"),
+    *("percentile", "percentile_lower", "percentile_upper"),
+)
+
+
+def percentiles_by_group(
+    bank: ItemBank | Scale,
+    responses: ResponseMatrix,
+    columns: Sequence[str],
+    settings: ScoringSettings | None = None,
+    *,
+    most_values: int = 12,
+    unknown_items: UnknownItems = "error",
+) -> pd.DataFrame:
+    """Percentile of each respondent in each group of the norm samples.
+
+    Theta is the same for all groups; only the people change that it is compared with. The norm is that of the settings,
+    and ``smoothed`` where that is ``normal``, which knows no groups.
+
+    Parameters
+    ----------
+    bank
+        A bank, or one scale.
+    responses
+        Graded responses of people or systems.
+    columns
+        Columns of the norm samples' respondents.
+    settings
+        As for ``score_responses``; its own norm group is left aside.
+    most_values
+        Of a column of more values than this the groups of most people.
+    unknown_items
+        What items mean that no scale has: an error that names the first five, or nothing.
+
+    Returns
+    -------
+    DataFrame
+        A row for each respondent, scale, column and value, the groups of most people first: ``respondent_id, scale,
+        column, value, n_people, percentile, percentile_lower, percentile_upper``.
+
+    Raises
+    ------
+    InputError
+        As ``score_responses``.
+    """
+    settings = replace(settings or ScoringSettings(), norm_group=None)
+    norm = "smoothed" if settings.norm == "normal" else settings.norm
+    scales = scales_of(bank)
+    check_known(responses.item_ids, scales, unknown_items)
+    tables = [pd.DataFrame(columns=COLUMNS)]
+    for scale in scales:
+        if scale.norms is None:
+            continue
+        abilities = score_abilities(scale, own_responses(scale, responses), settings)
+        for column in columns:
+            values = Counter(value for value in scale.norms.groups.get(column, ()) if value is not None)
+            for value, n_people in values.most_common(most_values):
+                place = percentiles(abilities, scale.norms.group(column, value), norm=norm)
+                tables.append(
+                    pd.DataFrame(
+                        {
+                            "respondent_id": responses.respondent_ids,
+                            "scale": scale.name,
+                            "column": column,
+                            "value": value,
+                            "n_people": n_people,
+                            "percentile": place.percentile,
+                            "percentile_lower": place.lower,
+                            "percentile_upper": place.upper,
+                        }
+                    )
+                )
+    found = [table for table in tables if len(table)]
+    return in_order_of_respondents(found) if found else tables[0]

@@ -1,0 +1,120 @@
+"""Which items a round removes, on statistics written by hand."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from irtbench.building.prune_rules import PruneRules
+from irtbench.building.removals import Removable, Removal, flat_or_reversed, most_dependent, worst_fitting
+from irtbench.diagnostics.item_fit import ItemFit
+from irtbench.diagnostics.local_dependence import LocalDependence
+from irtbench.models.item_response import ItemParameters
+
+ITEMS = ("a", "b", "c", "d", "e")
+RULES = PruneRules(local_dependence_p="chi_square")
+
+
+def fits(p: dict[str, float]) -> ItemFit:
+    """Fit of the items, all good but for those named; p stands for the adjusted p too."""
+    values = np.array([p.get(item, 0.9) for item in ITEMS])
+    n = len(ITEMS)
+    other = {name: np.full(n, 1.0) for name in ("rmsea", "infit", "outfit")}
+    return ItemFit(
+        item_ids=ITEMS, s_x2=np.arange(10.0, 10 + n), df=np.full(n, 5), p=values, p_adjusted=values,
+        n_respondents=np.full(n, 100), respondents_used="all 100", **other,
+    )  # fmt: skip
+
+
+def pairs(x2: dict[str, float], *, p: float = 0.001) -> LocalDependence:
+    """Local dependence of all pairs: those named ("ab") have this X2 and are significant, the others X2 = 1."""
+    names = ["".join(pair) for pair in combinations(ITEMS, 2)]
+    values = np.array([x2.get(name, 1.0) for name in names])
+    significance = np.where([name in x2 for name in names], p, 0.9)
+    return LocalDependence(
+        item_1=tuple(name[0] for name in names), item_2=tuple(name[1] for name in names), x2=values, g2=values,
+        p=significance, p_adjusted=significance, cramers_v=values / 100, q3=values / 100,
+        n_respondents=np.full(len(names), 100), p_bootstrap=significance, p_bootstrap_adjusted=significance,
+    )  # fmt: skip
+
+
+def gone(removals: list[Removal]) -> list[str]:
+    return [removal.item_id for removal in removals]
+
+
+def dependent(found: LocalDependence, rules: PruneRules, groups: dict[str, str] | None = None) -> list[Removal]:
+    return most_dependent(1, found, rules, Removable(list(ITEMS), rules, groups or {}))
+
+
+def test_of_a_pair_the_item_whose_removal_clears_more_pairs_goes() -> None:
+    found = dependent(pairs({"ab": 50, "bc": 20, "de": 30}), RULES)
+    assert gone(found) == ["b"]  # clears ab and bc, a clears ab alone
+    assert found[0].note == "depends on a"
+    assert found[0].value == 50
+
+
+def test_a_batch_goes_on_among_the_pairs_that_are_left() -> None:
+    clusters = pairs({"ab": 50, "bc": 40, "de": 30})
+    found = dependent(clusters, replace(RULES, at_once=3))
+    assert gone(found) == ["b", "d"]  # bc went with b; of d and e neither clears more, and d is first
+    assert found[1].note == "depends on e"
+    assert gone(dependent(clusters, replace(RULES, at_once=1))) == ["b"]
+
+
+def test_a_protected_item_stays_and_its_partner_goes() -> None:
+    assert gone(dependent(pairs({"ab": 50, "bc": 40}), replace(RULES, protect=("b",)))) == ["a"]
+    assert dependent(pairs({"ab": 50}), replace(RULES, protect=("a", "b"))) == []
+    # a pair of protected items does not keep another pair from being dealt with
+    assert gone(dependent(pairs({"ab": 50, "cd": 20}), replace(RULES, protect=("a", "b")))) == ["c"]
+
+
+def test_floor_and_content_groups_hold_together() -> None:
+    groups = {"a": "left", "b": "left", "c": "right", "d": "right"}
+    chain = pairs({"ab": 60, "cd": 50, "ac": 40, "bd": 35})
+    one_each = replace(RULES, at_once=5, min_per_group=1)
+    assert gone(dependent(chain, one_each, groups)) == ["a", "d"]  # bd and the rest clear with them; one of each stays
+    assert gone(dependent(chain, replace(one_each, min_items=4), groups)) == ["a"]
+    assert dependent(chain, replace(one_each, min_per_group=2), groups) == []
+    assert gone(dependent(pairs({"ae": 20}), replace(RULES, min_per_group=2), groups)) == ["e"]  # e is of no group
+
+
+def test_a_p_at_the_level_counts_as_the_bootstraps_smallest_must() -> None:
+    # 19 samples: the smallest p is 1 / 20 = .05
+    rules = PruneRules(bootstrap_samples=19)
+    assert len(dependent(pairs({"ab": 50}, p=1 / 20), rules)) == 1
+    assert dependent(pairs({"ab": 50}, p=2 / 20), rules) == []
+    missing = replace(pairs({"ab": 50}), p_bootstrap=None, p_bootstrap_adjusted=None)
+    with pytest.raises(ValueError, match="the bootstrap of local dependence was not done"):
+        dependent(missing, rules)
+    assert dependent(missing, replace(rules, local_dependence_alpha=None)) == []
+
+
+def test_the_worst_fitting_go_first_within_all_limits() -> None:
+    found = fits({"b": 0.001, "d": 0.0001, "e": 0.01})
+
+    def worst(rules: PruneRules) -> list[str]:
+        return gone(worst_fitting(1, found, rules, Removable(list(ITEMS), rules, {})))
+
+    assert worst(RULES) == ["d"]
+    assert worst(replace(RULES, at_once=9)) == ["d", "b"]  # the floor of three items
+    assert worst(replace(RULES, at_once=9, min_items=5)) == []
+    assert worst(replace(RULES, protect=("d",))) == ["b"]
+    assert worst(replace(RULES, protect=("b", "d", "e"))) == []
+    assert worst(replace(RULES, item_fit_alpha=None)) == []
+
+
+def test_what_the_statistic_was_is_said() -> None:
+    found = replace(fits({"b": 0.001}), statistic="x2_by_rest")
+    (removal,) = worst_fitting(1, found, RULES, Removable(list(ITEMS), RULES, {}))
+    assert (removal.reason, removal.statistic) == ("item_fit", "x2_by_rest")
+
+
+def test_slopes_the_least_first_until_the_floor() -> None:
+    items = ItemParameters.from_difficulty([1.5, -0.2, 0.3, -0.9, 0.6], [0.0] * 5)
+    found = flat_or_reversed(1, items, replace(RULES, min_items=3), Removable(list(items.item_ids), RULES, {}))
+    assert [(r.item_id, r.reason) for r in found] == [("item4", "negative_slope"), ("item2", "negative_slope")]
+    # h2 = .3^2 / (.3^2 + 1.702^2) = .0301
+    tolerant = replace(RULES, drop_negative_slopes=False, min_items=3)
+    found = flat_or_reversed(1, items, tolerant, Removable(list(items.item_ids)[:4] + ["x"] * 9, tolerant, {}))
+    assert found[-2].value == pytest.approx(0.0301, abs=1e-4)
