@@ -1,0 +1,216 @@
+"""The tools compared, each as its own documentation would have it used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark_parts.sizes import Size
+
+FLOAT32_FROM = 10_000_000  # responses, from which the line of single precision is run unless it is asked for
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What a tool found: items on the scale where ability has mean 0 and sd 1, and what it says of convergence."""
+
+    discrimination: NDArray[np.float64]
+    difficulty: NDArray[np.float64]
+    guessing: NDArray[np.float64]
+    converged: bool | None  # None where the tool does not say
+    said: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A fit with its input laid out: ``fit`` is what is timed, ``read`` makes estimates of what it returns."""
+
+    fit: Callable[[], Any]
+    read: Callable[[Any], Estimates]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One line of the tables.
+
+    Parameters
+    ----------
+    label
+        Its name in tables and figures.
+    distribution, modules
+        The package that must be installed, and the modules that are imported before anything is measured.
+    prepare
+        Lays the responses out as the tool takes them; gets size, device and seed too.
+    kinds
+        The models it is run for.
+    on_gpu
+        Whether it runs on a GPU too.
+    from_responses
+        The fewest responses for which it is run unless it is asked for by name.
+    """
+
+    label: str
+    distribution: str
+    modules: tuple[str, ...]
+    prepare: Callable[[NDArray[np.uint8], Size, Device, int], Prepared]
+    kinds: tuple[str, ...] = ("2pl", "3pl")
+    on_gpu: bool = False
+    from_responses: int = 0
+
+    @property
+    def installed(self) -> bool:
+        """Whether its package can be imported."""
+        return importlib.util.find_spec(self.modules[0]) is not None
+
+    @property
+    def version(self) -> str:
+        """The version of its package."""
+        return version(self.distribution)
+
+    def import_libraries(self) -> None:
+        """Import all it needs, so that no import is timed or counted as memory of the fit."""
+        for module in self.modules:
+            importlib.import_module(module)
+
+
+@dataclass(frozen=True)
+class Irtbench:
+    """`irtbench.fit_model` with its defaults but for what is named here."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+        from irtbench.data.responses import ResponseMatrix
+        from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+
+        responses = ResponseMatrix(
+            values,
+            tuple(f"r{i + 1}" for i in range(size.n_respondents)),
+            tuple(f"i{j + 1}" for j in range(size.n_items)),
+        )
+        prior = {"prior": "hierarchical"} if size.hierarchical else {}
+        settings = SVISettings(**({"kind": size.kind, "device": device} | prior | self.settings))
+
+        def read(fitted: FittedModel) -> Estimates:
+            items = fitted.items
+            return Estimates(
+                items.discrimination, items.difficulty, items.guessing, fitted.converged, fitted.stopped_because
+            )
+
+        return Prepared(lambda: fit_model(responses, settings, seed=seed), read)
+
+
+@dataclass(frozen=True)
+class Mirt:
+    """`mirt.fit_mirt`, the Python package of that name, without standard errors; None is its own number of nodes."""
+
+    n_nodes: int | None = None
+
+    def __call__(self, values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+        from mirt import fit_mirt
+
+        responses = values.astype(np.int64)
+        nodes = {} if self.n_nodes is None else {"n_quadpts": self.n_nodes}
+
+        def fit() -> Any:
+            return fit_mirt(responses, model=size.kind.upper(), compute_standard_errors=False, **nodes)
+
+        def read(result: Any) -> Estimates:
+            found = result.model.parameters
+            a = np.asarray(found["discrimination"], dtype=np.float64)
+            c = np.asarray(found.get("guessing", np.zeros(a.size)), dtype=np.float64)
+            said = f"{result.n_iterations} iterations"
+            return Estimates(a, np.asarray(found["difficulty"], dtype=np.float64), c, bool(result.converged), said)
+
+        return Prepared(fit, read)
+
+
+def prepare_girth(values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+    """`girth.twopl_mml` and `girth.threepl_mml` with their defaults; they take items x respondents."""
+    from girth import threepl_mml, twopl_mml
+
+    responses = np.ascontiguousarray(values.T.astype(np.int64))
+
+    def read(result: dict[str, Any]) -> Estimates:
+        a = np.asarray(result["Discrimination"], dtype=np.float64)
+        c = np.asarray(result.get("Guessing", np.zeros(a.size)), dtype=np.float64)
+        return Estimates(a, np.asarray(result["Difficulty"], dtype=np.float64), c, None, "says nothing of convergence")
+
+    return Prepared(lambda: (twopl_mml if size.kind == "2pl" else threepl_mml)(responses), read)
+
+
+def prepare_py_irt(values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+    """py-irt's models with hierarchical priors, its default 2,000 epochs and learning rate.
+
+    Its abilities have a mean and sd of their own, those of the variational posterior of all respondents: theta has
+    mean m = mean(loc_i) and variance s^2 = var(loc_i) + mean(scale_i^2). On the scale of mean 0 and sd 1, a is s a and
+    b is (b - m) / s.
+    """
+    import pyro
+    from py_irt.config import IrtConfig
+    from py_irt.dataset import Dataset
+    from py_irt.training import IrtModelTrainer
+
+    respondents, items = range(size.n_respondents), range(size.n_items)
+    # its readers take one JSON object a respondent or a data frame; this is what they make of it, without the detour
+    dataset = Dataset.model_construct(
+        item_ids={f"i{j}" for j in items},
+        subject_ids={f"r{i}" for i in respondents},
+        item_id_to_ix={f"i{j}": j for j in items},
+        ix_to_item_id={j: f"i{j}" for j in items},
+        subject_id_to_ix={f"r{i}": i for i in respondents},
+        ix_to_subject_id={i: f"r{i}" for i in respondents},
+        observation_subjects=np.repeat(np.arange(size.n_respondents), size.n_items).tolist(),
+        observation_items=np.tile(np.arange(size.n_items), size.n_respondents).tolist(),
+        observations=values.ravel().tolist(),
+        training_example=[True] * values.size,
+        anchor_items=None,
+    )
+    config = IrtConfig(model_type=size.kind, priors="hierarchical", seed=seed)
+    trainer = IrtModelTrainer(data_path=None, config=config, dataset=dataset, verbose=False)
+
+    def fit() -> Any:
+        pyro.set_rng_seed(seed)
+        trainer.train(device="cpu")
+        return trainer.last_params
+
+    def read(found: dict[str, Any]) -> Estimates:
+        loc = np.asarray(found["ability"])
+        scale = pyro.param("scale_ability").detach().numpy().astype(np.float64)
+        mean, sd = loc.mean(), np.sqrt(loc.var() + (scale**2).mean())
+        a = np.asarray(found["disc"]) * sd
+        b = (np.asarray(found["diff"]) - mean) / sd
+        c = np.asarray(found.get("lambdas", np.zeros(a.size)))
+        return Estimates(a, b, c, None, f"stops after {config.epochs} epochs")
+
+    return Prepared(fit, read)
+
+
+OURS = ("irtbench", "irtbench.estimation.svi")
+TOOLS = {
+    "irtbench": Tool("irtbench", "irtbench", OURS, Irtbench({"standard_errors": False}), on_gpu=True),
+    "irtbench-se": Tool("irtbench, standard errors", "irtbench", OURS, Irtbench(), on_gpu=True),
+    "irtbench-float32": Tool(
+        "irtbench, float32",
+        "irtbench",
+        OURS,
+        Irtbench({"standard_errors": False, "dtype": "float32"}),
+        on_gpu=True,
+        from_responses=FLOAT32_FROM,
+    ),
+    "irtbench-no-prior": Tool(
+        "irtbench, no prior", "irtbench", OURS, Irtbench({"standard_errors": False, "prior": "none"}), kinds=("3pl",)
+    ),
+    "mirt": Tool("mirt (Python)", "mirt", ("mirt",), Mirt()),
+    "mirt-61": Tool("mirt (Python), 61 nodes", "mirt", ("mirt",), Mirt(61)),
+    "girth": Tool("girth", "girth", ("girth",), prepare_girth),
+    "py-irt": Tool("py-irt", "py-irt", ("py_irt", "py_irt.training"), prepare_py_irt),
+}
