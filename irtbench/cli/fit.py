@@ -38,6 +38,10 @@ def fit(
     ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
+    posterior: Annotated[
+        Literal["normal", "lowrank"] | None,
+        typer.Option("--posterior", help="Fit a variational posterior of the items: its means and deviations."),
+    ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
@@ -64,7 +68,7 @@ def fit(
     models = {} if by_item is None else read_models(by_item)
     settings = SVISettings(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
-        device=device,
+        posterior=posterior, device=device,
     )  # fmt: skip
     if factors > 1 and settings != SVISettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")

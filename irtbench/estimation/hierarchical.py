@@ -4,6 +4,9 @@ The prior's scales are updated with each item's posterior variance (empirical Ba
 joint mode over items and scales would shrink the scales to nothing. Theta's origin and unit are set by standardising
 the respondents after each update, and the steps between updates leave them alone: with thousands of items to a hundred
 respondents, what the prior gains by moving all items together would otherwise outweigh the population.
+
+Where abilities are well known, the prior is learnt from the items' posteriors by quadrature, and the estimates are
+posterior means (`item_quadrature`); elsewhere the posteriors are taken as normal around the mode.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.adaptive import with_adapted_nodes
+from irtbench.estimation.item_quadrature import item_quadrature, known_abilities, largest_change, likelier_signs
 from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode, gradient_and_curvature
 from irtbench.models.priors import Hierarchy
 
 FEWEST_STEPS, MOST_UPDATES = 3, 100
+FEW_SETTLED = 0.02  # change of the prior's scales at which few respondents can say no more of them
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -33,7 +38,7 @@ def find_hierarchical_mode(
     """Mode of the item parameters under a learnt prior, and the problem with that prior and the nodes used.
 
     Converged when the last mode is one, and the prior's scales and correlation, and theta's origin and unit, changed
-    by less than a hundred times `tolerance` in the last update.
+    by less than two hundred times `tolerance` in the last update (by less than .02 where abilities are well known).
     """
     parameters = start.clone()
     sign = torch.where(parameters[:, 0] < 0, -1.0, 1.0)
@@ -47,27 +52,47 @@ def find_hierarchical_mode(
         parameters, origin, unit = standardised(problem, mode.parameters)
         problem = with_adapted_nodes(problem, parameters, shrink=0.6)
         before = problem.priors.hierarchy or Hierarchy()
-        learnt = learn(problem, parameters)
+        theta = known_abilities(problem, parameters)
+        if theta is None:
+            learnt = learn(problem, parameters)
+        else:
+            parameters = likelier_signs(problem, parameters, theta, centred(before, parameters))
+            learnt = item_quadrature(problem, parameters, theta, centred(before, parameters)).learn(before)
         problem = replace(problem, priors=replace(problem.priors, hierarchy=learnt))
-        change = max(
-            abs(learnt.deviation[0] - before.deviation[0]),
-            abs(learnt.deviation[1] - before.deviation[1]),
-            abs(learnt.correlation - before.correlation),
-            abs(origin),
-            abs(unit - 1),
-        )
+        change = max(largest_change(before, learnt), abs(origin), abs(unit - 1))
         progress(f"prior updated {update} times, last change {change:.1e}")
-        if not mode.converged or (update >= FEWEST_STEPS and change < 200 * tolerance):
+        settled = change < (200 * tolerance if theta is None else max(200 * tolerance, FEW_SETTLED))
+        if not mode.converged or (update >= FEWEST_STEPS and settled):
             break
-    settled = mode.converged and change < 200 * tolerance
+    settled = mode.converged and settled
     problem = replace(problem, held=origin_and_unit(parameters))
     mode = find_mode(problem, start=parameters, tolerance=100 * tolerance, max_steps=max_steps)
     reason = f"prior settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
     if not settled:
         reason = f"prior not settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
-    return problem, replace(
-        mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason
-    )
+    mode = replace(mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason)
+    theta = known_abilities(problem, mode.parameters)
+    return problem, mode if theta is None else with_posterior_means(problem, mode, theta)
+
+
+def centred(hierarchy: Hierarchy, parameters: Tensor) -> Hierarchy:
+    """The density moved to where the items are, since theta's origin and unit have just been moved."""
+    return replace(hierarchy, mean=(float(parameters[:, 0].abs().log().mean()), float(parameters[:, -2].mean())))
+
+
+def with_posterior_means(problem: Problem, mode: Mode, theta: Tensor) -> Mode:
+    """Posterior means and covariances of a and d, abilities being given, in place of the mode."""
+    assert problem.priors.hierarchy is not None
+    quadrature = item_quadrature(problem, mode.parameters, theta, problem.priors.hierarchy)
+    mean, covariance = quadrature.moments(problem.priors.hierarchy)
+    parameters = mode.parameters.clone()
+    parameters[:, 0], parameters[:, -2] = mean.unbind(1)
+    counts = expected_counts(problem, parameters)
+    padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))  # nothing is guessed
+    return replace(
+        mode, parameters=parameters, covariance=padded, log_likelihood=counts.log_likelihood,
+        stopped_because=f"{mode.stopped_because}; estimates are posterior means",
+    )  # fmt: skip
 
 
 def origin_and_unit(parameters: Tensor) -> Tensor:

@@ -178,6 +178,9 @@ class Mode:
         Number of steps.
     converged, stopped_because
         Whether this is a maximum, and the reason in words.
+    covariance
+        Posterior covariance of each item's (a, d, c) if `parameters` are posterior means instead, shape (n_items, 3,
+        3).
     """
 
     parameters: Tensor
@@ -188,6 +191,7 @@ class Mode:
     steps: int
     converged: bool
     stopped_because: str
+    covariance: Tensor | None = None
 
 
 def expected_counts(problem: Problem, parameters: Tensor, *, at_nodes: bool = False) -> Counts:

@@ -1,6 +1,6 @@
 """The posterior of the item parameters: Pyro's SVI with a normal guide that starts at the mode.
 
-Ability is integrated out in the model (`models.logistic`), so the guide is over items only; `whitened_guide` says in
+Ability is integrated out in the model (`models.logistic`), so the guide is over items only; `item_guide` says in
 which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without a prior
 that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
 """
@@ -19,14 +19,13 @@ import torch
 from numpy.typing import NDArray
 from pyro.infer import SVI, Trace_ELBO
 from pyro.optim import ClippedAdam
-from scipy.special import expit
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.data.input_error import InputError
+from irtbench.estimation.item_guide import ItemGuide, Spread, natural_parameters
 from irtbench.estimation.mode import SLOPE_BOUND, Problem
 from irtbench.estimation.response_rows import DenseRows
-from irtbench.estimation.whitened_guide import Spread, WhitenedGuide
 from irtbench.models.logistic import logistic_model
 
 logger = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the La
 ELBO_DRAWS = 200  # for the bound that is reported
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
 MOST_PLACES = 120  # abilities at which an endlessly steep item is tried
-HERMITE_NODES = 41
+HERMITE_NODES = 11  # in each of three dimensions
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +75,17 @@ class ItemPosterior:
     stopped_because: str
     seed: int
 
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            "kind": self.kind,
+            "elbo": self.elbo,
+            "elbo_error": self.elbo_error,
+            "steps": self.steps,
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+        }
+
     @property
     def standard_deviations(self) -> NDArray[np.float64]:
         """Of (a, d, c) of each item, shape (n_items, 3)."""
@@ -109,7 +119,7 @@ def fit_posterior(
     seed: int,
     rank: int | None = None,
     n_particles: int = 4,
-    tolerance: float = 0.01,
+    tolerance: float = 0.02,
     max_steps: int = 2_000,
     item_ids: Sequence[str] | None = None,
 ) -> ItemPosterior:
@@ -119,9 +129,8 @@ def fit_posterior(
     (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
     are averaged over windows of 100 steps (Polyak & Juditsky, 1992); the result is the average of the last two.
 
-    The guide is over a, d and logit c; over log |a|, d and logit c under a hierarchy, whose own mean and covariance are
-    held, as is an estimated population of abilities. Moments of a and c follow from the guide without draws: those of c
-    by Gauss-Hermite quadrature, those of a log-normal slope in closed form.
+    The guide is normal in the coordinates of `item_guide`; moments of (a, d, c) follow from it by Gauss-Hermite
+    quadrature, without draws. The mean and covariance of a hierarchy are held fixed, as is an estimated population.
 
     Parameters
     ----------
@@ -157,7 +166,7 @@ def fit_posterior(
     check_posterior_exists(problem, parameters, item_ids)
     n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
     with pyro.get_param_store().scope(), pyro.validation_enabled(False):
-        guide = WhitenedGuide(problem, parameters, n_columns, seed)
+        guide = ItemGuide(problem, parameters, n_columns, seed)
         settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
         guide.set_spread(settled.spread)
         bounds = elbo_draws(problem, parameters, guide)
@@ -182,34 +191,32 @@ def model_arguments(problem: Problem, parameters: Tensor) -> tuple[tuple[Any, ..
 
 
 def maximise(
-    problem: Problem, parameters: Tensor, guide: WhitenedGuide, n_particles: int, tolerance: float, max_steps: int
+    problem: Problem, parameters: Tensor, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int
 ) -> Settled:
     """Take steps of Adam on the ELBO until the averages of two windows agree."""
     arguments, options = model_arguments(problem, parameters)
     decay = (LAST_RATE / FIRST_RATE) ** (1 / max_steps)
     optimiser = ClippedAdam({"lr": FIRST_RATE, "lrd": decay, "clip_norm": 1e9})
     svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO(num_particles=n_particles))
-    last: Spread | None = None
-    change, steps = math.inf, 0
-    while steps + WINDOW <= max_steps:
-        total = guide.spread.scaled(0.0)
+    before: Spread | None = None
+    result, change, steps = guide.spread, math.inf, 0
+    while steps + WINDOW <= max_steps and not change < tolerance:
+        total = Spread.zero_like(guide.spread)
         for _ in range(WINDOW):
             loss = svi.step(*arguments, **options)
             steps += 1
             if not math.isfinite(loss):
                 raise improper(-loss, steps)
             total = total.plus(guide.spread)
-        average = total.scaled(1 / WINDOW)
-        if last is not None:
-            change = largest_change(guide, last, average)
-            both = last.plus(average).scaled(0.5)
-            if change < tolerance:
-                break
-        last = average
-    return Settled(both, steps, change)
+        average = total.times(1 / WINDOW)
+        if before is not None:
+            change = largest_change(guide, before, average)
+            result = before.plus(average).times(1 / 2)
+        before = average
+    return Settled(result, steps, change)
 
 
-def largest_change(guide: WhitenedGuide, before: Spread, after: Spread) -> float:
+def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
     """Largest change of a mean or a standard deviation, in standard deviations."""
     (mean, covariance), (new_mean, new_covariance) = guide.moments(before), guide.moments(after)
     width = torch.diagonal(covariance, dim1=1, dim2=2).sqrt()
@@ -219,7 +226,7 @@ def largest_change(guide: WhitenedGuide, before: Spread, after: Spread) -> float
     return float((moved[free] / new_width[free]).max())
 
 
-def elbo_draws(problem: Problem, parameters: Tensor, guide: WhitenedGuide) -> Tensor:
+def elbo_draws(problem: Problem, parameters: Tensor, guide: ItemGuide) -> Tensor:
     """Independent estimates of the ELBO, each from one draw, shape (n_draws,)."""
     arguments, options = model_arguments(problem, parameters)
     one = Trace_ELBO(num_particles=1)
@@ -309,42 +316,30 @@ def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
 def item_moments(
     problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and covariance of (a, d, c) of each item from those of what the guide is over.
-
-    For (x, y) normal, E[g(x) e^y] = E[e^y] E[g(x + Cov(x, y))] and Cov(g(x), y) = Cov(x, y) E[g'(x)] (Stein, 1981):
-    c = g(x) is the logistic of x, a slope under a hierarchy is +-e^y.
+    """Mean and covariance of (a, d, c) of each item by Gauss-Hermite quadrature over its three coordinates.
 
     Parameters
     ----------
     problem, parameters
         Which parameters are free, and the signs of slopes.
     mean, covariance
-        Of (a or log |a|, d, logit c), shapes (n_items, 3) and (n_items, 3, 3).
+        Of the coordinates, as `ItemGuide.moments` returns them.
     """
-    m, v = mean.cpu().numpy(), covariance.cpu().numpy()
-    mean_out, out = m.copy(), v.copy()
-    log_slopes = problem.priors.hierarchy is not None
-    if log_slopes:
-        sign = parameters[:, 0].sign().cpu().numpy()
-        slope = sign * np.exp(m[:, 0] + v[:, 0, 0] / 2)
-        mean_out[:, 0] = slope
-        out[:, 0, :] *= slope[:, None]
-        out[:, :, 0] *= slope[:, None]
-        out[:, 0, 0] = slope**2 * np.expm1(v[:, 0, 0])
-    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-    weights = weights / weights.sum()
-    spread = np.sqrt(v[:, 2, 2])[:, None] * nodes
-
-    def expected(shift: NDArray[np.float64]) -> NDArray[np.float64]:
-        return expit(m[:, 2:] + shift[:, None] + spread) @ weights
-
-    free = problem.guessing_free.cpu().numpy()
-    c = expit(m[:, 2:] + spread)
-    c_mean, c_slope = c @ weights, (c * (1 - c)) @ weights
-    mean_out[:, 2] = np.where(free, c_mean, problem.guessing_fixed.cpu().numpy())
-    by_slope = slope * (expected(v[:, 2, 0]) - c_mean) if log_slopes else v[:, 2, 0] * c_slope
-    out[:, 2, 0] = out[:, 0, 2] = by_slope
-    out[:, 2, 1] = out[:, 1, 2] = v[:, 2, 1] * c_slope
-    out[:, 2, 2] = (c - c_mean[:, None]) ** 2 @ weights
-    out[~free, 2, :] = out[~free, :, 2] = 0.0
-    return mean_out, out
+    nodes, weights = (torch.from_numpy(x).to(mean) for x in np.polynomial.hermite_e.hermegauss(HERMITE_NODES))
+    points = torch.cartesian_prod(nodes, nodes, nodes)
+    mass = torch.cartesian_prod(weights, weights, weights).prod(dim=1)
+    mass = mass / mass.sum()
+    free = problem.guessing_free
+    sizes, directions = torch.linalg.eigh(covariance)
+    roots = directions * sizes.clamp(min=0).sqrt()[:, None, :]
+    means, covariances = [], []
+    for j in range(len(mean)):
+        sign = None if problem.priors.hierarchy is None else parameters[j, 0].sign()
+        values = natural_parameters(mean[j] + points @ roots[j].T, sign, free[j])
+        values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else problem.guessing_fixed[j]
+        means.append(mass @ values)
+        away = values - means[-1]
+        if not bool(free[j]):
+            away[:, 2] = 0.0
+        covariances.append((away * mass[:, None]).T @ away)
+    return torch.stack(means).cpu().numpy(), torch.stack(covariances).cpu().numpy()

@@ -39,6 +39,7 @@ from irtbench.estimation.mode import (
     starting_values,
 )
 from irtbench.estimation.population import N_DENSITY_PARAMETERS, find_mode_with_population
+from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, fit_posterior
 from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.response_rows import DenseRows, SparseRows, encode_responses
 from irtbench.estimation.uncertainty import observed_information, own_information
@@ -88,6 +89,9 @@ class SVISettings:
         Size of the grid over which ability is integrated out.
     standard_errors
         Whether to compute the observed information and invert it; only a fit that converged has any.
+    posterior
+        ``normal`` or ``lowrank``: fit a variational posterior of the items, whose means and covariances then stand for
+        the mode and the observed information; None for these.
     dtype
         Floating point numbers of the integration; parameters are float64 always.
     device
@@ -105,6 +109,7 @@ class SVISettings:
     max_steps: int = 500
     n_nodes: int = 61
     standard_errors: bool = True
+    posterior: PosteriorKind | None = None
     dtype: Literal["float64", "float32"] = "float64"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
@@ -168,6 +173,8 @@ class FittedModel(InformationCriteria):
         The reason in words.
     steps, seconds, seed, settings
         How it was computed.
+    posterior
+        The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
     """
 
     items: ItemParameters
@@ -183,6 +190,7 @@ class FittedModel(InformationCriteria):
     seconds: float
     seed: int
     settings: SVISettings = field(default_factory=SVISettings)
+    posterior: ItemPosterior | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -234,6 +242,7 @@ class FittedModel(InformationCriteria):
             "versions": software_versions(),
             "population": self.settings.population,
             "guessing_not_identified": list(self.guessing_not_identified),
+            "posterior": None if self.posterior is None else self.posterior.summary(),
             "settings": asdict(self.settings),
         }
 
@@ -308,14 +317,26 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         with torch.no_grad():
             problem, mode = preconditioned_mode(problem, start, settings)
     with torch.no_grad():
-        mode = replace(mode, parameters=with_positive_direction(problem, mode.parameters))
+        mode = with_positive_direction(problem, mode)
         items = item_parameters(problem, mode.parameters, responses.item_ids)
         converged, reason = mode.converged, mode.stopped_because
-        if settings.standard_errors and converged:
+        if settings.standard_errors and mode.covariance is not None:
+            items = replace(items, covariance=mode.covariance.cpu().numpy())
+        elif settings.standard_errors and converged:
             covariance, definite = sampling_covariance(problem, mode.parameters)
             items = replace(items, covariance=covariance)
             if not definite:
                 converged, reason = False, "the observed information is not positive definite: not a maximum"
+    posterior = None
+    if settings.posterior is not None and mode.covariance is not None:
+        raise InputError(
+            "model: with abilities so well known the hierarchical prior gives posterior means already; "
+            "expected no posterior"
+        )
+    if settings.posterior is not None and converged:
+        posterior = fit_posterior(problem, mode.parameters, settings.posterior, seed=seed, item_ids=responses.item_ids)
+        items = with_posterior(items, posterior)
+        converged, reason = posterior.converged, f"{reason}; posterior: {posterior.stopped_because}"
     logger.info("fit: %s (%d steps)", reason, mode.steps)
     return FittedModel(
         items=items,
@@ -331,6 +352,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         seconds=time.perf_counter() - began,
         seed=seed,
         settings=settings,
+        posterior=posterior,
     )
 
 
@@ -410,13 +432,18 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
         )
 
 
-def with_positive_direction(problem: Problem, parameters: Tensor) -> Tensor:
+def with_positive_direction(problem: Problem, mode: Mode) -> Mode:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
-    theta = problem.nodes.theta
+    theta, parameters = problem.nodes.theta, mode.parameters
     above_guessing = 1 - problem.log_guessing(parameters).exp()
     n_correct = torch.sigmoid(theta @ parameters[:, :-2].T + parameters[:, -2]) @ above_guessing
     tilt = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
-    return parameters if float(tilt) >= 0 else torch.cat([-parameters[:, :-2], parameters[:, -2:]], dim=1)
+    if float(tilt) >= 0:
+        return mode
+    turn = torch.ones_like(parameters)
+    turn[:, :-2] = -1.0
+    covariance = None if mode.covariance is None else mode.covariance * turn[:, :, None] * turn[:, None, :]
+    return replace(mode, parameters=parameters * turn, covariance=covariance)
 
 
 def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, ...]) -> ItemParameters:
@@ -427,6 +454,17 @@ def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, .
         parameters[:, 1].cpu().numpy(),
         problem.log_guessing(parameters).exp().cpu().numpy(),
         problem.guessing_free.cpu().numpy(),
+    )
+
+
+def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParameters:
+    """Posterior means and covariances in place of the mode and the observed information."""
+    return replace(
+        items,
+        discrimination=posterior.mean[:, 0],
+        intercept=posterior.mean[:, 1],
+        guessing=posterior.mean[:, 2],
+        covariance=posterior.covariance,
     )
 
 
