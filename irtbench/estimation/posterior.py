@@ -57,6 +57,13 @@ class ItemPosterior:
         compare only under the same prior.
     elbo_error
         Standard error of that expectation, which is over draws.
+    divergence
+        About how far the guide is from the posterior, the Kullback-Leibler divergence in nats: half the variance of
+        log p(x, phi) - log q(phi) over draws, which is exact where the difference is small.
+    stretch
+        Slopes of the mean by those of the mode, sum a_mean a_mode / sum a_mode^2. A prior density of each slope by
+        itself, flat or nearly so, favours all of them large at once, by about 1 / sqrt(1 - n_items / n_respondents)
+        where abilities are known well; a hierarchy of log |a| does not.
     steps
         Number of steps of the optimiser.
     converged, stopped_because
@@ -70,6 +77,8 @@ class ItemPosterior:
     covariance: NDArray[np.float64]
     elbo: float
     elbo_error: float
+    divergence: float
+    stretch: float
     steps: int
     converged: bool
     stopped_because: str
@@ -150,8 +159,8 @@ def fit_posterior(
         Converged when from one window to the next no parameter's mean moved, and no standard deviation changed, by more
         than this share of the standard deviation.
     max_steps
-        Stop, unconverged, after this many. Adam's rate falls so slowly that means could still move by five times the
-        default tolerance in the last window.
+        Stop, unconverged, after this many. Adam's rate falls so slowly that a mean could still move by .05 of its
+        standard deviation in the last window.
     item_ids
         Names for messages; None for numbers.
 
@@ -178,8 +187,21 @@ def fit_posterior(
     moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
-    error = float(bounds.std()) / math.sqrt(len(bounds))
-    return ItemPosterior(kind, mean, covariance, elbo, error, settled.steps, converged, reason, seed)
+    spread = float(bounds.std())
+    slopes = parameters[:, 0].cpu().numpy()
+    return ItemPosterior(
+        kind=kind,
+        mean=mean,
+        covariance=covariance,
+        elbo=elbo,
+        elbo_error=spread / math.sqrt(ELBO_DRAWS),
+        divergence=spread**2 / 2,
+        stretch=float(mean[:, 0] @ slopes / (slopes @ slopes)),
+        steps=settled.steps,
+        converged=converged,
+        stopped_because=reason,
+        seed=seed,
+    )
 
 
 def model_arguments(problem: Problem, parameters: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -249,10 +271,11 @@ def check_settings(kind: str, rank: int | None, n_particles: int, tolerance: flo
         raise InputError(f"posterior: kind must be {' or '.join(get_args(PosteriorKind))} but got {kind!r}")
     if rank is not None and (rank < 1 or kind != "lowrank"):
         raise InputError(f"posterior: rank must be at least 1 and goes with lowrank, but got {rank} with {kind}")
-    if n_particles < 1 or not tolerance > 0:
-        raise InputError(
-            f"posterior: n_particles must be at least 1 and tolerance positive but got {n_particles} and {tolerance}"
-        )
+    if n_particles < 1:
+        raise InputError(f"posterior: n_particles must be at least 1 but got {n_particles}")
+    most = WINDOW * LAST_RATE  # what the last steps could move; a larger tolerance would be met by standing still
+    if not 0 < tolerance <= most:
+        raise InputError(f"posterior: tolerance must be above 0 and at most {most:g} but got {tolerance}")
     if max_steps < 2 * WINDOW:
         raise InputError(f"posterior: max_steps must be at least {2 * WINDOW} (two windows) but got {max_steps}")
 
@@ -269,13 +292,20 @@ def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Seque
             "goes to minus infinity); expected prior weak or hierarchical"
         )
     if problem.priors.slope is None and problem.priors.hierarchy is None:
+        n_items, n_respondents = problem.rows.n_items, len(problem.rows)
+        if n_items >= n_respondents:
+            # for all slopes times r the likelihood falls as r^-n_respondents, and there are r^(n_items - 1) of them
+            raise InputError(
+                f"posterior: {n_items} items and {n_respondents} respondents: without a prior of slopes the posterior "
+                "is improper unless respondents outnumber items; expected prior hierarchical"
+            )
         drop = drop_at_endless_slopes(problem, parameters)
         worst = int(drop.argmin())
         if not float(drop[worst]) >= SMALLEST_DROP:
-            name = f"{worst + 1} of {len(drop)}" if item_ids is None else item_ids[worst]
+            name = f"{worst + 1} of {n_items}" if item_ids is None else item_ids[worst]
             raise InputError(
-                f"posterior: item {name}: without a prior its slope has an improper posterior (the log-likelihood falls "
-                f"by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without end); "
+                f"posterior: item {name}: without a prior of its slope the posterior is improper (the log-likelihood "
+                f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without end); "
                 "expected prior weak or hierarchical"
             )
 

@@ -1,0 +1,147 @@
+"""Does the variational posterior of the items agree with NUTS? Mode, normal and low-rank guide on simulated data.
+
+    python scripts/posterior_against_nuts.py 2pl
+    python scripts/posterior_against_nuts.py 3pl --draws 8000
+
+Responses are simulated, 2PL without a prior or 3PL with the weak one. Pyro's NUTS on the same Pyro model is the judge:
+a dense mass matrix learnt in the warm-up, chains started at the mode, none of the guide's coordinates. Each estimate is
+compared in mean (difference in NUTS standard deviations) and width (ratio of standard deviations).
+docs/uncertainty.md holds the tables this prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import pyro
+import torch
+from numpy.typing import NDArray
+from pyro.infer import MCMC, NUTS
+from pyro.infer.autoguide.initialization import init_to_value
+from pyro.ops.stats import effective_sample_size, split_gelman_rubin
+from torch import Tensor
+
+from irtbench.estimation.mode import Problem, find_mode
+from irtbench.estimation.posterior import fit_posterior
+from irtbench.estimation.response_rows import DenseRows, encode_responses
+from irtbench.estimation.svi import sampling_covariance
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.logistic import NodeTensors, logistic_model
+from irtbench.models.priors import Priors
+from irtbench.models.quadrature import normal_grid
+
+GUESSING = 0.2  # of the simulated 3PL items
+
+
+def simulate(kind: str, n_respondents: int, n_items: int, seed: int) -> Problem:
+    """Responses of normal abilities to items with log-normal slopes and normal difficulties."""
+    rng = np.random.default_rng(seed)
+    free = kind == "3pl"
+    truth = ItemParameters.from_difficulty(
+        rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), GUESSING if free else 0.0
+    )
+    responses = simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
+    cpu = torch.device("cpu")
+    return Problem(
+        rows=encode_responses(responses, cpu),
+        nodes=NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        priors=Priors.named("weak" if free else "none"),
+        guessing_free=torch.full((n_items,), free),
+        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
+    )
+
+
+def run_nuts(problem: Problem, mode: Tensor, *, chains: int, draws: int, warmup: int, seed: int) -> Tensor:
+    """Draws of (a, d, c) of each item, shape (chains, draws, 3, n_items) or (chains, draws, 2, n_items) without c."""
+    assert isinstance(problem.rows, DenseRows)
+    values = {"slope": mode[:, :1], "intercept": mode[:, 1]}
+    if bool(problem.guessing_free.any()):
+        values["guessing_logit"] = mode[:, 2]
+    samples = []
+    for chain in range(chains):
+        pyro.set_rng_seed(seed + chain)
+        kernel = NUTS(logistic_model, full_mass=True, max_plate_nesting=1, init_strategy=init_to_value(values=values))
+        sampler = MCMC(kernel, num_samples=draws, warmup_steps=warmup, disable_progbar=True)
+        sampler.run(problem.rows.values, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
+        found = sampler.get_samples()
+        parts = [found["slope"][..., 0], found["intercept"]]
+        if "guessing_logit" in found:
+            parts.append(torch.sigmoid(found["guessing_logit"]))
+        samples.append(torch.stack(parts, dim=1))
+        divergent = len(sampler.diagnostics()["divergences"]["chain 0"])
+        print(f"chain {chain + 1}: {draws} draws after {warmup}, {divergent} divergent", flush=True)
+    return torch.stack(samples)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("2pl", "3pl"))
+    parser.add_argument("--respondents", type=int, default=500)
+    parser.add_argument("--items", type=int, default=6)
+    parser.add_argument("--chains", type=int, default=2)
+    parser.add_argument("--draws", type=int, default=4000)
+    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    problem = simulate(options.kind, options.respondents, options.items, options.seed)
+    mode = find_mode(problem)
+    if not mode.converged:
+        raise SystemExit(f"the mode was not found: {mode.stopped_because}")
+    width = 3 if options.kind == "3pl" else 2
+
+    estimates: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+    covariance, _ = sampling_covariance(problem, mode.parameters)
+    at_mode = mode.parameters.clone()
+    at_mode[:, 2] = problem.log_guessing(mode.parameters).exp()
+    estimates["mode"] = at_mode.numpy(), np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    for kind in ("normal", "lowrank"):
+        began = time.perf_counter()
+        found = fit_posterior(problem, mode.parameters, kind, seed=options.seed)
+        seconds = time.perf_counter() - began
+        print(
+            f"{kind}: ELBO {found.elbo:.2f} +- {found.elbo_error:.2f}, divergence {found.divergence:.2f}, "
+            f"{found.steps} steps in {seconds:.1f} s, {found.stopped_because}",
+            flush=True,
+        )
+        estimates[kind] = found.mean, found.standard_deviations
+
+    began = time.perf_counter()
+    draws = run_nuts(
+        problem, mode.parameters, chains=options.chains, draws=options.draws, warmup=options.warmup, seed=options.seed
+    )
+    mean, sd = draws.mean(dim=(0, 1)), draws.flatten(0, 1).std(dim=0)
+    effective = effective_sample_size(draws)
+    effective_square = effective_sample_size((draws - mean) ** 2)
+    kurtosis = ((draws - mean) ** 4).mean(dim=(0, 1)) / sd**4
+    sd_error = ((kurtosis - 1) / (4 * effective_square)).sqrt()  # relative, by the delta method from that of a variance
+    print(
+        f"NUTS: {time.perf_counter() - began:.0f} s, R-hat at most {float(split_gelman_rubin(draws).max()):.4f}, "
+        f"Monte Carlo error at most {float(effective.rsqrt().max()):.3f} sd of a mean, {float(sd_error.max()):.1%} of an sd"
+    )
+    print(
+        "\n| parameter | NUTS mean | sd | effective draws | "
+        + " | ".join(f"{name}: mean, sd" for name in estimates)
+        + " |"
+    )
+    print("|---|---|---|---|" + "---|" * len(estimates))
+    worst = {name: [0.0, 1.0] for name in estimates}
+    for k in range(width):
+        for j in range(options.items):
+            cells = []
+            for name, (means, sds) in estimates.items():
+                shift = float((means[j, k] - mean[k, j]) / sd[k, j])
+                ratio = float(sds[j, k] / sd[k, j])
+                cells.append(f"{shift:+.3f}, {ratio:.3f}")
+                worst[name][0] = max(worst[name][0], abs(shift))
+                worst[name][1] = max(worst[name][1], ratio, key=lambda x: abs(np.log(x)))
+            print(
+                f"| {'adc'[k]}{j + 1} | {float(mean[k, j]):.3f} | {float(sd[k, j]):.3f} "
+                f"| {float(effective[k, j]):.0f} | " + " | ".join(cells) + " |"
+            )
+    print("| worst | | | | " + " | ".join(f"{shift:.3f}, {ratio:.3f}" for shift, ratio in worst.values()) + " |")
+
+
+if __name__ == "__main__":
+    main()
