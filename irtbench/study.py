@@ -211,6 +211,8 @@ def run_study(
     stray += [item for item in settings.pruning.protect if item not in known_items]
     if stray:
         raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
+    if stray := sorted(set(settings.model.by_item) - known_items):
+        raise InputError(f"{settings.path}: model.by_item: unknown item {name_first(stray)}")
     dimensions, no_dimensions = None, ""
     if settings.pruning.compare_factors:
         dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)

@@ -23,7 +23,7 @@ from irtbench.estimation import mode, response_rows, svi
 from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
-SIZES = ((1000, 90), (5000, 100), (20000, 200), (100000, 100))
+SIZES = ((1000, 90), (5000, 100), (20000, 200))
 
 
 @contextmanager

@@ -118,7 +118,8 @@ def main() -> None:
     sd_error = ((kurtosis - 1) / (4 * effective_square)).sqrt()  # relative, by the delta method from that of a variance
     print(
         f"NUTS: {time.perf_counter() - began:.0f} s, R-hat at most {float(split_gelman_rubin(draws).max()):.4f}, "
-        f"Monte Carlo error at most {float(effective.rsqrt().max()):.3f} sd of a mean, {float(sd_error.max()):.1%} of an sd"
+        f"Monte Carlo error at most {float(effective.rsqrt().max()):.3f} sd of a mean, "
+        f"{float(sd_error.max()):.1%} of an sd"
     )
     print(
         "\n| parameter | NUTS mean | sd | effective draws | "

@@ -280,3 +280,33 @@ def test_results_that_were_there_survive_a_run_that_fails(study: Path, tmp_path:
     run("fit", study / "responses.csv", "-o", out, "--quiet")
     assert (out / "notes.txt").read_text() == "keep\n"
     assert (out / "items.csv").read_text() != "mine\n"
+
+
+def test_the_model_of_single_items_can_be_chosen(study: Path) -> None:
+    text = (study / "study.toml").read_text()
+    (study / "by_item.toml").write_text(text + '[model]\nby_item = { item1 = "3pl", item2 = 0.2 }\n')
+    run("build", study / "by_item.toml", "-o", study / "by_item", "--quiet")
+    models = pd.read_csv(study / "by_item" / "items.csv").set_index("item_id")["model"]
+    assert models[["item1", "item2", "item3"]].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
+    (study / "stray.toml").write_text(text + '[model]\nby_item = { item77 = "3pl" }\n')
+    refused("build", study / "stray.toml", "-o", study / "stray", saying="model.by_item: unknown item item77")
+    assert not (study / "stray").exists()
+    (study / "models.csv").write_text("item_id,model,guessing\nitem1,3pl,\nitem2,2pl_fixed_guessing,0.2\n")
+    run("fit", study / "responses.csv", "--by-item", study / "models.csv", "-o", study / "fit_by_item", "--quiet")
+    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
+    (study / "models.csv").write_text("item_id,model\nitem77,3pl\n")
+    refused("fit", study / "responses.csv", "--by-item", study / "models.csv", "-o", study / "stray",
+            saying="no responses to item item77")  # fmt: skip
+
+
+def test_several_abilities_can_be_fitted(study: Path) -> None:
+    run("fit", study / "responses.csv", "--factors", "2", "-o", study / "two", "--quiet", "--allow-unconverged")
+    items, scores = pd.read_csv(study / "two" / "items.csv"), pd.read_csv(study / "two" / "scores.csv")
+    assert list(items)[: len(ITEMS)] == ITEMS
+    np.testing.assert_allclose(items["discrimination"] ** 2, items["slope_1"] ** 2 + items["slope_2"] ** 2)
+    assert {"theta_1", "se_1", "theta_2", "se_2"} <= set(scores)
+    found = json.loads((study / "two" / "fit.json").read_text())
+    assert found["n_factors"] == 2
+    assert found["n_parameters"] == 10 * 3 - 1
+    refused("fit", study / "responses.csv", "--factors", "2", "--model", "3pl", "-o", study / "x",
+            saying="--factors: several abilities go with the 2pl")  # fmt: skip

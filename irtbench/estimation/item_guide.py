@@ -12,7 +12,7 @@ model draws log |a|, which takes the place of t. The way there and back from (et
 
     s = logit c + log(1 + exp(-eta)),   m = eta + log(1 + exp(s)),
 
-which keeps volumes. In these coordinates psi, with psi* the mode of the parameters and I the observed information there,
+which keeps volumes. In these coordinates psi, with psi* the parameters' mode and I the observed information there,
 
     psi = psi* + I^(-1/2) u,
 
@@ -47,12 +47,12 @@ SMALLEST_UNIFORM = 1e-12
 
 
 def natural_slope(t: Tensor, sign: Tensor | None) -> Tensor:
-    """a from t; from t = log |a| and the sign under a hierarchy."""
+    """Slope a from t; from t = log |a| and the sign under a hierarchy."""
     return NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
 
 
 def slope_rate(slope: Tensor, sign: Tensor | None) -> Tensor:
-    """da / dt."""
+    """Derivative of the slope by t."""
     return (NEAR_ZERO**2 + slope**2).sqrt() if sign is None else slope
 
 
@@ -111,8 +111,8 @@ class ItemCoordinates(Transform):
     cells
         The cell of each of the model's parameters, shape (n_latent,).
     roots
-        I^(-1/2), symmetric, zero rows for what is held fixed: one block over all cells, shape (1, 3 n_items, 3 n_items),
-        or one for each item, shape (n_items, 3, 3).
+        I^(-1/2), symmetric, zero rows for what is held fixed: one block over all cells, shape (1, 3 n_items,
+        3 n_items), or one for each item, shape (n_items, 3, 3).
     log_volume
         Log determinant of I^(-1/2).
     """
@@ -156,7 +156,7 @@ class ItemCoordinates(Transform):
         return (torch.linalg.pinv(self.roots, hermitian=True) @ moved).flatten()[self.cells]
 
     def log_abs_det_jacobian(self, u: Tensor, phi: Tensor) -> Tensor:
-        """log |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""
+        """Logarithm of |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""
         slope = self.natural(phi)[:, 0]
         total = self.log_volume + bend(slope).log().sum()
         return total if self.slope_sign is not None else total + slope_rate(slope, None).log().sum()
@@ -230,7 +230,7 @@ class Spread:
         return Spread(number * self.mean, number * self.log_scale, number * self.factor)
 
     def at(self, normals: Tensor) -> Tensor:
-        """u made of independent standard normal values, shape (n_latent + rank,)."""
+        """The vector u made of independent standard normal values, shape (n_latent + rank,)."""
         n_latent = len(self.mean)
         return self.mean + self.log_scale.exp() * normals[:n_latent] + self.factor @ normals[n_latent:]
 

@@ -56,10 +56,10 @@ class ItemPosterior:
         Evidence lower bound, E_q[log p(x, phi) - log q(phi)]. A flat prior counts as a density of 1, so that bounds
         compare only under the same prior.
     elbo_error
-        Standard error of that expectation, which is over draws.
+        Standard error of that expectation, which is over draws, as if they were independent (they are spread evenly).
     divergence
-        About how far the guide is from the posterior, the Kullback-Leibler divergence in nats: half the variance of
-        log p(x, phi) - log q(phi) over draws, which is exact where the difference is small.
+        Kullback-Leibler divergence of the guide q from the posterior in nats, estimated as log mean w - mean log w with
+        w = p(x, phi) / q(phi) over draws; too small where the posterior has far tails that no draw has met.
     stretch
         Slopes of the mean by those of the mode, sum a_mean a_mode / sum a_mode^2. A prior density of each slope by
         itself, flat or nearly so, favours all of them large at once, by about 1 / sqrt(1 - n_items / n_respondents)
@@ -169,12 +169,13 @@ def fit_posterior(
     InputError
         If `kind` or a setting is not one, rows are sparse, there are several abilities, the parameters are no maximum,
         or the posterior is improper: guessing without a prior, whose likelihood does not fall as c goes to 0; slopes
-        without one, where the likelihood hardly falls as a slope grows; an ELBO that is not finite.
+        without one, where the likelihood hardly falls as a slope grows, or items are as many as respondents; an ELBO
+        that is not finite.
     """
     check_settings(kind, rank, n_particles, tolerance, max_steps)
     check_posterior_exists(problem, parameters, item_ids)
     n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
-    with pyro.get_param_store().scope(), pyro.validation_enabled(False):
+    with pyro.get_param_store().scope(), pyro.validation_enabled(False), torch.enable_grad():
         guide = ItemGuide(problem, parameters, n_columns, seed)
         settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
         guide.set_spread(settled.spread)
@@ -187,15 +188,14 @@ def fit_posterior(
     moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
-    spread = float(bounds.std())
     slopes = parameters[:, 0].cpu().numpy()
     return ItemPosterior(
         kind=kind,
         mean=mean,
         covariance=covariance,
         elbo=elbo,
-        elbo_error=spread / math.sqrt(ELBO_DRAWS),
-        divergence=spread**2 / 2,
+        elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
+        divergence=float(torch.logsumexp(bounds, 0)) - math.log(ELBO_DRAWS) - elbo,
         stretch=float(mean[:, 0] @ slopes / (slopes @ slopes)),
         steps=settled.steps,
         converged=converged,
@@ -249,7 +249,7 @@ def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
 
 
 def elbo_draws(problem: Problem, parameters: Tensor, guide: ItemGuide) -> Tensor:
-    """Independent estimates of the ELBO, each from one draw, shape (n_draws,)."""
+    """Estimates of the ELBO, each from one draw, shape (n_draws,)."""
     arguments, options = model_arguments(problem, parameters)
     one = Trace_ELBO(num_particles=1)
     return torch.tensor(
@@ -305,8 +305,8 @@ def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Seque
             name = f"{worst + 1} of {n_items}" if item_ids is None else item_ids[worst]
             raise InputError(
                 f"posterior: item {name}: without a prior of its slope the posterior is improper (the log-likelihood "
-                f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without end); "
-                "expected prior weak or hierarchical"
+                f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without "
+                "end); expected prior weak or hierarchical"
             )
 
 
@@ -367,9 +367,8 @@ def item_moments(
         sign = None if problem.priors.hierarchy is None else parameters[j, 0].sign()
         values = natural_parameters(mean[j] + points @ roots[j].T, sign, free[j])
         values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else problem.guessing_fixed[j]
-        means.append(mass @ values)
-        away = values - means[-1]
-        if not bool(free[j]):
-            away[:, 2] = 0.0
+        centre = torch.where(problem.free[j], mass @ values, values[0])
+        away = values - centre
+        means.append(centre)
         covariances.append((away * mass[:, None]).T @ away)
     return torch.stack(means).cpu().numpy(), torch.stack(covariances).cpu().numpy()

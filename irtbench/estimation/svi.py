@@ -51,7 +51,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 logger = logging.getLogger(__name__)
 
 ItemModel = Literal["2pl", "3pl"]
-FEW_CELLS = 2**24  # respondents x (nodes or items) up to which a second thread gains next to nothing
+FEW_CELLS = 2**26  # respondents x (nodes or items) up to which a second thread gains next to nothing
 WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
