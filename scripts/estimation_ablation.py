@@ -2,8 +2,8 @@
 
     python scripts/estimation_ablation.py [--repeats 3] [--seed 1]
 
-Fits simulated 2PL data with one thread, as it is and with one part replaced by the plain thing, and prints the number of
-steps over all respondents and the seconds relative to the fit as it is, both of one run.
+Fits simulated 2PL data with one thread, as it is and with one part replaced by the plain thing, and prints the number
+of steps over all respondents and the seconds relative to the fit as it is, both of one run.
 """
 
 from __future__ import annotations

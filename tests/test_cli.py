@@ -293,7 +293,11 @@ def test_the_model_of_single_items_can_be_chosen(study: Path) -> None:
     assert not (study / "stray").exists()
     (study / "models.csv").write_text("item_id,model,guessing\nitem1,3pl,\nitem2,2pl_fixed_guessing,0.2\n")
     run("fit", study / "responses.csv", "--by-item", study / "models.csv", "-o", study / "fit_by_item", "--quiet")
-    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
+    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == [
+        "3pl",
+        "2pl_fixed_guessing",
+        "2pl",
+    ]
     (study / "models.csv").write_text("item_id,model\nitem77,3pl\n")
     refused("fit", study / "responses.csv", "--by-item", study / "models.csv", "-o", study / "stray",
             saying="no responses to item item77")  # fmt: skip
