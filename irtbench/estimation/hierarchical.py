@@ -24,6 +24,7 @@ from irtbench.models.priors import Hierarchy
 
 FEWEST_STEPS, MOST_UPDATES = 3, 100
 FEW_SETTLED = 0.02  # change of the prior's scales at which few respondents can say no more of them
+MOST_STANDARDISED = 10  # times that the posterior means are
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -87,6 +88,13 @@ def with_posterior_means(problem: Problem, mode: Mode, theta: Tensor) -> Mode:
     mean, covariance = quadrature.moments(problem.priors.hierarchy)
     parameters = mode.parameters.clone()
     parameters[:, 0], parameters[:, -2] = mean.unbind(1)
+    # theta's origin and unit were set at the mode; the means have a slightly different one
+    for _ in range(MOST_STANDARDISED):
+        parameters, origin, unit = standardised(problem, parameters)
+        change = covariance.new_tensor([[unit, 0.0], [origin, 1.0]])
+        covariance = change @ covariance @ change.T
+        if abs(origin) + abs(unit - 1) < 1e-6:
+            break
     counts = expected_counts(problem, parameters)
     padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))  # nothing is guessed
     return replace(

@@ -90,6 +90,8 @@ class ItemPosterior:
             "kind": self.kind,
             "elbo": self.elbo,
             "elbo_error": self.elbo_error,
+            "divergence": self.divergence,
+            "stretch": self.stretch,
             "steps": self.steps,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
