@@ -23,6 +23,7 @@ from pyro.infer.autoguide.initialization import init_to_value
 from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
+from irtbench.data.input_error import InputError
 from irtbench.estimation.mode import Problem, find_mode
 from irtbench.estimation.posterior import fit_posterior
 from irtbench.estimation.response_rows import DenseRows, encode_responses
@@ -98,7 +99,10 @@ def main() -> None:
     estimates["mode"] = at_mode.numpy(), np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     for kind in ("normal", "lowrank"):
         began = time.perf_counter()
-        found = fit_posterior(problem, mode.parameters, kind, seed=options.seed)
+        try:
+            found = fit_posterior(problem, mode.parameters, kind, seed=options.seed)
+        except InputError as error:
+            raise SystemExit(str(error)) from error
         seconds = time.perf_counter() - began
         print(
             f"{kind}: ELBO {found.elbo:.2f} +- {found.elbo_error:.2f}, divergence {found.divergence:.2f}, "

@@ -10,6 +10,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
+NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its tilt would not fit a floating point number
+
 
 @dataclass(frozen=True, eq=False)
 class SumDistribution:
@@ -63,7 +65,7 @@ def chance_at_most_zero(values: NDArray[np.int64], share: NDArray[np.float64], n
     >>> chance_at_most_zero(np.array([0, 1]), np.array([0.98, 0.02]), 100)  # no draw of 1: .98^100
     0.1326195558...
     """
-    values, share = values[share > 0], share[share > 0]
+    values, share = values[share > NEGLIGIBLE], share[share > NEGLIGIBLE]
     if values.min() >= 0:
         return float(share[values == 0].sum() ** n)
     tilt = 0.0
