@@ -35,12 +35,11 @@ from torch.nn.functional import logsigmoid, softplus
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.mode import Problem
-from irtbench.estimation.uncertainty import observed_information, own_information
+from irtbench.estimation.uncertainty import MOST_COUPLED_ITEMS, observed_information, own_information
 from irtbench.models.logistic import logistic_model
 
 NEAR_ZERO = 0.5  # slopes much smaller are taken as they are, much larger ones by their logarithm
 LOGISTIC_SCALE = 1.7  # a logistic curve is about the normal ogive of 1 / 1.7 the slope
-MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SMALL_FACTOR = 0.05  # size of the low-rank part at the start: at 0 its gradient would be 0
 SOBOL_BLOCK = 256  # vectors made at a time
 SMALLEST_UNIFORM = 1e-12

@@ -42,7 +42,7 @@ from irtbench.estimation.population import N_DENSITY_PARAMETERS, find_mode_with_
 from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, fit_posterior
 from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.response_rows import DenseRows, SparseRows, encode_responses
-from irtbench.estimation.uncertainty import observed_information, own_information
+from irtbench.estimation.uncertainty import MOST_COUPLED_ITEMS, observed_information, own_information
 from irtbench.models.item_response import ItemParameters
 from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import PriorName, Priors
@@ -55,7 +55,6 @@ FEW_CELLS = 2**26  # respondents x (nodes or items) up to which a second thread 
 WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
-MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 
 
 @dataclass(frozen=True)

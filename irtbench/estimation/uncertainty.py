@@ -21,6 +21,7 @@ from irtbench.estimation.mode import Problem, expected_counts
 from irtbench.estimation.prior_density import prior_derivatives
 from irtbench.estimation.response_rows import Batch
 
+MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 4096  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
