@@ -27,7 +27,7 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation.mode import Problem, find_mode
 from irtbench.estimation.posterior import fit_posterior
 from irtbench.estimation.response_rows import DenseRows, encode_responses
-from irtbench.estimation.svi import sampling_covariance
+from irtbench.estimation.uncertainty import sampling_covariance
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Priors

@@ -9,8 +9,10 @@ import pytest
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.comparison import compare_models, likelihood_ratio
-from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.svi import fit_model
+from irtbench.models.item_response import ItemParameters
+from irtbench.scoring.ability import eap
 
 
 def two_abilities(n_respondents: int, *, seed: int) -> tuple[np.ndarray, ResponseMatrix]:
@@ -104,3 +106,26 @@ def test_bad_patterns_are_refused() -> None:
         fit_factors(responses, 2, zero_loadings=np.zeros((3, 2), dtype=bool))
     with pytest.raises(InputError, match="without any slope"):
         fit_factors(responses, 2, zero_loadings=np.ones((10, 2), dtype=bool))
+
+
+def test_scores_of_one_factor_are_eaps_and_of_two_find_both_abilities() -> None:
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=(1500, 2))
+    slopes = np.zeros((24, 2))
+    slopes[:12, 0], slopes[12:, 1] = 1.8, 1.8
+    p = 1 / (1 + np.exp(-(theta @ slopes.T + rng.normal(0, 0.7, 24))))
+    ids = tuple(f"item{j}" for j in range(24))
+    data = ResponseMatrix((rng.random(p.shape) < p).astype(float), tuple(map(str, range(1500))), ids)
+    two = factor_scores(fit_factors(data, 2, zero_loadings=slopes == 0), data)
+    for k in range(2):
+        assert np.corrcoef(two[f"theta_{k + 1}"], theta[:, k])[0, 1] > 0.85
+        # the posterior standard deviation is the size of the error
+        error = np.sqrt(np.mean((two[f"theta_{k + 1}"] - theta[:, k]) ** 2))
+        assert error == pytest.approx(np.sqrt(np.mean(two[f"se_{k + 1}"] ** 2)), rel=0.08)
+    first = data.select_items(ids[:12])
+    one = fit_factors(first, 1, tolerance=1e-5)
+    items = ItemParameters(ids[:12], one.slopes[:, 0], one.intercept, np.zeros(12), np.zeros(12, dtype=bool))
+    scores, abilities = factor_scores(one, first), eap(first, items)
+    np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
+    np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
+    np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))

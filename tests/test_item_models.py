@@ -83,3 +83,12 @@ def test_bad_tables_of_models_are_refused(tmp_path: Path, text: str, message: st
     (tmp_path / "models.csv").write_text(text)
     with pytest.raises(InputError, match=message):
         read_models(tmp_path / "models.csv")
+
+
+def test_items_meant_to_be_2pl_are_not_freed_when_the_others_have_no_prior() -> None:
+    _, responses = guessed(2000, 10, c=0.3)  # all are guessed, so that the likelihood would rise with any c
+    meant = {"item1": "2pl", "item4": "2pl", "item7": 0.1}
+    fitted = fit_model(responses, SVISettings(kind="3pl", prior="none", by_item=meant))  # type: ignore[arg-type]
+    assert fitted.items.model[0] == fitted.items.model[3] == "2pl"
+    assert fitted.items.model[6] == "2pl_fixed_guessing"
+    assert fitted.items.model.count("3pl") + len(fitted.guessing_not_identified) == 7

@@ -22,6 +22,20 @@ def name_first(values: Sequence[object], *, most: int = 5) -> str:
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 
+def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.intp]:
+    """Where these items stand among the known ones; one that is not there is an `InputError` that names it."""
+    positions = pd.Index(known).get_indexer(pd.Index(list(item_ids), dtype=object))
+    if (positions < 0).any():
+        unknown = [item for item, position in zip(item_ids, positions, strict=True) if position < 0]
+        raise InputError(f"responses: unknown item {name_first(unknown)}")
+    return positions
+
+
+def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Shares of correct responses, NaN where there was none."""
+    return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
+
+
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
     """Keep one row for each (respondent, item) of a long table of answers or responses.
 
@@ -137,8 +151,7 @@ class ResponseMatrix:
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        unknown = np.full(self.n_items, np.nan)
-        return np.divide(self.n_correct_by_item, self.n_by_item, out=unknown, where=self.n_by_item > 0)
+        return share_correct(self.n_correct_by_item, self.n_by_item)
 
     def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
         """Keep these items, in this order.
@@ -148,10 +161,7 @@ class ResponseMatrix:
         InputError
             If an item is not in the matrix.
         """
-        columns = pd.Index(self.item_ids).get_indexer(pd.Index(list(item_ids), dtype=object))
-        if (columns < 0).any():
-            unknown = [item for item, column in zip(item_ids, columns, strict=True) if column < 0]
-            raise InputError(f"response matrix: unknown item {name_first(unknown)}")
+        columns = positions_of(item_ids, self.item_ids)
         return ResponseMatrix(self.values[:, columns], self.respondent_ids, tuple(item_ids))
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> ResponseMatrix:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import Duplicates, ResponseMatrix, name_first, resolve_duplicates
+from irtbench.data.responses import Duplicates, ResponseMatrix, positions_of, resolve_duplicates, share_correct
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
@@ -68,8 +68,7 @@ class SparseResponses:
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
-        unknown = np.full(self.n_items, np.nan)
-        return np.divide(self.n_correct_by_item, self.n_by_item, out=unknown, where=self.n_by_item > 0)
+        return share_correct(self.n_correct_by_item, self.n_by_item)
 
     def select_items(self, item_ids: Sequence[str]) -> SparseResponses:
         """Keep these items, in this order.
@@ -79,10 +78,7 @@ class SparseResponses:
         InputError
             If an item is not among those held.
         """
-        old = pd.Index(self.item_ids).get_indexer(pd.Index(list(item_ids), dtype=object))
-        if (old < 0).any():
-            unknown = [item for item, column in zip(item_ids, old, strict=True) if column < 0]
-            raise InputError(f"responses: unknown item {name_first(unknown)}")
+        old = positions_of(item_ids, self.item_ids)
         new = np.full(self.n_items, -1)
         new[old] = np.arange(len(old))
         columns = new[self.columns]

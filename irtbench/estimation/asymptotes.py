@@ -14,12 +14,19 @@ FREED_AT = -2.0  # logit of c from which an item that was held at 0 is tried aga
 
 
 def find_mode_with_asymptotes(
-    problem: Problem, start: Tensor, *, tolerance: float, max_steps: int
+    problem: Problem, start: Tensor, *, wanted: Tensor, tolerance: float, max_steps: int
 ) -> tuple[Problem, Mode]:
     """Mode of items and guessing, and the problem in which guessing is held at 0 where it drifts there.
 
     On the scale of logit c such an item has no maximum: c sinks towards 0 for ever. It is held at 0 and the steps go
     on without it; at the end the likelihood must fall as c leaves 0, or the item is freed again.
+
+    Parameters
+    ----------
+    problem, start, tolerance, max_steps
+        As for `find_mode`; guessing may be held at 0 already for some of the items wanted.
+    wanted
+        Items meant to be 3PL, shape (n_items,); the others keep what they have.
     """
     parameters, steps = start, 0
     for _ in range(MOST_ROUNDS):
@@ -27,7 +34,7 @@ def find_mode_with_asymptotes(
         steps += mode.steps
         parameters = mode.parameters.clone()
         sinking = problem.guessing_free & (parameters[:, -1] < -GUESSING_LOGIT_BOUND)
-        held = ~problem.guessing_free & (problem.guessing_fixed == 0)
+        held = wanted & ~problem.guessing_free
         if bool(sinking.any()):
             free = problem.guessing_free & ~sinking
             parameters[sinking, -1] = 0.0

@@ -30,3 +30,14 @@ class InformationCriteria:
     def sabic(self) -> float:
         """Sample-size adjusted BIC, -2 log L + k log((N + 2) / 24) (Sclove, 1987)."""
         return -2 * self.log_likelihood + self.n_parameters * math.log((self.n_respondents + 2) / 24)
+
+    def criteria(self) -> dict[str, float]:
+        """The log-likelihood, the criteria and the counts they rest on, as fit.json begins."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "aic": self.aic,
+            "bic": self.bic,
+            "sabic": self.sabic,
+            "n_parameters": self.n_parameters,
+            "n_respondents": self.n_respondents,
+        }

@@ -73,12 +73,7 @@ class FactorModel(InformationCriteria):
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
         return {
-            "log_likelihood": self.log_likelihood,
-            "aic": self.aic,
-            "bic": self.bic,
-            "sabic": self.sabic,
-            "n_parameters": self.n_parameters,
-            "n_respondents": self.n_respondents,
+            **self.criteria(),
             "n_items": len(self.item_ids),
             "model": "2pl",
             "n_factors": self.n_factors,

@@ -68,9 +68,8 @@ def find_hierarchical_mode(
     settled = mode.converged and settled
     problem = replace(problem, held=origin_and_unit(parameters))
     mode = find_mode(problem, start=parameters, tolerance=100 * tolerance, max_steps=max_steps)
-    reason = f"prior settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
-    if not settled:
-        reason = f"prior not settled after {update} updates (last change {change:.1e}); {mode.stopped_because}"
+    how = "not settled" if not settled else "settled" if change < 200 * tolerance else "stopped early on purpose"
+    reason = f"prior {how} after {update} updates (last change {change:.1e}); {mode.stopped_because}"
     mode = replace(mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason)
     theta = known_abilities(problem, mode.parameters)
     return problem, mode if theta is None else with_posterior_means(problem, mode, theta)

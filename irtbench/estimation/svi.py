@@ -12,39 +12,26 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
-import pyro
 import torch
 from numpy.typing import NDArray
-from pyro.infer import SVI, Trace_ELBO
-from pyro.infer.autoguide import AutoDelta
-from pyro.infer.autoguide.initialization import init_to_value
-from pyro.optim import ClippedAdam
 from scipy.special import polygamma
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.adam import adam_mode
 from irtbench.estimation.adaptive import NARROW, with_adapted_nodes
 from irtbench.estimation.asymptotes import find_mode_with_asymptotes
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.hierarchical import find_hierarchical_mode
-from irtbench.estimation.mode import (
-    Mode,
-    Problem,
-    directions,
-    expected_counts,
-    find_mode,
-    gradient_and_curvature,
-    starting_values,
-)
+from irtbench.estimation.mode import Mode, Problem, find_mode, starting_values
 from irtbench.estimation.population import N_DENSITY_PARAMETERS, find_mode_with_population
 from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, fit_posterior
-from irtbench.estimation.prior_density import log_prior
-from irtbench.estimation.response_rows import DenseRows, SparseRows, encode_responses
-from irtbench.estimation.uncertainty import MOST_COUPLED_ITEMS, observed_information, own_information
+from irtbench.estimation.response_rows import SparseRows, encode_responses
+from irtbench.estimation.uncertainty import sampling_covariance
 from irtbench.models.item_response import ItemParameters
-from irtbench.models.logistic import NodeTensors, logistic_model
+from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import PriorName, Priors
 from irtbench.models.quadrature import Quadrature, normal_grid
 
@@ -222,12 +209,7 @@ class FittedModel(InformationCriteria):
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
         return {
-            "log_likelihood": self.log_likelihood,
-            "aic": self.aic,
-            "bic": self.bic,
-            "sabic": self.sabic,
-            "n_parameters": self.n_parameters,
-            "n_respondents": self.n_respondents,
+            **self.criteria(),
             "n_items": self.items.n_items,
             "n_responses": self.n_responses,
             "model": self.settings.kind,
@@ -311,7 +293,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         start = start_from_sample(problem)
         problem = with_adapted_nodes(problem, start, shrink=0.35)
     if settings.optimiser == "adam":
-        mode = adam_mode(problem, start, settings, seed)
+        mode = adam_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps, seed=seed)
     else:
         with torch.no_grad():
             problem, mode = preconditioned_mode(problem, start, settings)
@@ -385,15 +367,19 @@ def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) 
         return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if settings.population == "estimated":
         return find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
-    if settings.estimates_guessing and problem.priors.guessing is None:
-        problem, mode = find_mode_with_asymptotes(problem, start, tolerance=tolerance, max_steps=max_steps)
-    else:
-        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+    wanted = problem.guessing_free
+
+    def find(problem: Problem, start: Tensor) -> tuple[Problem, Mode]:
+        if problem.priors.guessing is None and bool(wanted.any()):
+            return find_mode_with_asymptotes(problem, start, wanted=wanted, tolerance=tolerance, max_steps=max_steps)
+        return problem, find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+
+    problem, mode = find(problem, start)
     finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
-    if finer is not problem:
-        again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)
-        return finer, replace(again, steps=mode.steps + again.steps)
-    return problem, mode
+    if finer is problem:
+        return problem, mode
+    problem, again = find(finer, mode.parameters)
+    return problem, replace(again, steps=mode.steps + again.steps)
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:
@@ -464,100 +450,4 @@ def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParam
         intercept=posterior.mean[:, 1],
         guessing=posterior.mean[:, 2],
         covariance=posterior.covariance,
-    )
-
-
-def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[np.float64], bool]:
-    """Covariance of (a, d, c) of each item from the observed information.
-
-    The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
-    abilities are then known so well that what items share is little.
-
-    Returns
-    -------
-    covariance
-        Shape (n_items, 3, 3); NaN where the information is not positive definite.
-    definite
-        Whether it is: only then are the parameters a maximum.
-    """
-    free = problem.free
-    n_items, width = free.shape
-    if n_items > MOST_COUPLED_ITEMS:
-        blocks, definite = invert(own_information(problem, parameters))
-        blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
-        return on_guessing_scale(problem, parameters, blocks), definite
-    information = observed_information(problem, parameters)
-    inverse, definite = invert(information)
-    full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
-    chosen = torch.nonzero(free.reshape(-1))[:, 0]
-    full[chosen[:, None], chosen[None, :]] = inverse
-    each = torch.arange(n_items, device=free.device)
-    blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
-    return on_guessing_scale(problem, parameters, blocks), definite
-
-
-def invert(information: Tensor) -> tuple[Tensor, bool]:
-    """Inverse of one matrix or of many, NaN where one is not positive definite, and whether all are."""
-    factor, failed = torch.linalg.cholesky_ex(information)
-    definite = not bool(failed.any()) and bool(torch.isfinite(factor).all())
-    return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
-
-
-def on_guessing_scale(problem: Problem, parameters: Tensor, blocks: Tensor) -> NDArray[np.float64]:
-    """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
-    c = problem.log_guessing(parameters).exp()
-    scale = torch.ones_like(parameters)
-    scale[:, -1] = c * (1 - c)
-    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
-
-
-def adam_mode(problem: Problem, start: Tensor, settings: SVISettings, seed: int) -> Mode:
-    """Maximise Pyro's ELBO with a Delta guide by Adam; slower than `find_mode`, and independent of it.
-
-    The learning rate decays to a hundredth over the steps allowed. Convergence is judged as `find_mode` does, every 50
-    steps.
-    """
-    pyro.clear_param_store()
-    pyro.set_rng_seed(seed)
-    values = {"slope": start[:, :-2], "intercept": start[:, -2]}
-    if bool(problem.guessing_free.any()):
-        values["guessing_logit"] = start[problem.guessing_free, -1]
-    guide = AutoDelta(logistic_model, init_loc_fn=init_to_value(values=values))
-    max_steps = 100 * settings.max_steps
-    optimiser = ClippedAdam({"lr": 0.05, "lrd": 0.01 ** (1 / 3000), "clip_norm": 1e9})
-    svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO())
-    arguments = (dense_values(problem), problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
-    before = start
-    for step in range(1, max_steps + 1):
-        svi.step(*arguments)
-        if step % 50 and step < max_steps:
-            continue
-        found = guide.median()
-        parameters = torch.zeros_like(start)
-        parameters[:, :-2] = found["slope"].detach()
-        parameters[:, -2] = found["intercept"].detach()
-        if "guessing_logit" in found:
-            parameters[problem.guessing_free, -1] = found["guessing_logit"].detach()
-        with torch.no_grad():
-            counts = expected_counts(problem, parameters)
-            gradient, curvature = gradient_and_curvature(problem, parameters, counts)
-            natural, _ = directions(gradient, curvature)
-            size = float((gradient * natural).sum(dim=1).clamp(min=0).max().sqrt())
-            objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
-        change = float((parameters - before).abs().max())
-        before = parameters
-        if size < 100 * settings.tolerance and change < 1000 * settings.tolerance:
-            break
-    converged = size < 100 * settings.tolerance
-    reason = f"largest gradient {size:.1e} standard errors after {step} steps of Adam"
-    pyro.clear_param_store()
-    return Mode(parameters, counts.log_likelihood, objective, size, change, step, converged, reason)
-
-
-def dense_values(problem: Problem) -> Tensor:
-    """The rows as the Pyro model observes them: 1, 0, -1 for missing."""
-    if isinstance(problem.rows, DenseRows):
-        return problem.rows.values
-    raise InputError(
-        "model: Pyro's optimisers need a response matrix, not a sparse list; expected preconditioned steps"
     )

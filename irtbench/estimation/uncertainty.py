@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.mode import Problem, expected_counts
@@ -297,3 +299,47 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
     """Sum over r and s of left[j, a, r] sums[r, s, j, l] right[l, b, s], shape (n_items, width, n_items, width)."""
     halfway = torch.einsum("jar,rsjl->jasl", left, sums)
     return torch.einsum("jasl,lbs->jalb", halfway, right)
+
+
+def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[np.float64], bool]:
+    """Covariance of (a, d, c) of each item from the observed information.
+
+    The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
+    abilities are then known so well that what items share is little.
+
+    Returns
+    -------
+    covariance
+        Shape (n_items, 3, 3); NaN where the information is not positive definite.
+    definite
+        Whether it is: only then are the parameters a maximum.
+    """
+    free = problem.free
+    n_items, width = free.shape
+    if n_items > MOST_COUPLED_ITEMS:
+        blocks, definite = invert(own_information(problem, parameters))
+        blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
+        return on_guessing_scale(problem, parameters, blocks), definite
+    information = observed_information(problem, parameters)
+    inverse, definite = invert(information)
+    full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
+    chosen = torch.nonzero(free.reshape(-1))[:, 0]
+    full[chosen[:, None], chosen[None, :]] = inverse
+    each = torch.arange(n_items, device=free.device)
+    blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
+    return on_guessing_scale(problem, parameters, blocks), definite
+
+
+def invert(information: Tensor) -> tuple[Tensor, bool]:
+    """Inverse of one matrix or of many, NaN where one is not positive definite, and whether all are."""
+    factor, failed = torch.linalg.cholesky_ex(information)
+    definite = not bool(failed.any()) and bool(torch.isfinite(factor).all())
+    return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
+
+
+def on_guessing_scale(problem: Problem, parameters: Tensor, blocks: Tensor) -> NDArray[np.float64]:
+    """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
+    c = problem.log_guessing(parameters).exp()
+    scale = torch.ones_like(parameters)
+    scale[:, -1] = c * (1 - c)
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()

@@ -1,0 +1,93 @@
+"""The parts that make the steps quick leave the maximum where it is, and are what they are said to be."""
+
+import numpy as np
+import pytest
+import torch
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation import svi, uncertainty
+from irtbench.estimation.mode import Curvature, Problem, expected_counts, find_mode, gradient_and_curvature
+from irtbench.estimation.response_rows import encode_responses
+from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.uncertainty import observed_information
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.logistic import NodeTensors
+from irtbench.models.priors import Priors
+from irtbench.models.quadrature import normal_grid
+
+
+def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:
+    rng = np.random.default_rng(7)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
+    return simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
+
+
+def problem_of(responses: ResponseMatrix) -> Problem:
+    cpu, n_items = torch.device("cpu"), responses.n_items
+    return Problem(
+        encode_responses(responses, cpu),
+        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        Priors.named("none"),
+        torch.zeros(n_items, dtype=torch.bool),
+        torch.zeros(n_items, dtype=torch.float64),
+    )
+
+
+def dense(curvature: Curvature) -> torch.Tensor:
+    assert curvature.shared is not None
+    shared = curvature.shared.flatten(0, 1)
+    return torch.block_diag(*curvature.information) - shared @ shared.T
+
+
+def test_the_curvature_is_inverted_as_a_whole_and_item_by_item() -> None:
+    problem = problem_of(drawn(300, 8))
+    parameters = find_mode(problem).parameters
+    _, curvature = gradient_and_curvature(problem, parameters, expected_counts(problem, parameters))
+    right = torch.rand(8, 3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    alone, whole = curvature.solve(right)
+    flat = right.flatten(0, 1)
+    expected = torch.linalg.solve(torch.block_diag(*curvature.information), flat)
+    np.testing.assert_allclose(alone.flatten(0, 1), expected, rtol=1e-6)
+    np.testing.assert_allclose(whole.flatten(0, 1), torch.linalg.solve(dense(curvature), flat), rtol=1e-5)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_most_of_the_information_lost_is_in_the_curvature(missing: float) -> None:
+    problem = problem_of(drawn(1500, 40, missing=missing))
+    parameters = find_mode(problem).parameters
+    _, curvature = gradient_and_curvature(problem, parameters, expected_counts(problem, parameters))
+    chosen = problem.free.reshape(-1)
+    approximate = dense(curvature)[chosen][:, chosen]
+    own = torch.block_diag(*curvature.information)[chosen][:, chosen]
+    observed = observed_information(problem, parameters)
+    root = torch.linalg.cholesky(observed)
+    assert float(torch.linalg.eigvalsh(approximate).min()) > 0
+
+    def furthest(matrix: torch.Tensor) -> float:
+        """Largest factor by which a step in some direction is wrong."""
+        relative = torch.linalg.solve(root, torch.linalg.solve(root, matrix).T)
+        return float(torch.linalg.eigvalsh((relative + relative.T) / 2).log().abs().max().exp())
+
+    # measured 1.7 and 1.6, against 9.8 and 6.3 without: one step takes most of the way in every direction
+    assert furthest(approximate) < 2
+    assert furthest(own) > 5  # without it the origin and unit of theta move slowly
+
+
+def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = drawn(8500, 12, missing=0.1)
+    settings = SVISettings(standard_errors=False)
+    sampled = fit_model(responses, settings)
+    monkeypatch.setattr(svi, "SAMPLE", 10**9)
+    plain = fit_model(responses, settings)
+    assert sampled.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
+    np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["2pl", "3pl"])
+def test_a_basis_from_some_functions_gives_the_same_errors(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    responses = drawn(600, 30, missing=0.2)
+    settings = SVISettings(kind=kind, prior="weak")  # type: ignore[arg-type]
+    whole = fit_model(responses, settings).items.standard_errors()
+    monkeypatch.setattr(uncertainty, "MOST_SPANNING", 40)
+    for name, errors in fit_model(responses, settings).items.standard_errors().items():
+        np.testing.assert_allclose(errors, whole[name], rtol=1e-5)
