@@ -2,12 +2,12 @@
 
     python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1]
 
-Every replication draws items and respondents, simulates the responses, fits them and scores the respondents. Slopes are
-log-normal(.2, .3), difficulties normal(0, 1), guessing Beta(5, 15), abilities normal(0, 1). With few respondents the
-scale itself is uncertain (the mean ability of 100 is known to .1), so there the truth is first aligned to the sample's
-mean and standard deviation of ability, items accordingly; these rows say "aligned". Printed is the share of intervals,
-of nominal 95%, that hold the truth, and the root mean squared error. ``--large`` replications are made of the designs
-with 1,000 items and more.
+Every replication draws items and respondents, simulates the responses, fits them and scores the respondents (EAP; with
+few respondents by the abilities of the fit itself). Slopes are log-normal(.2, .3), difficulties normal(0, 1), guessing
+Beta(5, 15), abilities normal(0, 1). With few respondents the scale itself is uncertain (the mean ability of 100 is
+known to .1), so there the truth is first aligned to the sample's mean and standard deviation of ability, items
+accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that hold the truth, and the
+root mean squared error. ``--large`` replications are made of the designs with 1,000 items and more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from irtbench.estimation.svi import SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import PriorName
-from irtbench.scoring.ability import eap
+from irtbench.study import abilities_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         mean, deviation = theta.mean(), theta.std()
         a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
     errors = fitted.items.standard_errors()
-    abilities = eap(responses, fitted.items)
+    abilities = abilities_of(fitted, responses)
     found: dict[str, float] = {"converged": fitted.converged}
     for name, estimate, true, error in (
         ("a", fitted.items.discrimination, a, errors["discrimination"]),

@@ -9,7 +9,7 @@ from irtbench.estimation.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.scoring.ability import eap
+from irtbench.study import abilities_of
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:
@@ -20,7 +20,7 @@ def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, di
     fitted = fit_model(responses, SVISettings(prior="hierarchical", tolerance=1e-4))
     mean, deviation = theta.mean(), theta.std()
     a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
-    abilities = eap(responses, fitted.items)
+    abilities = abilities_of(fitted, responses)
     errors = fitted.items.standard_errors()
     z_a = (fitted.items.discrimination - a) / errors["discrimination"]
     return fitted, {

@@ -119,21 +119,19 @@ def fit_one_ability(
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.estimation.svi import fit_model
     from irtbench.models.parameter_table import parameter_table
-    from irtbench.scoring.ability import eap
-    from irtbench.scoring.scores import score_responses
+    from irtbench.scoring.scores import with_person_fit
+    from irtbench.study import abilities_of
 
     fitted = fit_model(data, settings, seed=seed)
-    abilities = [
-        eap(part, fitted.items.select(part.item_ids), quadrature=fitted.estimated_population)
-        for part in dense_parts(data)
-    ]
+    abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
     details = ItemTable.plain(fitted.items.item_ids)
     scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
-    scores = pd.concat([score_responses(scale, part) for part in dense_parts(data)], ignore_index=True)
+    tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
+    scores = pd.concat(tables, ignore_index=True)
     return fitted.summary(), parameter_table(fitted.items, data), scores
 
 

@@ -5,12 +5,13 @@ joint mode over items and scales would shrink the scales to nothing. Theta's ori
 the respondents after each update, and the steps between updates leave them alone: with thousands of items to a hundred
 respondents, what the prior gains by moving all items together would otherwise outweigh the population.
 
-Where abilities are well known, the prior is learnt from the items' posteriors by quadrature, and the estimates are
-posterior means (`item_quadrature`); elsewhere the posteriors are taken as normal around the mode.
+Where abilities are well known, items are integrated out instead (`random_items`), and the estimates are their posterior
+means; elsewhere the posteriors are taken as normal around the mode.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,13 +19,12 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.adaptive import with_adapted_nodes
-from irtbench.estimation.item_quadrature import item_quadrature, known_abilities, largest_change, likelier_signs
 from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode, gradient_and_curvature
+from irtbench.estimation.random_items import fit_random_items, known_abilities
+from irtbench.estimation.response_rows import DenseRows
 from irtbench.models.priors import Hierarchy
 
 FEWEST_STEPS, MOST_UPDATES = 3, 100
-FEW_SETTLED = 0.02  # change of the prior's scales at which few respondents can say no more of them
-MOST_STANDARDISED = 10  # times that the posterior means are
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -39,12 +39,15 @@ def find_hierarchical_mode(
     """Mode of the item parameters under a learnt prior, and the problem with that prior and the nodes used.
 
     Converged when the last mode is one, and the prior's scales and correlation, and theta's origin and unit, changed
-    by less than two hundred times `tolerance` in the last update (by less than .02 where abilities are well known).
+    by less than two hundred times `tolerance` in the last update.
     """
     parameters = start.clone()
     sign = torch.where(parameters[:, 0] < 0, -1.0, 1.0)
     parameters[:, 0] = sign * parameters[:, 0].abs().clamp(min=SMALLEST_SLOPE)
     problem = with_adapted_nodes(problem, parameters, shrink=0.35)
+    theta = known_abilities(problem, parameters)
+    if theta is not None:
+        return items_integrated_out(problem, theta, parameters, tolerance=200 * tolerance, progress=progress)
     steps = 0
     for update in range(1, MOST_UPDATES + 1):
         problem = replace(problem, held=origin_and_unit(parameters))
@@ -53,53 +56,50 @@ def find_hierarchical_mode(
         parameters, origin, unit = standardised(problem, mode.parameters)
         problem = with_adapted_nodes(problem, parameters, shrink=0.6)
         before = problem.priors.hierarchy or Hierarchy()
-        theta = known_abilities(problem, parameters)
-        if theta is None:
-            learnt = learn(problem, parameters)
-        else:
-            parameters = likelier_signs(problem, parameters, theta, centred(before, parameters))
-            learnt = item_quadrature(problem, parameters, theta, centred(before, parameters)).learn(before)
+        learnt = learn(problem, parameters)
         problem = replace(problem, priors=replace(problem.priors, hierarchy=learnt))
         change = max(largest_change(before, learnt), abs(origin), abs(unit - 1))
         progress(f"prior updated {update} times, last change {change:.1e}")
-        settled = change < (200 * tolerance if theta is None else max(200 * tolerance, FEW_SETTLED))
+        settled = change < 200 * tolerance
         if not mode.converged or (update >= FEWEST_STEPS and settled):
             break
     settled = mode.converged and settled
     problem = replace(problem, held=origin_and_unit(parameters))
     mode = find_mode(problem, start=parameters, tolerance=100 * tolerance, max_steps=max_steps)
-    how = "not settled" if not settled else "settled" if change < 200 * tolerance else "stopped early on purpose"
+    how = "settled" if settled else "not settled"
     reason = f"prior {how} after {update} updates (last change {change:.1e}); {mode.stopped_because}"
-    mode = replace(mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason)
-    theta = known_abilities(problem, mode.parameters)
-    return problem, mode if theta is None else with_posterior_means(problem, mode, theta)
+    converged = settled and mode.converged
+    return problem, replace(mode, steps=steps + mode.steps, converged=converged, stopped_because=reason)
 
 
-def centred(hierarchy: Hierarchy, parameters: Tensor) -> Hierarchy:
-    """The density moved to where the items are, since theta's origin and unit have just been moved."""
-    return replace(hierarchy, mean=(float(parameters[:, 0].abs().log().mean()), float(parameters[:, -2].mean())))
-
-
-def with_posterior_means(problem: Problem, mode: Mode, theta: Tensor) -> Mode:
-    """Posterior means and covariances of a and d, abilities being given, in place of the mode."""
-    assert problem.priors.hierarchy is not None
-    quadrature = item_quadrature(problem, mode.parameters, theta, problem.priors.hierarchy)
-    mean, covariance = quadrature.moments(problem.priors.hierarchy)
-    parameters = mode.parameters.clone()
-    parameters[:, 0], parameters[:, -2] = mean.unbind(1)
-    # theta's origin and unit were set at the mode; the means have a slightly different one
-    for _ in range(MOST_STANDARDISED):
-        parameters, origin, unit = standardised(problem, parameters)
-        change = covariance.new_tensor([[unit, 0.0], [origin, 1.0]])
-        covariance = change @ covariance @ change.T
-        if abs(origin) + abs(unit - 1) < 1e-6:
-            break
-    counts = expected_counts(problem, parameters)
-    padded = torch.nn.functional.pad(covariance, (0, 1, 0, 1))  # nothing is guessed
-    return replace(
-        mode, parameters=parameters, covariance=padded, log_likelihood=counts.log_likelihood,
-        stopped_because=f"{mode.stopped_because}; estimates are posterior means",
-    )  # fmt: skip
+def items_integrated_out(
+    problem: Problem,
+    theta: Tensor,
+    parameters: Tensor,
+    *,
+    tolerance: float,
+    progress: Callable[[str], None] = lambda message: None,
+) -> tuple[Problem, Mode]:
+    """The fit of `random_items` in the form of a mode: posterior means of the items, and the abilities."""
+    assert isinstance(problem.rows, DenseRows)
+    found = fit_random_items(problem.rows, theta, parameters[:, 0] < 0, tolerance=tolerance, progress=progress)
+    means = torch.nn.functional.pad(found.mean, (0, 1))  # nothing is guessed
+    problem = replace(problem, priors=replace(problem.priors, hierarchy=found.prior))
+    problem = with_adapted_nodes(problem, means, shrink=1.0)
+    how = "settled" if found.converged else "not settled"
+    reason = f"abilities and prior {how} after {found.updates} updates (last change {found.change:.1e})"
+    return problem, Mode(
+        parameters=means,
+        log_likelihood=expected_counts(problem, means).log_likelihood,
+        log_posterior=found.log_likelihood,
+        gradient=math.nan,
+        change=found.change,
+        steps=found.updates,
+        converged=found.converged,
+        stopped_because=f"{reason}; items integrated out, estimates are posterior means",
+        covariance=torch.nn.functional.pad(found.covariance, (0, 1, 0, 1)),
+        abilities=(found.theta, found.theta_covariance),
+    )
 
 
 def origin_and_unit(parameters: Tensor) -> Tensor:
@@ -120,6 +120,15 @@ def standardised(problem: Problem, parameters: Tensor) -> tuple[Tensor, float, f
     result[:, -2] += parameters[:, 0] * mean
     result[:, 0] *= deviation
     return result, mean, deviation
+
+
+def largest_change(before: Hierarchy, after: Hierarchy) -> float:
+    """Largest change of a standard deviation or the correlation; the mean is theta's origin and unit."""
+    return max(
+        abs(after.deviation[0] - before.deviation[0]),
+        abs(after.deviation[1] - before.deviation[1]),
+        abs(after.correlation - before.correlation),
+    )
 
 
 def learn(problem: Problem, parameters: Tensor) -> Hierarchy:

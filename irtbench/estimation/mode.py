@@ -181,6 +181,9 @@ class Mode:
     covariance
         Posterior covariance of each item's (a, d, c) if `parameters` are posterior means instead, shape (n_items, 3,
         3).
+    abilities
+        Of the respondents with their covariance, where they were estimated too, shapes (n_respondents,) and
+        (n_respondents, n_respondents).
     """
 
     parameters: Tensor
@@ -192,6 +195,7 @@ class Mode:
     converged: bool
     stopped_because: str
     covariance: Tensor | None = None
+    abilities: tuple[Tensor, Tensor] | None = None
 
 
 def expected_counts(problem: Problem, parameters: Tensor, *, at_nodes: bool = False) -> Counts:

@@ -50,6 +50,7 @@ def hierarchy_terms(hierarchy: Hierarchy, parameters: Tensor) -> tuple[Tensor, T
 
     The average maximises the density, so that the gradient by a value is what it would be at a fixed mean.
     """
+    assert hierarchy.of == "intercept"
     values = torch.cat([parameters[:, :1].abs().log(), parameters[:, INTERCEPT]], dim=1)
     covariance = torch.tensor(hierarchy.covariance, dtype=torch.float64, device=parameters.device)
     return values - values.mean(dim=0), torch.linalg.inv(covariance)

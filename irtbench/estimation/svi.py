@@ -136,6 +136,27 @@ class SVISettings:
 
 
 @dataclass(frozen=True, eq=False)
+class EstimatedAbilities:
+    """Abilities estimated with the items integrated out, at the origin and unit of these respondents.
+
+    Parameters
+    ----------
+    theta
+        Shape (n_respondents,), of mean 0 and standard deviation 1.
+    covariance
+        Sampling covariance, shape (n_respondents, n_respondents).
+    """
+
+    theta: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """Of each ability, shape (n_respondents,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+
+@dataclass(frozen=True, eq=False)
 class FittedModel(InformationCriteria):
     """Item parameters estimated from a response matrix, and how that went.
 
@@ -161,6 +182,9 @@ class FittedModel(InformationCriteria):
         How it was computed.
     posterior
         The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
+    abilities
+        Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
+        Scoring the same responses with the items as known would count every answer twice.
     """
 
     items: ItemParameters
@@ -177,6 +201,7 @@ class FittedModel(InformationCriteria):
     seed: int
     settings: SVISettings = field(default_factory=SVISettings)
     posterior: ItemPosterior | None = None
+    abilities: EstimatedAbilities | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -311,8 +336,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
     posterior = None
     if settings.posterior is not None and mode.covariance is not None:
         raise InputError(
-            "model: with abilities so well known the hierarchical prior gives posterior means already; "
-            "expected no posterior"
+            "model: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
         )
     if settings.posterior is not None and converged:
         posterior = fit_posterior(problem, mode.parameters, settings.posterior, seed=seed, item_ids=responses.item_ids)
@@ -334,6 +358,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         seed=seed,
         settings=settings,
         posterior=posterior,
+        abilities=mode.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in mode.abilities)),
     )
 
 
@@ -428,7 +453,8 @@ def with_positive_direction(problem: Problem, mode: Mode) -> Mode:
     turn = torch.ones_like(parameters)
     turn[:, :-2] = -1.0
     covariance = None if mode.covariance is None else mode.covariance * turn[:, :, None] * turn[:, None, :]
-    return replace(mode, parameters=parameters * turn, covariance=covariance)
+    abilities = None if mode.abilities is None else (-mode.abilities[0], mode.abilities[1])
+    return replace(mode, parameters=parameters * turn, covariance=covariance, abilities=abilities)
 
 
 def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, ...]) -> ItemParameters:

@@ -10,30 +10,33 @@ PriorName = Literal["none", "weak", "hierarchical"]
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A bivariate normal density of log |a| and d, learnt from the items themselves.
+    """A bivariate normal density of log |a| and d, or of log |a| and b, learnt from the items themselves.
 
-    The mode is taken on the scale of log |a|, and a slope keeps the sign it has at the start. The density is learnt
-    with its correlation, and its mean is that of the items at every step, so that it does not change when theta's
-    origin and unit do: with thousands of items and a hundred respondents, a density that gained by shrinking or
-    shifting all items alike would outweigh the population.
+    Of log |a| and b where abilities are well known (`estimation.random_items`). Elsewhere of log |a| and d: the mode is
+    taken on the scale of log |a|, a slope keeps the sign it has at the start, and the mean is that of the items at
+    every step, so that the density does not change when theta's origin and unit do: with thousands of items and a
+    hundred respondents, a density that gained by shrinking or shifting all items alike would outweigh the population.
 
     Parameters
     ----------
     mean
-        Of log |a| and of d.
+        Of log |a| and of d (or b).
     deviation
         Standard deviations of the two.
     correlation
         Between them.
+    of
+        Whether the second is the intercept d or the difficulty b = -d / a.
     """
 
     mean: tuple[float, float] = (0.0, 0.0)
     deviation: tuple[float, float] = (0.5, 2.0)
     correlation: float = 0.0
+    of: Literal["intercept", "difficulty"] = "intercept"
 
     @property
     def covariance(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Covariance matrix of log |a| and d."""
+        """Covariance matrix of log |a| and d (or b)."""
         across = self.correlation * self.deviation[0] * self.deviation[1]
         return (self.deviation[0] ** 2, across), (across, self.deviation[1] ** 2)
 
@@ -56,7 +59,7 @@ class Priors:
         The two shape parameters of a Beta density of the guessing parameter c. On the logit scale, where c is
         estimated, its mode lies at logit of the Beta's mean.
     hierarchy
-        Density of log |a| and d together, instead of those of slope and intercept.
+        Density of log |a| and d (or b) together, instead of those of slope and intercept.
     """
 
     name: PriorName
@@ -115,7 +118,8 @@ class Priors:
         if self.hierarchy is not None:
             mean, deviation = self.hierarchy.mean, self.hierarchy.deviation
             parts.append(f"log |a| ~ Normal({mean[0]:.4g}, {deviation[0]:.4g})")
-            parts.append(f"d ~ Normal({mean[1]:.4g}, {deviation[1]:.4g})")
+            second = "d" if self.hierarchy.of == "intercept" else "b"
+            parts.append(f"{second} ~ Normal({mean[1]:.4g}, {deviation[1]:.4g})")
             parts.append(f"correlation {self.hierarchy.correlation:.3g}")
         if self.guessing is not None:
             parts.append(f"c ~ Beta({self.guessing[0]:.4g}, {self.guessing[1]:.4g})")

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -131,6 +132,39 @@ def eap(
 ) -> Abilities:
     """Expected a posteriori ability, the default of ``estimate_ability``; parameters and errors as there."""
     return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
+
+
+def estimated_with_items(
+    responses: ResponseMatrix,
+    theta: NDArray[np.float64],
+    standard_error: NDArray[np.float64],
+    *,
+    level: float = 0.95,
+) -> Abilities:
+    """Abilities that a fit to these very responses estimated, with intervals theta +- z se; method ``map``.
+
+    Parameters
+    ----------
+    responses
+        What was fitted.
+    theta, standard_error
+        Of its respondents, shape (n_respondents,).
+    level
+        Probability that the interval is to hold.
+    """
+    reach = norm.ppf((1 + level) / 2) * standard_error
+    return Abilities(
+        respondent_ids=responses.respondent_ids,
+        theta=theta,
+        standard_error=standard_error,
+        lower=theta - reach,
+        upper=theta + reach,
+        level=level,
+        n_items=responses.observed.sum(axis=1),
+        n_correct=np.nansum(responses.values, axis=1).astype(np.int64),
+        at_bound=np.zeros(len(theta), dtype=np.bool_),
+        method="map",
+    )
 
 
 Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]

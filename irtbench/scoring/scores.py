@@ -264,13 +264,19 @@ def _score_scale(scale: Scale, responses: ResponseMatrix, settings: ScoringSetti
     unanswered = scale.items.n_items - int(own.observed.any(axis=0).sum())
     if unanswered:
         log.info("scale %s: %d of %d items have no response", scale.name, unanswered, scale.items.n_items)
-    abilities = score_abilities(scale, own, settings)
+    return with_person_fit(scale, own, score_abilities(scale, own, settings), settings)
+
+
+def with_person_fit(
+    scale: Scale, own: ResponseMatrix, abilities: Abilities, settings: ScoringSettings | None = None
+) -> pd.DataFrame:
+    """Rows of scores.csv from abilities on one scale and the responses to its items that they are of."""
     lz_star = np.full(own.n_respondents, np.nan)
     defined = fit_is_defined(abilities)
     if defined.any():
         items = scale.items.select(own.item_ids)
         lz_star[defined] = person_fit(own.select_respondents(defined), items, abilities.theta[defined]).lz_star
-    return score_table(scale, abilities, lz_star, settings)
+    return score_table(scale, abilities, lz_star, settings or ScoringSettings())
 
 
 def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings) -> Abilities:
