@@ -7,19 +7,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import GUESSING_LOGIT_BOUND, Mode, Problem, expected_counts, find_mode
+from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode
 
 MOST_ROUNDS = 20
+SUNK = -13.8  # logit of c = 1e-6, below which c is 0
 FREED_AT = -2.0  # logit of c from which an item that was held at 0 is tried again
 
 
 def find_mode_with_asymptotes(
     problem: Problem, start: Tensor, *, wanted: Tensor, tolerance: float, max_steps: int
 ) -> tuple[Problem, Mode]:
-    """Mode of items and guessing, and the problem in which guessing is held at 0 where it drifts there.
+    """Mode of items and guessing, and the problem in which guessing is held at 0 where its maximum is there.
 
-    On the scale of logit c such an item has no maximum: c sinks towards 0 for ever. It is held at 0 and the steps go
-    on without it; at the end the likelihood must fall as c leaves 0, or the item is freed again.
+    Where the steps end, an item whose c is below 1e-6 is held at 0 and they go on without it; at the end the likelihood
+    must fall as c leaves 0, or the item is freed again.
 
     Parameters
     ----------
@@ -33,11 +34,11 @@ def find_mode_with_asymptotes(
         mode = find_mode(problem, start=parameters, tolerance=tolerance, max_steps=max_steps)
         steps += mode.steps
         parameters = mode.parameters.clone()
-        sinking = problem.guessing_free & (parameters[:, -1] < -GUESSING_LOGIT_BOUND)
+        sunk = problem.guessing_free & (parameters[:, -1] < SUNK)
         held = wanted & ~problem.guessing_free
-        if bool(sinking.any()):
-            free = problem.guessing_free & ~sinking
-            parameters[sinking, -1] = 0.0
+        if bool(sunk.any()):
+            free = problem.guessing_free & ~sunk
+            parameters[sunk, -1] = 0.0
         elif mode.converged and bool((rising := held & (slope_at_zero(problem, parameters) > 0)).any()):
             free = problem.guessing_free | rising
             parameters[rising, -1] = FREED_AT

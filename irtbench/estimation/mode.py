@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from irtbench.estimation.guessing_scale import by_root, with_logit, with_root
 from irtbench.estimation.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.response_rows import Batch, ResponseRows
 from irtbench.models.logistic import CollapsedLogistic, NodeTensors
@@ -28,6 +29,7 @@ MEMORY = 10  # pairs of past steps and gradient changes kept
 BATCH_CELLS = {"cpu": 2**19, "cuda": 2**26}  # respondents x (nodes or items) held at once
 MOST_SHARED = 32  # nodes at which the information lost is summed
 LARGEST_STEP = 1.5  # in logits: no parameter moves further in one step
+LARGEST_ROOT_STEP = 0.125  # where guessing is sought by its root
 FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 GUESSING_LOGIT_BOUND = 7.0  # c within a thousandth of 0 or 1: the likelihood is flat beyond
@@ -81,6 +83,11 @@ class Problem:
         if self.slopes_free is not None:
             free[:, :-2] = self.slopes_free
         return free
+
+    @cached_property
+    def by_root(self) -> Tensor | None:
+        """Where guessing is sought on the scale of `guessing_scale`, shape (n_items,): all of it without a prior."""
+        return self.guessing_free if self.priors.guessing is None and bool(self.guessing_free.any()) else None
 
     def log_guessing(self, parameters: Tensor) -> Tensor:
         """Log c at these parameters, minus infinity for a 2PL item, shape (n_items,)."""
@@ -293,6 +300,7 @@ def gradient_and_curvature(problem: Problem, parameters: Tensor, counts: Counts)
         by_z = (weight * scale)[:, ::stride]
         by_c = (weight_zc * scale)[:, ::stride] if counts.r is not None else torch.zeros_like(by_z)
         shared = torch.stack([by_z * basis[::stride, 0], by_z, by_c], dim=1)
+    gradient, information, shared = by_root(gradient, information, shared, parameters, problem.by_root)
     free = problem.free
     gradient = torch.where(free, gradient, 0.0)
     if not bool(free.all()):
@@ -387,16 +395,15 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
             )
         if step == max_steps:
             return stopped(False, f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors")
-        direction = without_held(problem, direction)
+        direction = without_held(problem, shortened(problem, direction))
         if float((direction * gradient).sum()) <= 0:
             memory.clear()
-            direction = natural
-        direction = direction * min(1.0, LARGEST_STEP / float(direction.abs().max()))
+            direction = shortened(problem, natural)
         # a step that lowers the objective by more than rounding is halved
         rounding = 1e-12 * abs(objective) if problem.nodes.dtype == torch.float64 else 1e-7 * abs(objective)
-        scale = 1.0
+        scale, origin = 1.0, with_root(parameters, problem.by_root)
         while True:
-            candidate = parameters + scale * direction
+            candidate = with_logit(origin + scale * direction, problem.by_root)
             new_counts = expected_counts(problem, candidate)
             new_objective = new_counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, candidate)
             if new_objective >= objective - rounding or scale < 1e-8:
@@ -407,12 +414,20 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
                 False, f"no step raises the likelihood any more: largest gradient {size:.1e} standard errors"
             )
         new_gradient, curvature = gradient_and_curvature(problem, candidate, new_counts)
-        moved, bent = candidate - parameters, gradient - new_gradient
+        moved, bent = with_root(candidate, problem.by_root) - origin, gradient - new_gradient
         if float((moved * bent).sum()) > 1e-12 * float(moved.norm() * bent.norm()):
             memory.append((moved, bent))
         change = float(torch.where(problem.free, moved, 0.0).abs().max())
         parameters, counts, objective, gradient = candidate, new_counts, new_objective, new_gradient
         step += 1
+
+
+def shortened(problem: Problem, direction: Tensor) -> Tensor:
+    """The direction with the step of each item that goes too far made as long as may be; the others keep theirs."""
+    reach = direction.abs() / LARGEST_STEP
+    if problem.by_root is not None:
+        reach[:, -1] *= torch.where(problem.by_root, LARGEST_STEP / LARGEST_ROOT_STEP, 1.0)
+    return direction / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
 
 
 def directions(
@@ -445,7 +460,8 @@ def at_bound(problem: Problem, parameters: Tensor) -> str | None:
     steep = (parameters[:, :-2].abs() > SLOPE_BOUND).any(dim=1)
     if bool(steep.any()):
         return f"{int(steep.sum())} items have a slope beyond {SLOPE_BOUND:g}: a parameter is at its bound"
-    guessing = problem.guessing_free & (parameters[:, -1].abs() > GUESSING_LOGIT_BOUND)
+    logit = parameters[:, -1] if problem.by_root is not None else parameters[:, -1].abs()  # by root 0 is no bound
+    guessing = problem.guessing_free & (logit > GUESSING_LOGIT_BOUND)
     if bool(guessing.any()):
         return f"guessing of {int(guessing.sum())} items is at its bound 0 or 1"
     return None
