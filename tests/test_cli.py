@@ -312,5 +312,25 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
     found = json.loads((study / "two" / "fit.json").read_text())
     assert found["n_factors"] == 2
     assert found["n_parameters"] == 10 * 3 - 1
+    pattern = study / "pattern.csv"
+    item_ids = pd.read_csv(study / "two" / "items.csv")["item_id"]
+    half = len(item_ids) // 2
+    rows = [f"{item},1,{int(k >= half)}" for k, item in enumerate(item_ids)]
+    pattern.write_text("\n".join(["item_id,slope_1,slope_2", *rows]) + "\n")
+    run("fit", study / "responses.csv", "--pattern", pattern, "-o", study / "held", "--quiet", "--allow-unconverged")
+    held = pd.read_csv(study / "held" / "items.csv")
+    assert (held["slope_2"][:half] == 0).all()
+    assert (held["slope_2"][half:] != 0).all()
+    two = json.loads((study / "two" / "fit.json").read_text())
+    fixed = json.loads((study / "held" / "fit.json").read_text())
+    assert fixed["n_parameters"] == two["n_parameters"] - (half - 1)  # a rotation is lost either way
+    assert fixed["log_likelihood"] < two["log_likelihood"] + 1
+    refused("fit", study / "responses.csv", "--pattern", pattern, "--factors", "3", "-o", study / "x",
+            saying="2 abilities, but --factors says 3")  # fmt: skip
+    pattern.write_text("\n".join(["item_id,slope_1,slope_2", *rows[:-1]]) + "\n")
+    refused("fit", study / "responses.csv", "--pattern", pattern, "-o", study / "x", saying="no row for item")
+    pattern.write_text("\n".join(["item_id,slope_1,slope_2", *rows]).replace(",1,0", ",1,2", 1) + "\n")
+    refused("fit", study / "responses.csv", "--pattern", pattern, "-o", study / "x",
+            saying=r"expected 1 (estimated) or 0 (zero) but got '2'")  # fmt: skip
     refused("fit", study / "responses.csv", "--factors", "2", "--model", "3pl", "-o", study / "x",
             saying="--factors: several abilities go with the 2pl")  # fmt: skip

@@ -38,6 +38,14 @@ def fit(
     ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
+    pattern: Annotated[
+        Path | None,
+        typer.Option(
+            "--pattern",
+            metavar="FILE",
+            help="Which slopes on several abilities are estimated (1) and which zero (0): item_id, slope_1, ...",
+        ),
+    ] = None,
     posterior: Annotated[
         Literal["normal", "lowrank"] | None,
         typer.Option("--posterior", help="Fit a variational posterior of the items: its means and deviations."),
@@ -57,7 +65,8 @@ def fit(
 
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
     prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
-    items.csv has their slopes and loadings on principal axes, and scores.csv an ability on each axis.
+    items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
+    each axis.
     """
     from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_responses
@@ -70,7 +79,8 @@ def fit(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
         posterior=posterior, device=device,
     )  # fmt: skip
-    if factors > 1 and settings != SVISettings(device=device):
+    several = factors > 1 or pattern is not None
+    if several and settings != SVISettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
         given = responses_from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
@@ -82,10 +92,10 @@ def fit(
         data = data.select_respondents(data.n_by_respondent > 0)
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        if factors == 1:
+        if not several:
             found, items, scores = fit_one_ability(data, settings, seed)
         else:
-            found, items, scores = fit_abilities(data, factors, seed)
+            found, items, scores = fit_abilities(data, factors, pattern, seed)
         found |= {
             "items_left_out": [{"item_id": r.item_id, "reason": r.reason} for r in left_out],
             "respondents_left_out": idle,
@@ -136,12 +146,18 @@ def fit_one_ability(
 
 
 def fit_abilities(
-    data: ResponseMatrix | SparseResponses, n_factors: int, seed: int
+    data: ResponseMatrix | SparseResponses, n_factors: int, pattern: Path | None, seed: int
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """The same with several abilities."""
     from irtbench.estimation.factors import factor_scores, fit_factors
+    from irtbench.models.parameter_table import read_pattern
 
     if isinstance(data, SparseResponses):
         raise InputError("--factors: so sparse a table of so many items goes with one ability only")
-    fitted = fit_factors(data, n_factors, seed=seed)
+    zero_loadings = None if pattern is None else read_pattern(pattern, data.item_ids)
+    if zero_loadings is not None:
+        if n_factors not in (1, zero_loadings.shape[1]):
+            raise InputError(f"{pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
+        n_factors = zero_loadings.shape[1]
+    fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=seed)
     return fitted.summary() | {"seed": seed}, fitted.table(data), factor_scores(fitted, data, seed=seed)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.models.item_response import ItemParameters
 
@@ -99,3 +101,37 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
         guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
         models |= dict(zip(table["item_id"][held], guessing[held.to_numpy()].tolist(), strict=True))
     return models
+
+
+def read_pattern(path: str | Path, item_ids: Sequence[str]) -> NDArray[np.bool_]:
+    """Read which slopes of a model with several abilities are zero, shape (n_items, n_factors).
+
+    Parameters
+    ----------
+    path
+        A table with ``item_id, slope_1, slope_2, ...``: 1 where a slope is estimated, 0 where it is zero.
+    item_ids
+        The items wanted; the table may have others.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column or an item is missing, an item is named twice, or a value is neither 0 nor
+        1.
+    """
+    table = read_table(path)
+    demand_columns(table, ["item_id", "slope_1", "slope_2"], path)
+    names = [name for k in range(1, len(table.columns)) if (name := f"slope_{k}") in table]
+    if table["item_id"].duplicated().any():
+        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
+    free = pd.DataFrame(index=pd.Index(table["item_id"]))
+    for name in names:
+        values = to_numbers(table[name], place=field_places(path, name))
+        wrong = np.flatnonzero(~np.isin(values, (0, 1)))
+        if wrong.size:
+            place = field_places(path, name)(int(wrong[0]))
+            raise InputError(f"{place}: expected 1 (estimated) or 0 (zero) but got {table[name].iloc[wrong[0]]!r}")
+        free[name] = values == 1
+    if missing := [item for item in item_ids if item not in free.index]:
+        raise InputError(f"{path}: no row for item {name_first(missing)}")
+    return ~free.loc[list(item_ids)].to_numpy(dtype=np.bool_)
