@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 UnknownItems = Literal["error", "ignore"]
 
 FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
+SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
 UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
 
 
@@ -272,10 +273,14 @@ def with_person_fit(
 ) -> pd.DataFrame:
     """Rows of scores.csv from abilities on one scale and the responses to its items that they are of."""
     lz_star = np.full(own.n_respondents, np.nan)
-    defined = fit_is_defined(abilities)
-    if defined.any():
-        items = scale.items.select(own.item_ids)
-        lz_star[defined] = person_fit(own.select_respondents(defined), items, abilities.theta[defined]).lz_star
+    defined = np.flatnonzero(fit_is_defined(abilities))
+    most = SPARSE_PART if own.n_responses < SPARSE * own.values.size else max(1, len(defined))
+    for rows in (defined[first : first + most] for first in range(0, len(defined), most)):
+        chosen = np.zeros(own.n_respondents, dtype=np.bool_)
+        chosen[rows] = True
+        part = own.select_respondents(chosen)
+        part = part.select_items([item for item, n in zip(part.item_ids, part.n_by_item, strict=True) if n])
+        lz_star[rows] = person_fit(part, scale.items.select(part.item_ids), abilities.theta[rows]).lz_star
     return score_table(scale, abilities, lz_star, settings or ScoringSettings())
 
 
