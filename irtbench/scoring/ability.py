@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -152,7 +152,7 @@ def estimated_with_items(
     level
         Probability that the interval is to hold.
     """
-    reach = norm.ppf((1 + level) / 2) * standard_error
+    reach = ndtri((1 + level) / 2) * standard_error
     return Abilities(
         respondent_ids=responses.respondent_ids,
         theta=theta,
