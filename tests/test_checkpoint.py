@@ -69,6 +69,19 @@ def test_fits_of_every_kind_come_back(tmp_path: Path, settings: SVISettings) -> 
         np.testing.assert_array_equal(found.items.standard_errors()[name], errors)
 
 
+def test_abilities_estimated_with_the_items_come_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 300), rng.normal(size=300))
+    fitted = fit_model(simulate_responses(rng.normal(size=20), items, rng=rng), SVISettings(prior="hierarchical"))
+    Checkpoint(tmp_path, "key").save("fit", fitted)
+    found = Checkpoint(tmp_path, "key").load("fit", FittedModel)
+    assert found is not None
+    assert found.abilities is not None
+    assert fitted.abilities is not None
+    np.testing.assert_array_equal(found.abilities.theta, fitted.abilities.theta)
+    np.testing.assert_array_equal(found.abilities.standard_error, fitted.abilities.standard_error)
+
+
 def test_the_number_of_abilities_comes_back(tmp_path: Path) -> None:
     responses = simulated()
     dimensions = find_dimensions(responses, ["left"] * 4 + ["right"] * 4, max_factors=2, n_samples=2)
