@@ -165,11 +165,13 @@ def _model(settings: StudyFile) -> str:
     elif model.guessing > 0:
         above = f"{model.guessing:g} + {1 - model.guessing:g}"
     prior = model.priors
-    how = (
-        "marginal maximum likelihood"
-        if prior.name == "none"
-        else f"the mode of the marginal posterior under the prior: {prior.describe()}"
-    )
+    how = {
+        "none": "marginal maximum likelihood",
+        "weak": f"the mode of the marginal posterior under the prior: {prior.describe()}",
+        "hierarchical": "the mode of the marginal posterior under a bivariate normal prior learnt from the items "
+        "(where respondents are few and their abilities well known, by posterior means, while the respondents’ "
+        "abilities are estimated with the items integrated out)",
+    }[prior.name]
     return (
         f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "
         "items of each scale apart. Ability θ is standard normal among the screened respondents and is integrated out; "
