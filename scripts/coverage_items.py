@@ -7,7 +7,8 @@ few respondents by the abilities of the fit itself). Slopes are log-normal(.2, .
 Beta(5, 15), abilities normal(0, 1). With few respondents the scale itself is uncertain (the mean ability of 100 is
 known to .1), so there the truth is first aligned to the sample's mean and standard deviation of ability, items
 accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that hold the truth, and the
-root mean squared error. ``--large`` replications are made of the designs with 1,000 items and more.
+root mean squared error; of 300 new respondents too, with the items as known ("new held") and with curves averaged over
+the items' error ("integrated"). ``--large`` replications are made of the designs with 1,000 items and more.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import torch
 from irtbench.estimation.svi import SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import PriorName
+from irtbench.scoring.ability import eap
+from irtbench.scoring.item_error import with_item_error
 from irtbench.study import abilities_of
 
 
@@ -58,8 +61,9 @@ DESIGNS = (
 LARGE = 1000  # items
 COLUMNS = (
     *("design", "model", "prior", "data sets", "converged", "a held", "b held", "d held", "c held", "theta held"),
-    *("rmse a", "rmse b", "rmse c", "theta correlation"),
+    *("rmse a", "rmse b", "rmse c", "theta correlation", "new held", "integrated"),
 )
+N_NEW = 300  # new respondents, scored with the items that the few have given
 
 
 def main() -> None:
@@ -86,7 +90,8 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     a, b = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items)
     c = rng.beta(5, 15, n_items) if design.kind == "3pl" else np.zeros(n_items)
     theta = rng.normal(size=design.n_respondents)
-    responses = simulate_responses(theta, ItemParameters.from_difficulty(a, b, c), rng=rng, missing=design.missing)
+    truth = ItemParameters.from_difficulty(a, b, c)
+    responses = simulate_responses(theta, truth, rng=rng, missing=design.missing)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     fitted = fit_model(responses, SVISettings(kind=design.kind, prior=design.prior))
     if design.aligned:
@@ -94,6 +99,10 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
     errors = fitted.items.standard_errors()
     abilities = abilities_of(fitted, responses)
+    new_theta = rng.normal(size=N_NEW)
+    new_responses = simulate_responses(new_theta, truth, rng=rng)
+    if design.aligned:
+        new_theta = (new_theta - mean) / deviation
     found: dict[str, float] = {"converged": fitted.converged}
     for name, estimate, true, error in (
         ("a", fitted.items.discrimination, a, errors["discrimination"]),
@@ -107,6 +116,10 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
     found["theta held"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
+    new = eap(new_responses, fitted.items)
+    integrated = with_item_error(new, new_responses, fitted.items, item_error="integrate")
+    found["new held"] = float(np.mean((new.lower < new_theta) & (new_theta < new.upper)))
+    found["integrated"] = float(np.mean((integrated.lower < new_theta) & (new_theta < integrated.upper)))
     found["theta correlation"] = float(np.corrcoef(abilities.theta, theta)[0, 1])
     return found
 

@@ -95,7 +95,10 @@ def test_the_preset_none_switches_every_rule_off(write) -> None:
         (DATA + "[grading]\nempty = 'maybe'\n", "grading.empty"),
         (DATA + "[score]\nsystems = ['no.csv']\n", "score.systems: no such file"),
         (DATA + "[score]\nmethod = 'best'\n", "score.method: .*'eap_sum' but got 'best'"),
-        (DATA + "[score]\nitem_error = false\n", "score.item_error: .*'none', 'delta' or 'draw' but got False"),
+        (
+            DATA + "[score]\nitem_error = false\n",
+            "score.item_error: .*'none', 'delta', 'draw' or 'integrate' but got False",
+        ),
         (DATA + "[score]\nnorm = 'rank'\n", "score.norm: .*'smoothed' but got 'rank'"),
         (DATA + "[score]\nlevel = 95\n", "score: level must be between 0 and 1 but got 95"),
         (DATA + "[score]\nmethod = 'eap_sum'\nitem_error = 'delta'\n", "score: item_error delta is not defined"),

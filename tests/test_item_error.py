@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_response import ItemParameters, icc, simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
-from irtbench.scoring.item_error import draw_items, with_item_error
+from irtbench.scoring.item_error import draw_items, integrated_log_icc, with_item_error
 from irtbench.scoring.plausible_values import plausible_values
+from irtbench.scoring.scores import ScoringSettings
 
 
 def uncertain_items(n_items: int, *, guessing: float = 0.0, scale: float = 1.0) -> ItemParameters:
@@ -126,3 +129,60 @@ def test_plausible_values_share_the_items_error() -> None:
     assert np.corrcoef(values)[0, 1] > 0.3
     alone = plausible_values(responses, items, n_values=400, rng=rng)
     assert abs(np.corrcoef(alone)[0, 1]) < 0.2
+
+
+def test_an_integrated_curve_is_the_mean_of_drawn_curves() -> None:
+    items = uncertain_items(4, guessing=0.2, scale=10.0)
+    items = replace(items, covariance=items.covariance * np.array([1.0, 1.0, 0.3])[:, None] * np.array([1.0, 1.0, 0.3]))
+    theta = np.array([-2.0, 0.0, 1.5])
+    log_p, log_q = integrated_log_icc(theta, items)
+    np.testing.assert_allclose(np.exp(log_p) + np.exp(log_q), 1.0, atol=1e-12)
+    drawn = np.mean([icc(theta, each) for each in draw_items(items, 20_000, rng=np.random.default_rng(0))], axis=0)
+    np.testing.assert_allclose(np.exp(log_p), drawn, atol=0.01)  # four standard errors of the draws
+
+
+def test_an_integrated_curve_by_numerical_integration() -> None:
+    one = ItemParameters.from_difficulty([1.3], [0.4])
+    one = replace(one, covariance=np.array([[[0.3, 0.1, 0.0], [0.1, 0.5, 0.0], [0.0, 0.0, 0.0]]]))
+    theta, middle, width = 2.0, 1.3 * (2.0 - 0.4), np.sqrt(4 * 0.3 + 4 * 0.1 + 0.5)
+    expected = quad(lambda u: norm.pdf(u) / (1 + np.exp(-(middle + width * u))), -10, 10)[0]
+    assert np.exp(integrated_log_icc(theta, one)[0][0, 0]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_integrating_over_no_error_changes_nothing() -> None:
+    items = uncertain_items(20, scale=0.0)
+    rng = np.random.default_rng(1)
+    responses = simulate_responses(rng.normal(size=30), items, rng=rng, missing=0.2)
+    known = estimate_ability(responses, items)
+    found = with_item_error(known, responses, items, item_error="integrate")
+    np.testing.assert_allclose(found.theta, known.theta, atol=1e-12)
+    np.testing.assert_allclose(found.upper, known.upper, atol=1e-12)
+
+
+def test_with_items_from_few_people_new_people_are_scored_right_only_if_curves_are_integrated() -> None:
+    rng = np.random.default_rng(4)
+    estimates = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 1000), rng.normal(size=1000))
+    items = replace(estimates, covariance=np.tile([[0.1, 0.03, 0.0], [0.03, 0.6, 0.0], [0.0, 0.0, 0.0]], (1000, 1, 1)))
+    (truth,) = draw_items(items, 1, rng=rng)
+    theta = rng.normal(size=300)
+    responses = simulate_responses(theta, truth, rng=rng)
+    known = estimate_ability(responses, items)
+    slope = {}
+    for how in ("none", "delta", "integrate"):
+        found = with_item_error(known, responses, items, item_error=how)  # type: ignore[arg-type]
+        slope[how] = np.polyfit(theta, found.theta, 1)[0]
+        held = np.mean((found.lower < theta) & (theta < found.upper))
+        assert (held > 0.9) == (how == "integrate"), how
+    assert slope["none"] < 0.95
+    assert slope["integrate"] == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["map", "ml", "wle", "eap_sum"])
+def test_curves_are_integrated_for_eap_only(method: Method) -> None:
+    items = uncertain_items(10)
+    rng = np.random.default_rng(0)
+    responses = simulate_responses(rng.normal(size=3), items, rng=rng)
+    with pytest.raises(InputError, match=f"integrate goes with the method eap but got {method}"):
+        with_item_error(estimate_ability(responses, items, method=method), responses, items, item_error="integrate")
+    with pytest.raises(InputError, match="item_error integrate goes with the method eap"):
+        ScoringSettings(method=method, item_error="integrate")

@@ -221,7 +221,7 @@ def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
     ("settings", "message"),
     [
         ({"method": "mode"}, "method must be one of eap, map, ml, wle, eap_sum but got mode"),
-        ({"item_error": "yes"}, "item_error must be one of none, delta, draw but got yes"),
+        ({"item_error": "yes"}, "item_error must be one of none, delta, draw, integrate but got yes"),
         ({"norm": "rank"}, "norm must be one of normal, empirical, smoothed but got rank"),
         ({"level": 95}, "level must be between 0 and 1 but got 95"),
         ({"norm_group": ("language", "en")}, "expected empirical or smoothed for a group"),

@@ -53,8 +53,8 @@ def score(
         Literal["eap", "map", "ml", "wle", "eap_sum"], typer.Option("--method", help="Estimator of ability.")
     ] = "eap",
     item_error: Annotated[
-        Literal["none", "delta", "draw"],
-        typer.Option("--item-error", help="Widen intervals by the error of the items' parameters."),
+        Literal["none", "delta", "draw", "integrate"],
+        typer.Option("--item-error", help="How the error of the items' parameters enters abilities and intervals."),
     ] = "none",
     norm: Annotated[
         Literal["normal", "empirical", "smoothed"] | None,

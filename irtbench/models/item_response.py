@@ -7,7 +7,7 @@ No scaling constant (D = 1). Slopes are real: an item whose key is reversed has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -220,7 +220,12 @@ def information(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
     return items.discrimination**2 * (1 - items.guessing) * ratio
 
 
-def log_likelihood(values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
+Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def log_likelihood(
+    values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters, *, curves: Curves = log_icc
+) -> NDArray[np.float64]:
     """Log-likelihood of each response pattern at each ability, shape (n_respondents, n_theta).
 
     sum over observed items j of x_j log P_j + (1 - x_j) log(1 - P_j); missing factors are left out, so a row without
@@ -234,8 +239,10 @@ def log_likelihood(values: NDArray[np.float64], theta: ArrayLike, items: ItemPar
         Abilities, shape (n_theta,).
     items
         The items' parameters.
+    curves
+        What gives log P and log(1 - P), each of shape (n_theta, n_items).
     """
-    log_p, log_q = log_icc(theta, items)
+    log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)
     correct = np.where(observed, values, 0.0)
     return correct @ log_p.T + (observed - correct) @ log_q.T

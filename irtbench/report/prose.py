@@ -206,6 +206,7 @@ def _scores(settings: StudyFile) -> str:
         "none": "their parameters count as known",
         "delta": "what their parameters’ errors add is in the intervals, by the delta method",
         "draw": "what their parameters’ errors add is in the intervals, by scoring again under drawn parameters",
+        "integrate": "curves are averaged over the errors of their parameters",
     }[scoring.item_error]
     weights = (
         f", weighted by {settings.score.norm_weight}" if settings.score.norm_weight and scoring.norm != "normal" else ""

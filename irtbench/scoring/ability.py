@@ -105,7 +105,7 @@ def estimate_ability(
     population = STANDARD_NORMAL if quadrature is None else quadrature
     if method == "eap" or method == "eap_sum":
         through = posterior_of if method == "eap" else sum_score_posterior
-        found = _posterior_means(responses.values, known, population, level, through)
+        found = posterior_means(responses.values, known, population, level, through)
     else:
         found = _modes(responses.values, known, population, level, method)
     theta, standard_error, lower, upper, at_bound = found
@@ -170,13 +170,14 @@ def estimated_with_items(
 Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
 
-def _posterior_means(
+def posterior_means(
     values: NDArray[np.float64],
     items: ItemParameters,
     population: Quadrature,
     level: float,
     posterior_through: Callable[[NDArray[np.float64], ItemParameters, Quadrature], Posterior],
 ) -> Columns:
+    """Mean, standard deviation, ends of the interval and whether it leans on the grid's end, of each posterior."""
     theta, standard_error, lower, upper = np.empty((4, len(values)))
     at_bound = np.empty(len(values), dtype=np.bool_)
     for rows in row_batches(len(values), items.n_items):

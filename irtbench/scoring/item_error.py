@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.item_response import ItemParameters, icc
 from irtbench.models.quadrature import Quadrature
-from irtbench.scoring.ability import Abilities, estimate_ability
+from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
 from irtbench.scoring.mode import slopes_of
 from irtbench.scoring.posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 
-ItemError = Literal["none", "delta", "draw"]
+ItemError = Literal["none", "delta", "draw", "integrate"]
 
 N_DRAWS = 200
+N_NODES = 15  # over which an item's log odds are averaged
 STEP = 1e-4  # of the parameters, for the derivative of the estimating function
 MOST_GUESSING = 0.99
 
@@ -34,8 +36,9 @@ def with_item_error(
     n_draws: int = N_DRAWS,
     rng: np.random.Generator | None = None,
 ) -> Abilities:
-    """Widen standard errors and intervals by what the items' own sampling error adds; theta stays.
+    """Carry the items' own sampling error into abilities.
 
+    ``delta`` and ``draw`` widen standard errors and intervals, and theta stays:
     se^2 = se_theta^2 + V,  V = variance of the estimate over the sampling distribution of the item parameters. The
     ends of the interval keep their proportion to the standard error.
 
@@ -43,6 +46,10 @@ def with_item_error(
       For EAP that is a covariance under the posterior, g_j = Cov(theta, d log P(x_j | theta) / d parameters); for the
       others it follows from the estimating equation.
     - ``draw``: theta is estimated again under ``n_draws`` sets of items drawn from N(estimate, S_j).
+
+    ``integrate`` replaces each curve by its average over the item's error, P(theta) = E[c + (1 - c) / (1 + exp(-z))]
+    with z = a theta + d normal, and takes the posterior of theta under these curves, which moves theta too. With items
+    from few respondents curves at the estimates are too steep, and theta would lie too near the middle.
 
     Items are taken as independent: what they share, the origin and unit of the scale that the crowd fixed, is the norm
     sample's error and enters with the percentile (see ``norms``).
@@ -61,12 +68,15 @@ def with_item_error(
     Raises
     ------
     InputError
-        If the covariance of an item answered is not known, or ``delta`` is asked for EAP from the sum score.
+        If the covariance of an item answered is not known, ``delta`` is asked for EAP from the sum score, or
+        ``integrate`` for anything but EAP.
     """
     if item_error == "none":
         return abilities
     known = known_items(responses, items)
     demand_covariance(known, responses)
+    if item_error == "integrate":
+        return _integrated(abilities, responses.values, known, quadrature or STANDARD_NORMAL)
     if item_error == "draw":
         rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
@@ -91,6 +101,40 @@ def widen(abilities: Abilities, variance: NDArray[np.float64]) -> Abilities:
         lower=theta + (abilities.lower - theta) * growth,
         upper=theta + (abilities.upper - theta) * growth,
     )
+
+
+def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Logarithms of P and 1 - P averaged over the items' error, each of shape (n_theta, n_items).
+
+    The average over z = a theta + d is a sum over Gauss-Hermite nodes. P is linear in c, for which its mean given z
+    stands, kept in [0, 1). An item whose covariance is not known has its curve at the estimate.
+    """
+    at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None]
+    covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    middle = at * items.discrimination + items.intercept
+    variance = at**2 * covariance[:, 0, 0] + 2 * at * covariance[:, 0, 1] + covariance[:, 1, 1]
+    width = np.sqrt(np.maximum(variance, 0.0))
+    with_guessing = at * covariance[:, 0, 2] + covariance[:, 1, 2]
+    tilt = np.divide(with_guessing, width, out=np.zeros_like(width), where=width > 0)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+    p, q = np.zeros((2, *middle.shape))
+    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        z = middle + node * width
+        c = np.clip(items.guessing + node * tilt, 0.0, MOST_GUESSING) if tilt.any() else items.guessing
+        p += weight * (c + (1 - c) * expit(z))
+        q += weight * (1 - c) * expit(-z)
+    tiny = np.finfo(np.float64).tiny
+    return np.log(np.maximum(p, tiny)), np.log(np.maximum(q, tiny))
+
+
+def _integrated(
+    abilities: Abilities, values: NDArray[np.float64], items: ItemParameters, population: Quadrature
+) -> Abilities:
+    if abilities.method != "eap":
+        raise InputError(f"item error: integrate goes with the method eap but got {abilities.method}")
+    through = partial(posterior_of, curves=integrated_log_icc)
+    theta, standard_error, lower, upper, at_bound = posterior_means(values, items, population, abilities.level, through)
+    return replace(abilities, theta=theta, standard_error=standard_error, lower=lower, upper=upper, at_bound=at_bound)
 
 
 def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.models.item_response import ItemParameters, information, log_likelihood
+from irtbench.models.item_response import Curves, ItemParameters, information, log_icc, log_likelihood
 from irtbench.models.quadrature import Quadrature, node_posterior, normal_grid, refine
 
 # All right on 40,000 items puts theta near 9, so the default population reaches further than a fit needs to.
@@ -121,25 +121,29 @@ def row_batches(n_rows: int, n_items: int) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def posterior_of(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> Posterior:
+def posterior_of(
+    values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, curves: Curves = log_icc
+) -> Posterior:
     """Posterior on the population's nodes, or on finer ones where they are too coarse for these respondents.
 
-    The finer nodes cover the part of the population that holds the posteriors.
+    The finer nodes cover the part of the population that holds the posteriors. `curves` as for `log_likelihood`.
     """
-    mass = node_mass(values, items, population)
+    mass = node_mass(values, items, population, curves)
     step = step_needed(values, items, Posterior(population.nodes, mass))
     if step >= np.diff(population.nodes).max():
         return Posterior(population.nodes, mass)
     holding = population.nodes[(mass > TAIL).any(axis=0)]
     finer = refine(population, step, within=(holding[0], holding[-1]))
-    return Posterior(finer.nodes, node_mass(values, items, finer))
+    return Posterior(finer.nodes, node_mass(values, items, finer, curves))
 
 
-def node_mass(values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature) -> NDArray[np.float64]:
+def node_mass(
+    values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature, curves: Curves = log_icc
+) -> NDArray[np.float64]:
     """Posterior mass at the nodes, shape (n_respondents, n_nodes); the nodes in parts where the items are many."""
     part = max(1, BATCH_CELLS // 4 // max(1, items.n_items))
     parts = [
-        log_likelihood(values, quadrature.nodes[start : start + part], items)
+        log_likelihood(values, quadrature.nodes[start : start + part], items, curves=curves)
         for start in range(0, quadrature.nodes.size, part)
     ]
     return node_posterior(np.concatenate(parts, axis=1), quadrature)[0]

@@ -40,7 +40,7 @@ class ScoringSettings:
     method
         The estimator of theta, see ``estimate_ability``.
     item_error
-        Whether and how the items' own error widens the intervals, see ``with_item_error``.
+        Whether and how the items' own error enters, see ``with_item_error``.
     norm
         What the percentile refers to, see ``percentiles``.
     norm_group
@@ -78,6 +78,8 @@ class ScoringSettings:
             )
         if self.method == "eap_sum" and self.item_error == "delta":
             raise InputError("scoring: item_error delta is not defined for eap_sum; expected draw")
+        if self.method != "eap" and self.item_error == "integrate":
+            raise InputError(f"scoring: item_error integrate goes with the method eap but got {self.method}")
 
 
 def score_responses(
