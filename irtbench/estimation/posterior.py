@@ -26,6 +26,14 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation.item_guide import ItemGuide, Spread, natural_parameters
 from irtbench.estimation.mode import SLOPE_BOUND, Problem
 from irtbench.estimation.response_rows import DenseRows
+from irtbench.estimation.weighted_draws import (
+    ELBO_DRAWS,
+    MOST_DIVERGENCE,
+    Target,
+    divergence,
+    elbo_draws,
+    weighted_draws,
+)
 from irtbench.models.logistic import logistic_model
 
 logger = logging.getLogger(__name__)
@@ -33,7 +41,6 @@ logger = logging.getLogger(__name__)
 PosteriorKind = Literal["normal", "lowrank"]
 WINDOW = 100  # steps over which the guide's parameters are averaged
 FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
-ELBO_DRAWS = 200  # for the bound that is reported
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
 MOST_PLACES = 120  # abilities at which an endlessly steep item is tried
 HERMITE_NODES = 11  # in each of three dimensions
@@ -41,7 +48,7 @@ HERMITE_NODES = 11  # in each of three dimensions
 
 @dataclass(frozen=True, eq=False)
 class ItemPosterior:
-    """A normal approximation of the posterior of the item parameters, and how it was found.
+    """Moments of the posterior of the item parameters, and how they were found.
 
     Parameters
     ----------
@@ -60,6 +67,9 @@ class ItemPosterior:
     divergence
         Kullback-Leibler divergence of the guide q from the posterior in nats, estimated as log mean w - mean log w with
         w = p(x, phi) / q(phi) over draws; too small where the posterior has far tails that no draw has met.
+    effective_draws
+        How many draws of the posterior the weighted draws are worth that mean and covariance were taken from; None
+        where the weights were too uneven, so that mean and covariance are the guide's.
     stretch
         Slopes of the mean by those of the mode, sum a_mean a_mode / sum a_mode^2. A prior density of each slope by
         itself, flat or nearly so, favours all of them large at once, by about 1 / sqrt(1 - n_items / n_respondents)
@@ -78,6 +88,7 @@ class ItemPosterior:
     elbo: float
     elbo_error: float
     divergence: float
+    effective_draws: float | None
     stretch: float
     steps: int
     converged: bool
@@ -91,6 +102,7 @@ class ItemPosterior:
             "elbo": self.elbo,
             "elbo_error": self.elbo_error,
             "divergence": self.divergence,
+            "effective_draws": self.effective_draws,
             "stretch": self.stretch,
             "steps": self.steps,
             "converged": self.converged,
@@ -140,8 +152,10 @@ def fit_posterior(
     (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
     are averaged over windows of 100 steps (Polyak & Juditsky, 1992); the result is the average of the last two.
 
-    The guide is normal in the coordinates of `item_guide`; moments of (a, d, c) follow from it by Gauss-Hermite
-    quadrature, without draws. The mean and covariance of a hierarchy are held fixed, as is an estimated population.
+    The guide is normal in the coordinates of `item_guide`. A guide fitted by the ELBO keeps out of tails, so moments of
+    (a, d, c) are those of draws weighted to the posterior (`weighted_draws`); where the weights are too uneven, as with
+    hundreds of parameters, they are the guide's own, by Gauss-Hermite quadrature. The mean and covariance of a
+    hierarchy are held fixed, as is an estimated population.
 
     Parameters
     ----------
@@ -181,23 +195,32 @@ def fit_posterior(
         guide = ItemGuide(problem, parameters, n_columns, seed)
         settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
         guide.set_spread(settled.spread)
-        bounds = elbo_draws(problem, parameters, guide)
-    elbo = float(bounds.mean())
-    if not math.isfinite(elbo):
-        raise improper(elbo, settled.steps)
-    mean, covariance = item_moments(problem, parameters, *guide.moments(settled.spread))
+        target = Target(guide, problem)
+        bounds = elbo_draws(target)
+        elbo, apart = float(bounds.mean()), divergence(bounds)
+        if not math.isfinite(elbo):
+            raise improper(elbo, settled.steps)
+        draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
+    if draws is None:
+        mean, covariance = item_moments(problem, parameters, *guide.moments(settled.spread))
+        how = "moments are the guide's own, since weights of draws would be too uneven"
+    else:
+        mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
+        how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
     converged = settled.change < tolerance
     moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
+    reason += f"; {how}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
-    slopes = parameters[:, 0].cpu().numpy()
+    slopes = parameters[:, 0]
     return ItemPosterior(
         kind=kind,
-        mean=mean,
-        covariance=covariance,
+        mean=mean.cpu().numpy(),
+        covariance=covariance.cpu().numpy(),
         elbo=elbo,
         elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
-        divergence=float(torch.logsumexp(bounds, 0)) - math.log(ELBO_DRAWS) - elbo,
+        divergence=apart,
+        effective_draws=None if draws is None else draws.effective,
         stretch=float(mean[:, 0] @ slopes / (slopes @ slopes)),
         steps=settled.steps,
         converged=converged,
@@ -248,15 +271,6 @@ def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
     free = new_width > 0
     moved = torch.maximum((new_mean - mean).abs(), (new_width - width).abs())
     return float((moved[free] / new_width[free]).max())
-
-
-def elbo_draws(problem: Problem, parameters: Tensor, guide: ItemGuide) -> Tensor:
-    """Estimates of the ELBO, each from one draw, shape (n_draws,)."""
-    arguments, options = model_arguments(problem, parameters)
-    one = Trace_ELBO(num_particles=1)
-    return torch.tensor(
-        [-one.loss(logistic_model, guide, *arguments, **options) for _ in range(ELBO_DRAWS)], dtype=torch.float64
-    )
 
 
 def improper(elbo: float, steps: int) -> InputError:
@@ -345,9 +359,13 @@ def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
     return -change.amax(dim=1)
 
 
-def item_moments(
-    problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def on_guessing_scale(problem: Problem, values: Tensor) -> Tensor:
+    """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is held, that value."""
+    c = torch.where(problem.guessing_free, torch.sigmoid(values[..., 2]), problem.guessing_fixed)
+    return torch.cat([values[..., :2], c[..., None]], dim=-1)
+
+
+def item_moments(problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and covariance of (a, d, c) of each item by Gauss-Hermite quadrature over its three coordinates.
 
     Parameters
@@ -373,4 +391,4 @@ def item_moments(
         away = values - centre
         means.append(centre)
         covariances.append((away * mass[:, None]).T @ away)
-    return torch.stack(means).cpu().numpy(), torch.stack(covariances).cpu().numpy()
+    return torch.stack(means), torch.stack(covariances)
