@@ -30,7 +30,7 @@ from irtbench.data.screening import Screening, screen
 from irtbench.diagnostics.dimensionality import shuffled
 from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel, fit_model, software_versions
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
-from irtbench.scoring.ability import Abilities, eap, estimated_with_items
+from irtbench.scoring.ability import Abilities, abilities_of
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import grade_answers, score_responses
@@ -414,16 +414,6 @@ def study_scale(
         },
     )
     return ScaleStudy(name, responses, pruning, scale, abilities)
-
-
-def abilities_of(fitted: FittedModel, responses: ResponseMatrix) -> Abilities:
-    """Abilities of the respondents that a model was fitted to, or of some of them with the items they answered.
-
-    EAP, but where the fit has abilities already: the same answers are not counted twice.
-    """
-    if fitted.abilities is not None:
-        return estimated_with_items(responses, fitted.abilities.theta, fitted.abilities.standard_error)
-    return eap(responses, fitted.items.select(responses.item_ids), quadrature=fitted.estimated_population)
 
 
 def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: StudyFile) -> Norms:

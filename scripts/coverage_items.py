@@ -24,9 +24,8 @@ import torch
 from irtbench.estimation.svi import SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import PriorName
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import abilities_of, eap
 from irtbench.scoring.item_error import with_item_error
-from irtbench.study import abilities_of
 
 
 @dataclass(frozen=True)

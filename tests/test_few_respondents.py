@@ -9,7 +9,7 @@ from irtbench.estimation.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.study import abilities_of
+from irtbench.scoring.ability import abilities_of
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:

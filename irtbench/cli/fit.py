@@ -129,8 +129,8 @@ def fit_one_ability(
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.estimation.svi import fit_model
     from irtbench.models.parameter_table import parameter_table
+    from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import with_person_fit
-    from irtbench.study import abilities_of
 
     fitted = fit_model(data, settings, seed=seed)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]

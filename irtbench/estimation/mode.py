@@ -423,10 +423,11 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
 
 
 def shortened(problem: Problem, direction: Tensor) -> Tensor:
-    """The direction with the step of each item that goes too far made as long as may be; the others keep theirs."""
+    """The direction no longer than may be; where guessing is sought by its root, each item's step for itself."""
     reach = direction.abs() / LARGEST_STEP
-    if problem.by_root is not None:
-        reach[:, -1] *= torch.where(problem.by_root, LARGEST_STEP / LARGEST_ROOT_STEP, 1.0)
+    if problem.by_root is None:
+        return direction / reach.max().clamp(min=1.0)
+    reach[:, -1] *= torch.where(problem.by_root, LARGEST_STEP / LARGEST_ROOT_STEP, 1.0)
     return direction / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
 
 

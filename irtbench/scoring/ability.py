@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,24 +134,46 @@ def eap(
     return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
 
 
-def estimated_with_items(
-    responses: ResponseMatrix,
-    theta: NDArray[np.float64],
-    standard_error: NDArray[np.float64],
-    *,
-    level: float = 0.95,
-) -> Abilities:
-    """Abilities that a fit to these very responses estimated, with intervals theta +- z se; method ``map``.
+class Estimates(Protocol):
+    """Abilities that a fit estimated together with the items, each of shape (n_respondents,)."""
+
+    @property
+    def theta(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def standard_error(self) -> NDArray[np.float64]: ...  # noqa: D102
+
+
+class Fitted(Protocol):
+    """What a fit says of items and respondents, as ``estimation.svi.FittedModel`` does."""
+
+    @property
+    def items(self) -> ItemParameters: ...  # noqa: D102
+    @property
+    def estimated_population(self) -> Quadrature | None: ...  # noqa: D102
+    @property
+    def abilities(self) -> Estimates | None: ...  # noqa: D102
+
+
+def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.95) -> Abilities:
+    """Abilities of the respondents that a model was fitted to, or of some of them with the items they answered.
+
+    EAP, but where the fit has abilities already, lest the same answers be counted twice: these then, with intervals
+    theta +- z se and the method ``map``.
 
     Parameters
     ----------
+    fitted
+        The fit.
     responses
-        What was fitted.
-    theta, standard_error
-        Of its respondents, shape (n_respondents,).
+        What was fitted; a part of it where the fit has no abilities.
     level
-        Probability that the interval is to hold.
+        Probability that the intervals are to hold.
     """
+    if fitted.abilities is None:
+        return eap(
+            responses, fitted.items.select(responses.item_ids), quadrature=fitted.estimated_population, level=level
+        )
+    theta, standard_error = fitted.abilities.theta, fitted.abilities.standard_error
     reach = ndtri((1 + level) / 2) * standard_error
     return Abilities(
         respondent_ids=responses.respondent_ids,
