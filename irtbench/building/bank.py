@@ -11,13 +11,16 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from irtbench.building.bank_schema import BankDocument, entry_of, scale_of
 from irtbench.building.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+
+if (
+    TYPE_CHECKING
+):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
+    from irtbench.building.bank_schema import BankDocument
 
 SCHEMA_VERSION = 2
 
@@ -87,6 +90,8 @@ def load_bank(path: Path | str) -> ItemBank:
     InputError
         In one line, naming the file and the field, if anything is not as ``save_bank`` writes it.
     """
+    from irtbench.building.bank_schema import scale_of
+
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -114,6 +119,10 @@ def _finite(number: str) -> float:
 
 def _read_document(content: object) -> BankDocument:
     """Check version, fields and hash, in this order: a newer version may differ in the other two."""
+    from pydantic import ValidationError
+
+    from irtbench.building.bank_schema import BankDocument
+
     if not isinstance(content, dict) or not {"schema_version", "scales"} <= content.keys():
         raise InputError("not an item bank: expected a JSON object with schema_version and scales")
     version = content["schema_version"]
@@ -134,5 +143,7 @@ def _read_document(content: object) -> BankDocument:
 
 
 def _to_document(bank: ItemBank) -> BankDocument:
+    from irtbench.building.bank_schema import BankDocument, entry_of
+
     entries = [entry_of(scale) for scale in bank.scales]
     return BankDocument(schema_version=max(entry.version for entry in entries), scales=entries)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from irtbench.estimation.item_quadrature import (
@@ -193,6 +192,8 @@ def learn(quadrature: ItemQuadrature, prior: Hierarchy) -> Hierarchy:
     Maximised over its mean and the root of its covariance. No parameter moves far from `prior`, since the nodes lie
     where the items' posteriors are under that.
     """
+    from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
+
     nodes, log_weights = quadrature.nodes, quadrature.log_weights
 
     def unlikeliness(values: np.ndarray) -> tuple[float, np.ndarray]:
