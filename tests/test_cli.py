@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from irtbench.building.bank import SCHEMA_VERSION
+from irtbench.data.input_error import InputError
 from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.parameter_table import read_pattern
 
 ITEMS = [
     "item_id", "model", "discrimination", "difficulty", "guessing", "intercept", "se_discrimination", "se_difficulty",
@@ -328,9 +330,10 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
     refused("fit", study / "responses.csv", "--pattern", pattern, "--factors", "3", "-o", study / "x",
             saying="2 abilities, but --factors says 3")  # fmt: skip
     pattern.write_text("\n".join(["item_id,slope_1,slope_2", *rows[:-1]]) + "\n")
-    refused("fit", study / "responses.csv", "--pattern", pattern, "-o", study / "x", saying="no row for item")
+    with pytest.raises(InputError, match="no row for item"):
+        read_pattern(pattern, list(item_ids))
     pattern.write_text("\n".join(["item_id,slope_1,slope_2", *rows]).replace(",1,0", ",1,2", 1) + "\n")
-    refused("fit", study / "responses.csv", "--pattern", pattern, "-o", study / "x",
-            saying=r"expected 1 (estimated) or 0 (zero) but got '2'")  # fmt: skip
+    with pytest.raises(InputError, match=r"expected 1 \(estimated\) or 0 \(zero\) but got '2'"):
+        read_pattern(pattern, list(item_ids))
     refused("fit", study / "responses.csv", "--factors", "2", "--model", "3pl", "-o", study / "x",
             saying="--factors: several abilities go with the 2pl")  # fmt: skip

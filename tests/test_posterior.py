@@ -15,7 +15,7 @@ from pyro import poutine
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.estimation import item_guide
+from irtbench.estimation import item_guide, weighted_draws
 from irtbench.estimation.hierarchical import find_hierarchical_mode
 from irtbench.estimation.item_guide import (
     ItemGuide,
@@ -73,6 +73,13 @@ def agrees(
 ) -> bool:
     near = np.abs(mean - exact_mean) < MEANS_WITHIN * exact_deviation
     return bool(near.all() and (np.abs(deviation / exact_deviation - 1) < WIDTHS_WITHIN).all())
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the moments' precision is not the question."""
+    monkeypatch.setattr(weighted_draws, "BLOCK", 2_000)
+    monkeypatch.setattr(weighted_draws, "ENOUGH", 1_000.0)
 
 
 @pytest.fixture(scope="module")
@@ -222,12 +229,14 @@ def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
     assert close(first, other)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
     problem, mode, _ = five_fitted
     one, two = (fit_posterior(problem, mode, "lowrank", seed=1, n_particles=1, max_steps=200) for _ in range(2))
     assert equal(one, two)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_what_is_held_has_no_variance_and_a_mixture_works(five: ResponseMatrix) -> None:
     priors = Priors.named("weak")
     problem = make_problem(five, priors, free=[True, False, False, False, False], fixed=0.1)
@@ -242,6 +251,7 @@ def test_what_is_held_has_no_variance_and_a_mixture_works(five: ResponseMatrix) 
     np.testing.assert_allclose(found.covariance, found.covariance.transpose(0, 2, 1))
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("hierarchical", guessing_estimated=False))
     start = starting_values(problem)
@@ -258,6 +268,7 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     five_fitted: tuple[Problem, torch.Tensor, ItemPosterior], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import Quadrature
+from irtbench.scoring import scores
 from irtbench.scoring.ability import eap, estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.mode import BOUND
@@ -242,3 +243,13 @@ def test_scoring_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, irtbench.scoring.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_few_answers_of_many_items_are_scored_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = make_scale("wide", 300, norms=Norms(np.array([-1.0, 0.0, 1.0])))
+    rng = np.random.default_rng(0)
+    responses = simulate_responses(rng.normal(size=130), scale.items, rng=rng, missing=0.95)
+    in_parts = score_responses(scale, responses)
+    monkeypatch.setattr(scores, "SPARSE", 0.0)
+    pd.testing.assert_frame_equal(in_parts, score_responses(scale, responses))
+    assert in_parts["person_fit"].notna().sum() > 100
