@@ -21,6 +21,9 @@ def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, di
     mean, deviation = theta.mean(), theta.std()
     a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
     abilities = abilities_of(fitted, responses)
+    assert fitted.abilities is not None
+    np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
+    assert abilities.method == "map"
     errors = fitted.items.standard_errors()
     z_a = (fitted.items.discrimination - a) / errors["discrimination"]
     return fitted, {

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation import random_items
 from irtbench.estimation.item_quadrature import ItemModes, item_quadrature
-from irtbench.estimation.mode import Problem
+from irtbench.estimation.mode import Mode, Problem
 from irtbench.estimation.random_items import (
     LEAST_DEVIATION,
     ability_derivatives,
@@ -17,10 +18,11 @@ from irtbench.estimation.random_items import (
     learn,
     standardise,
     standardised_covariance,
+    starting_modes,
     with_likelier_signs,
 )
 from irtbench.estimation.response_rows import DenseRows, encode_responses
-from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.svi import SVISettings, fit_model, with_positive_direction
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Hierarchy, Priors
@@ -89,7 +91,7 @@ def test_another_origin_and_unit_of_theta_change_nothing() -> None:
 
 
 def test_the_learnt_density_is_the_likeliest() -> None:
-    theta, items, responses = simulated(40, 2000)
+    theta, _, responses = simulated(40, 2000)
     rows = encoded(responses)
     prior = PRIOR
     for _ in range(4):
@@ -108,7 +110,6 @@ def test_the_learnt_density_is_the_likeliest() -> None:
     assert prior.mean == pytest.approx((0.2, 0.0), abs=0.1)
     assert prior.deviation == pytest.approx((0.3, 1.0), abs=0.06)
     assert abs(prior.correlation) < 0.15
-    del items
 
 
 def test_items_alike_in_slope_do_not_drive_the_density_to_nothing() -> None:
@@ -202,3 +203,37 @@ def test_a_respondent_who_got_everything_right_has_a_finite_ability() -> None:
     assert found.converged
     assert float(found.theta[0]) == float(found.theta.max())
     assert float(found.theta_covariance[0, 0]) > 2 * float(found.theta_covariance.diagonal().median())
+
+
+def test_a_reversed_item_starts_where_its_answers_are() -> None:
+    _, _, responses = simulated(200, 3, seed=7)
+    modes = starting_modes(encoded(responses), torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64))
+    z = modes.sign * -modes.places[:, 1]  # log odds of somebody of ability 0
+    np.testing.assert_allclose(torch.sigmoid(z), responses.proportion_correct(), atol=0.01)
+
+
+def test_abilities_turn_with_theta() -> None:
+    fitted_to = simulated(30, 5)[2]
+    cpu = torch.device("cpu")
+    problem = Problem(
+        encode_responses(fitted_to, cpu),
+        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        Priors.named("none"),
+        torch.zeros(5, dtype=torch.bool),
+        torch.zeros(5, dtype=torch.float64),
+    )
+    theta = torch.linspace(-1, 1, 30, dtype=torch.float64)
+    parameters = torch.tensor([[-1.0, 0.2, 0.0]] * 5, dtype=torch.float64)
+    mode = Mode(parameters, 0.0, 0.0, 0.0, 0.0, 1, True, "", abilities=(theta, torch.eye(30, dtype=torch.float64)))
+    turned = with_positive_direction(problem, mode)
+    assert bool((turned.parameters[:, 0] > 0).all())
+    assert turned.abilities is not None
+    assert torch.equal(turned.abilities[0], -theta)
+
+
+def test_a_fit_that_did_not_settle_has_no_standard_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_items, "MOST_UPDATES", 1)
+    fitted = fit_model(simulated(12, 1000)[2], SVISettings(prior="hierarchical"))
+    assert not fitted.converged
+    assert "not settled after 1 updates" in fitted.stopped_because
+    assert fitted.items.covariance is None

@@ -27,7 +27,8 @@ class Norms:
     Parameters
     ----------
     theta
-        EAP of each respondent, kept to ``NORM_DECIMALS`` decimals, shape (n,).
+        Ability of each respondent (EAP, or as estimated with the items), kept to ``NORM_DECIMALS`` decimals, shape
+        (n,).
     weights
         Positive weight of each respondent where the sample is not drawn evenly, shape (n,); None for equal weights.
     standard_error

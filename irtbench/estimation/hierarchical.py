@@ -20,7 +20,7 @@ from torch import Tensor
 
 from irtbench.estimation.adaptive import with_adapted_nodes
 from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode, gradient_and_curvature
-from irtbench.estimation.random_items import fit_random_items, known_abilities
+from irtbench.estimation.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
 from irtbench.estimation.response_rows import DenseRows
 from irtbench.models.priors import Hierarchy
 
@@ -88,6 +88,8 @@ def items_integrated_out(
     problem = with_adapted_nodes(problem, means, shrink=1.0)
     how = "settled" if found.converged else "not settled"
     reason = f"abilities and prior {how} after {found.updates} updates (last change {found.change:.1e})"
+    if min(found.prior.deviation) <= LEAST_DEVIATION * 1.01:
+        reason += f"; items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}"
     return problem, Mode(
         parameters=means,
         log_likelihood=expected_counts(problem, means).log_likelihood,

@@ -337,11 +337,6 @@ class ItemGuide(AutoContinuous):
         self.factor = torch.nn.Parameter(SMALL_FACTOR * factor)
 
     @property
-    def latent_name(self) -> str:
-        """Name of the statement that draws all of the model's parameters."""
-        return f"_{self._pyro_name}_latent"
-
-    @property
     def spread(self) -> Spread:
         """The parameters that are learnt."""
         return Spread(self.mean, self.log_scale, self.factor)

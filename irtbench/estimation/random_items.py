@@ -123,7 +123,7 @@ def fit_random_items(
         Told of each update.
     """
     theta = standardise(theta)
-    modes = ItemModes(starting_places(rows, theta), torch.where(reversed_, -1.0, 1.0).to(theta))
+    modes = starting_modes(rows, torch.where(reversed_, -1.0, 1.0).to(theta))
     prior = START
     updates, change = 0, math.inf
     while change > tolerance and updates < MOST_UPDATES:
@@ -151,11 +151,11 @@ def standardise(theta: Tensor) -> Tensor:
     return (theta - theta.mean()) / theta.std(correction=0)
 
 
-def starting_places(rows: DenseRows, theta: Tensor) -> Tensor:
-    """Log |a| = 0 and b from the proportion correct, shape (n_items, 2)."""
+def starting_modes(rows: DenseRows, sign: Tensor) -> ItemModes:
+    """Log |a| = 0, and b such that somebody of middling ability gets the item right as often as all do."""
     right, observed = (rows.values == 1).sum(dim=0), (rows.values >= 0).sum(dim=0)
-    p = (right + 0.5).to(theta) / (observed + 1)
-    return torch.stack([torch.zeros_like(p), -torch.logit(p)], dim=1)
+    p = (right + 0.5).to(sign) / (observed + 1)
+    return ItemModes(torch.stack([torch.zeros_like(p), -sign * torch.logit(p)], dim=1), sign)
 
 
 def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior: Hierarchy) -> ItemModes:

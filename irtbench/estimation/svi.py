@@ -326,7 +326,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         mode = with_positive_direction(problem, mode)
         items = item_parameters(problem, mode.parameters, responses.item_ids)
         converged, reason = mode.converged, mode.stopped_because
-        if settings.standard_errors and mode.covariance is not None:
+        if settings.standard_errors and converged and mode.covariance is not None:
             items = replace(items, covariance=mode.covariance.cpu().numpy())
         elif settings.standard_errors and converged:
             covariance, definite = sampling_covariance(problem, mode.parameters)
