@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from irtbench.cli.fit import fit_one_ability
 from irtbench.estimation.adaptive import nodes_near
 from irtbench.estimation.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
@@ -106,3 +107,16 @@ def test_derivatives_of_the_learnt_prior(exact: bool) -> None:
     assert torch.equal(information, information.transpose(1, 2))
     if not exact:  # a step needs a positive matrix
         assert float(torch.linalg.eigvalsh(information[:, :2, :2]).min()) > 0
+
+
+def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -> None:
+    rng = np.random.default_rng(6)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))
+    responses = simulate_responses(rng.normal(size=20), items, rng=rng)
+    settings = SVISettings(prior="hierarchical")
+    _, _, scores = fit_one_ability(responses, settings, 0)
+    fitted = fit_model(responses, settings)
+    assert fitted.abilities is not None
+    np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)
+    assert scores["person_fit"].isna().all()
+    assert (scores["method"] == "map").all()

@@ -130,7 +130,7 @@ def fit_one_ability(
     from irtbench.estimation.svi import fit_model
     from irtbench.models.parameter_table import parameter_table
     from irtbench.scoring.ability import abilities_of
-    from irtbench.scoring.scores import with_person_fit
+    from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     fitted = fit_model(data, settings, seed=seed)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
@@ -140,8 +140,12 @@ def fit_one_ability(
     )
     details = ItemTable.plain(fitted.items.item_ids)
     scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
-    tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
-    scores = pd.concat(tables, ignore_index=True)
+    if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
+        (found,) = abilities
+        scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
+    else:
+        tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
+        scores = pd.concat(tables, ignore_index=True)
     return fitted.summary(), parameter_table(fitted.items, data), scores
 
 
