@@ -24,8 +24,9 @@ from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.mode import Problem, find_mode
+from irtbench.estimation.mode import find_mode
 from irtbench.estimation.posterior import fit_posterior
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import DenseRows, encode_responses
 from irtbench.estimation.uncertainty import sampling_covariance
 from irtbench.models.item_response import ItemParameters, simulate_responses

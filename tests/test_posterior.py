@@ -24,7 +24,7 @@ from irtbench.estimation.item_guide import (
     natural_derivatives,
     natural_parameters,
 )
-from irtbench.estimation.mode import Problem, find_mode, starting_values
+from irtbench.estimation.mode import find_mode, starting_values
 from irtbench.estimation.posterior import (
     ItemPosterior,
     PosteriorKind,
@@ -32,6 +32,7 @@ from irtbench.estimation.posterior import (
     fit_posterior,
     model_arguments,
 )
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.uncertainty import observed_information
 from irtbench.estimation.weighted_draws import Target

@@ -9,7 +9,8 @@ import torch
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import random_items
 from irtbench.estimation.item_quadrature import ItemModes, item_quadrature
-from irtbench.estimation.mode import Mode, Problem
+from irtbench.estimation.mode import Mode
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.random_items import (
     LEAST_DEVIATION,
     ability_derivatives,

@@ -11,8 +11,10 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.mode import Mode, Problem, directions, expected_counts, gradient_and_curvature
+from irtbench.estimation.item_steps import ItemDerivatives, distance, newton_step, with_probability
+from irtbench.estimation.mode import Mode
 from irtbench.estimation.prior_density import log_prior
+from irtbench.estimation.problem import Problem, expected_counts
 from irtbench.estimation.response_rows import DenseRows
 from irtbench.models.logistic import logistic_model
 
@@ -46,9 +48,8 @@ def adam_mode(problem: Problem, start: Tensor, *, tolerance: float, max_steps: i
             parameters[problem.guessing_free, -1] = found["guessing_logit"].detach()
         with torch.no_grad():
             counts = expected_counts(problem, parameters)
-            gradient, curvature = gradient_and_curvature(problem, parameters, counts)
-            natural, _ = directions(gradient, curvature)
-            size = float((gradient * natural).sum(dim=1).clamp(min=0).max().sqrt())
+            derivatives = ItemDerivatives(problem, with_probability(problem, parameters), counts)
+            size = distance(derivatives, newton_step(problem, derivatives, derivatives.expected))
             objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
         change = float((parameters - before).abs().max())
         before = parameters

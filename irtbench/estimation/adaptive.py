@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import Problem
+from irtbench.estimation.problem import Problem
 from irtbench.models.logistic import NodeTensors
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out

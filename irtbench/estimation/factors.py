@@ -14,7 +14,8 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.mode import Problem, find_mode, starting_values
+from irtbench.estimation.mode import find_mode, starting_values
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import check_estimable
 from irtbench.models.factor_quadrature import factor_quadrature

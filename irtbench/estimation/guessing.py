@@ -13,7 +13,8 @@ from scipy.special import chdtrc
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.asymptotes import slope_at_zero
-from irtbench.estimation.mode import Problem, find_mode
+from irtbench.estimation.mode import find_mode
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import check_estimable
 from irtbench.models.logistic import NodeTensors

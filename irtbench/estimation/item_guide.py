@@ -34,7 +34,7 @@ from torch.distributions.transforms import Transform
 from torch.nn.functional import logsigmoid, softplus
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.mode import Problem
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.uncertainty import MOST_COUPLED_ITEMS, observed_information, own_information
 from irtbench.models.logistic import logistic_model
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.mode import Mode, Problem, expected_counts, find_mode
+from irtbench.estimation.mode import Mode, find_mode
+from irtbench.estimation.problem import Problem, expected_counts
 from irtbench.models.logistic import NodeTensors
 
 DEGREE = 6

@@ -24,7 +24,8 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.item_guide import ItemGuide, Spread, natural_parameters
-from irtbench.estimation.mode import SLOPE_BOUND, Problem
+from irtbench.estimation.mode import SLOPE_BOUND
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import DenseRows
 from irtbench.estimation.weighted_draws import (
     ELBO_DRAWS,

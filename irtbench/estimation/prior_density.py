@@ -56,7 +56,9 @@ def hierarchy_terms(hierarchy: Hierarchy, parameters: Tensor) -> tuple[Tensor, T
     return values - values.mean(dim=0), torch.linalg.inv(covariance)
 
 
-def prior_derivatives(priors: Priors, parameters: Tensor, *, exact: bool = False) -> tuple[Tensor, Tensor]:
+def prior_derivatives(
+    priors: Priors, parameters: Tensor, *, exact: bool = False, by_probability: bool = False
+) -> tuple[Tensor, Tensor]:
     """Gradient of the log prior density and its negative Hessian, item by item.
 
     Parameters
@@ -66,6 +68,8 @@ def prior_derivatives(priors: Priors, parameters: Tensor, *, exact: bool = False
     exact
         Whether the Hessian of the hierarchy includes the curvature of log |a| itself, which may be of either sign;
         without it the matrix is positive, as a step needs it.
+    by_probability
+        Whether the last column is c instead of its logit, and the derivatives are by c; the density is the same.
 
     Returns
     -------
@@ -82,9 +86,14 @@ def prior_derivatives(priors: Priors, parameters: Tensor, *, exact: bool = False
             curvature[:, columns] = 1 / moments[1] ** 2
     if priors.guessing is not None:
         alpha, beta = priors.guessing
-        c = torch.sigmoid(parameters[:, GUESSING])
-        gradient[:, GUESSING] = alpha - (alpha + beta) * c
-        curvature[:, GUESSING] = (alpha + beta) * c * (1 - c)
+        if by_probability:
+            c = parameters[:, GUESSING]
+            gradient[:, GUESSING] = alpha / c - beta / (1 - c)
+            curvature[:, GUESSING] = alpha / c**2 + beta / (1 - c) ** 2
+        else:
+            c = torch.sigmoid(parameters[:, GUESSING])
+            gradient[:, GUESSING] = alpha - (alpha + beta) * c
+            curvature[:, GUESSING] = (alpha + beta) * c * (1 - c)
     information = torch.diag_embed(curvature)
     if priors.hierarchy is not None:
         excess, precision = hierarchy_terms(priors.hierarchy, parameters)

@@ -31,7 +31,7 @@ from irtbench.estimation.item_quadrature import (
     log_odds,
     outcomes,
 )
-from irtbench.estimation.mode import Problem
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import DenseRows
 from irtbench.models.priors import Hierarchy
 

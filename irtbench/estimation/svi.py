@@ -22,12 +22,13 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.adam import adam_mode
 from irtbench.estimation.adaptive import NARROW, with_adapted_nodes
-from irtbench.estimation.asymptotes import find_mode_with_asymptotes
+from irtbench.estimation.asymptotes import without_guessing_at_zero
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.hierarchical import find_hierarchical_mode
-from irtbench.estimation.mode import Mode, Problem, find_mode, starting_values
+from irtbench.estimation.mode import Mode, find_mode, starting_values
 from irtbench.estimation.population import N_DENSITY_PARAMETERS, find_mode_with_population
 from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, fit_posterior
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import SparseRows, encode_responses
 from irtbench.estimation.uncertainty import sampling_covariance
 from irtbench.models.item_response import ItemParameters
@@ -315,7 +316,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: SVISettings,
         guessing_fixed=torch.from_numpy(fixed).to(device),
     )
     with torch.no_grad():
-        start = start_from_sample(problem)
+        start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, shrink=0.35)
     if settings.optimiser == "adam":
         mode = adam_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps, seed=seed)
@@ -375,13 +376,24 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def start_from_sample(problem: Problem) -> Tensor:
-    """Starting values; with many respondents where a few steps on some of them lead, which costs next to nothing."""
+def rough_start(problem: Problem) -> Tensor:
+    """Starting values where a few steps on a smaller problem lead, which cost next to nothing.
+
+    With many respondents the smaller problem has some of them; with guessing, whose steps take longer and are more, it
+    has every second node and single precision.
+    """
     stride = len(problem.rows) // SAMPLE
-    if stride < LEAST_STRIDE or isinstance(problem.rows, SparseRows):
+    if isinstance(problem.rows, SparseRows):
         return starting_values(problem)
-    sample = replace(problem, rows=problem.rows.every(stride))
-    mode = find_mode(sample, tolerance=0.1, max_steps=20)
+    if stride >= LEAST_STRIDE:
+        smaller = replace(problem, rows=problem.rows.every(stride))
+    elif problem.guesses:
+        coarse = normal_grid(len(problem.nodes.theta) // 2 + 1)
+        nodes = NodeTensors.from_quadrature(coarse, dtype=torch.float32, device=problem.rows.device)
+        smaller = replace(problem, nodes=nodes)
+    else:
+        return starting_values(problem)
+    mode = find_mode(smaller, tolerance=0.1, max_steps=20)
     return mode.parameters if mode.converged else starting_values(problem)
 
 
@@ -392,19 +404,12 @@ def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) 
         return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if settings.population == "estimated":
         return find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
-    wanted = problem.guessing_free
-
-    def find(problem: Problem, start: Tensor) -> tuple[Problem, Mode]:
-        if problem.priors.guessing is None and bool(wanted.any()):
-            return find_mode_with_asymptotes(problem, start, wanted=wanted, tolerance=tolerance, max_steps=max_steps)
-        return problem, find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
-
-    problem, mode = find(problem, start)
+    mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
     finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
-    if finer is problem:
-        return problem, mode
-    problem, again = find(finer, mode.parameters)
-    return problem, replace(again, steps=mode.steps + again.steps)
+    if finer is not problem:
+        again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = finer, replace(again, steps=mode.steps + again.steps)
+    return without_guessing_at_zero(problem, mode)
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.mode import Problem, expected_counts
 from irtbench.estimation.prior_density import prior_derivatives
+from irtbench.estimation.problem import Problem, expected_counts
 from irtbench.estimation.response_rows import Batch
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
@@ -29,7 +29,7 @@ MOST_SPANNING = 4096  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
-def item_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def curve_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """First and second derivatives of log P and log(1 - P) by (slopes, intercept, logit guessing) at each node.
 
     Returns
@@ -128,7 +128,7 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     if not problem.guesses:
         return complete_information_without_guessing(problem, parameters)
     counts = expected_counts(problem, parameters, at_nodes=True)
-    first_p, first_q, second_p, second_q = item_derivatives(problem, parameters)
+    first_p, first_q, second_p, second_q = curve_derivatives(problem, parameters)
     n_items, n_nodes, width = first_p.shape
     assert counts.r is not None
     complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
@@ -154,9 +154,10 @@ def complete_information_without_guessing(problem: Problem, parameters: Tensor) 
     basis = problem.nodes.basis
     n_items, width = parameters.shape
     s = torch.sigmoid(parameters[:, :-1] @ basis.T)
-    products = (basis[:, :, None] * basis[:, None, :]).flatten(1)
     complete = prior_derivatives(problem.priors, parameters, exact=True)[1]
-    complete[:, :-1, :-1] += ((counts.n * s * (1 - s)) @ products).reshape(n_items, width - 1, width - 1)
+    complete[:, :-1, :-1] += ((counts.n * s * (1 - s)) @ problem.nodes.basis_products).reshape(
+        n_items, width - 1, width - 1
+    )
     importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
     right, right_basis = span(basis.T, importance)
     base, base_basis = span((-s[:, None, :] * basis.T).flatten(0, 1), importance)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.item_guide import ItemGuide, Normals
-from irtbench.estimation.mode import Problem
 from irtbench.estimation.prior_density import log_prior
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.response_rows import Batch
 
 ELBO_DRAWS = 200  # of the guide alone

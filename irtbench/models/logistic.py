@@ -22,6 +22,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature
 
 MISSING = -1  # in rows of responses 1 and 0
+MOST_BINS = 32  # of neighbouring nodes
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,19 @@ class NodeTensors:
     def basis(self) -> Tensor:
         """Abilities and a column of ones, shape (n_nodes, n_factors + 1): slopes and intercept times it are logits."""
         return torch.cat([self.theta, torch.ones_like(self.theta[:, :1])], dim=1)
+
+    @cached_property
+    def basis_products(self) -> Tensor:
+        """Products of each two columns of `basis`, shape (n_nodes, (n_factors + 1) ** 2)."""
+        return (self.basis[:, :, None] * self.basis[:, None, :]).flatten(1)
+
+    @cached_property
+    def bins(self) -> Tensor:
+        """Which nodes are neighbours: 1 where a node is in a bin, else 0, shape (n_nodes, at most `MOST_BINS`)."""
+        n_nodes = len(self.theta)
+        width = -(-n_nodes // MOST_BINS)
+        number = torch.arange(n_nodes, device=self.theta.device) // width
+        return torch.nn.functional.one_hot(number).to(self.theta.dtype)
 
     @classmethod
     def from_quadrature(cls, quadrature: Quadrature, *, dtype: torch.dtype, device: torch.device) -> NodeTensors:
