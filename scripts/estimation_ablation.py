@@ -2,8 +2,8 @@
 
     python scripts/estimation_ablation.py [--repeats 3] [--seed 1]
 
-Fits simulated 2PL data with one thread, as it is and with one part replaced by the plain thing, and prints the number
-of steps over all respondents and the seconds relative to the fit as it is, both of one run.
+Fits simulated data without a prior and with one thread, as it is and with one part replaced by the plain thing, and
+prints the number of steps over all respondents and the seconds relative to the fit as it is, both of one run.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import torch
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation import mode, response_rows, svi
+from irtbench.estimation import item_steps, mode, problem, response_rows, svi
+from irtbench.estimation.acceleration import StepMemory
+from irtbench.estimation.problem import Problem
 from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
-SIZES = ((1000, 90), (5000, 100), (20000, 200))
+CASES = (("2pl", 1000, 90), ("2pl", 5000, 100), ("2pl", 20000, 200), ("3pl", 1000, 90), ("3pl", 5000, 100))
 
 
 @contextmanager
@@ -33,27 +36,28 @@ def as_it_is() -> Iterator[None]:
 
 @contextmanager
 def without_lost_information() -> Iterator[None]:
-    """The items' own information alone in the preconditioner."""
-
-    def own_only(self: mode.Curvature, information: torch.Tensor, shared: torch.Tensor | None) -> None:
-        object.__setattr__(self, "information", information)
-        object.__setattr__(self, "shared", None)
-
-    with patch.object(mode.Curvature, "__init__", own_only):
+    """The items' own steps alone, as if abilities were seen."""
+    with patch.object(mode, "with_lost_information", lambda problem, derivatives, step: step):
         yield
 
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """No limited-memory BFGS: each step by the preconditioner alone."""
-    plain = mode.directions
-    with patch.object(mode, "directions", lambda gradient, curvature, memory=(): plain(gradient, curvature)):
+    """No limited-memory BFGS: each step for itself."""
+    with patch.object(StepMemory, "accelerated", lambda self: self._held[-1][2]):
+        yield
+
+
+@contextmanager
+def one_step() -> Iterator[None]:
+    """No second step of the items at the same counts."""
+    with patch.object(item_steps, "SHORT_STEP", float("inf")):
         yield
 
 
 @contextmanager
 def em() -> Iterator[None]:
-    """Neither of the two: EM with one Newton step an item."""
+    """Neither of the two: EM."""
     with ExitStack() as stack:
         stack.enter_context(without_lost_information())
         stack.enter_context(without_memory())
@@ -63,7 +67,7 @@ def em() -> Iterator[None]:
 @contextmanager
 def without_sums() -> Iterator[None]:
     """Counts at all nodes, as a model with guessing needs them."""
-    with patch.object(mode.Problem, "guesses", True):
+    with patch.object(Problem, "guesses", True):
         yield
 
 
@@ -78,26 +82,27 @@ def without_scratch() -> Iterator[None]:
 @contextmanager
 def in_one_batch() -> Iterator[None]:
     """All respondents at once."""
-    with patch.dict(mode.BATCH_CELLS, {"cpu": 2**40}):
+    with patch.dict(problem.BATCH_CELLS, {"cpu": 2**40}):
         yield
 
 
 @contextmanager
-def without_sample() -> Iterator[None]:
-    """Starting values from correlations, with no steps on a sample of respondents first."""
-    with patch.object(svi, "SAMPLE", 10**9):
+def without_rough_start() -> Iterator[None]:
+    """Starting values from correlations, with no steps on a smaller problem first."""
+    with patch.object(svi, "rough_start", mode.starting_values):
         yield
 
 
 WAYS = {
     "as it is": as_it_is,
-    "lost information not in the preconditioner": without_lost_information,
+    "no second step of the items at the same counts": one_step,
+    "lost information not in the steps": without_lost_information,
     "no memory of past steps": without_memory,
     "neither: EM": em,
     "counts at nodes instead of sufficient sums": without_sums,
     "fresh memory for every batch": without_scratch,
     "all respondents in one batch": in_one_batch,
-    "no start from a sample": without_sample,
+    "no steps on a smaller problem first": without_rough_start,
 }
 
 
@@ -108,25 +113,28 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     cells: dict[str, list[str]] = {name: [] for name in [*WAYS, "float32"]}
-    for n, n_items in SIZES:
-        responses = simulated(n, n_items, arguments.seed)
-        fit_model(responses, SVISettings(standard_errors=False))  # what libraries load on first use
+    for kind, n, n_items in CASES:
+        responses = simulated(kind, n, n_items, arguments.seed)
+        plain = SVISettings(kind=kind, prior="none", standard_errors=False)
+        fit_model(responses, plain)  # what libraries load on first use
         base = None
         for name in cells:
-            settings = SVISettings(standard_errors=False, dtype="float32" if name == "float32" else "float64")
+            settings = replace(plain, dtype="float32") if name == "float32" else plain
             with WAYS.get(name, as_it_is)():
                 fitted, seconds = timed(responses, settings, arguments.repeats)
             base = base or seconds
             stopped = "" if fitted.converged else " (not converged)"
             cells[name].append(f"{fitted.steps}, {seconds / base:.2f}{stopped}")
-    print("| steps, time | " + " | ".join(f"{n:,} x {k}" for n, k in SIZES) + " |\n" + "|---" * (len(SIZES) + 1) + "|")
+    heads = [f"{kind.upper()} {n:,} x {n_items}" for kind, n, n_items in CASES]
+    print("| steps, time | " + " | ".join(heads) + " |\n" + "|---" * (len(heads) + 1) + "|")
     for name, row in cells.items():
         print(f"| {name} | " + " | ".join(row) + " |")
 
 
-def simulated(n: int, n_items: int, seed: int) -> ResponseMatrix:
+def simulated(kind: str, n: int, n_items: int, seed: int) -> ResponseMatrix:
     rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
+    a, b = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items)
+    items = ItemParameters.from_difficulty(a, b, rng.uniform(0.1, 0.3, n_items) if kind == "3pl" else 0.0)
     return simulate_responses(rng.normal(size=n), items, rng=rng)
 
 

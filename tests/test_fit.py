@@ -9,7 +9,7 @@ import torch
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.item_steps import ItemDerivatives, with_probability
+from irtbench.estimation.item_steps import item_derivatives, with_probability
 from irtbench.estimation.mode import find_mode
 from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.problem import Problem, expected_counts
@@ -147,7 +147,7 @@ def test_gradient_and_observed_information_equal_automatic_differentiation(free:
 
     values = parameters.reshape(-1)[chosen]
     counts = expected_counts(problem, parameters)
-    gradient = ItemDerivatives(problem, with_probability(problem, parameters), counts).gradient
+    gradient = item_derivatives(problem, with_probability(problem, parameters), counts).gradient
     if free:  # by c, of which the derivative by logit c is c (1 - c)
         c = torch.sigmoid(parameters[:, 2])
         gradient[:, 2] *= c * (1 - c)

@@ -9,10 +9,10 @@ from test_steps import drawn, problem_of
 
 from irtbench.estimation.acceleration import StepMemory
 from irtbench.estimation.item_steps import (
-    ItemDerivatives,
     distance,
-    improved,
-    newton_step,
+    item_derivatives,
+    scoring_step,
+    taken_again,
     with_logit,
     with_lost_information,
     with_probability,
@@ -56,25 +56,15 @@ def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts) ->
 @pytest.mark.parametrize("prior", ["none", "weak"])
 def test_derivatives_equal_automatic_differentiation(prior: PriorName) -> None:
     problem, values = guessing_free(prior), some_values()
-    counts = counts_at(problem, some_values().flip(0))  # those of other values: r is not near n P
-    derivatives = ItemDerivatives(problem, values, counts)
-
-    def objective(v: torch.Tensor) -> torch.Tensor:
-        return own_log_posterior(problem, v, counts)
-
-    gradient = torch.autograd.functional.jacobian(objective, values)
-    hessian = torch.autograd.functional.hessian(objective, values)
-    own = torch.stack([hessian[j, :, j] for j in range(6)])
-    np.testing.assert_allclose(derivatives.gradient, gradient, atol=1e-8)
-    np.testing.assert_allclose(derivatives.observed, -own, atol=1e-8)
-
-
-def test_the_expected_information_is_that_of_the_counts_expected() -> None:
-    problem, values = guessing_free("weak"), some_values()
-    counts = counts_at(problem, values)
+    counts = counts_at(problem, values.flip(0))  # those of other values: r is not near n P
+    gradient = torch.autograd.functional.jacobian(lambda v: own_log_posterior(problem, v, counts), values)
+    np.testing.assert_allclose(item_derivatives(problem, values, counts).gradient, gradient, atol=1e-8)
+    # where r is n P the Hessian is the expected one
     p = values[:, 2:] + (1 - values[:, 2:]) * torch.sigmoid(values[:, :2] @ problem.nodes.basis.T)
-    expected = ItemDerivatives(problem, values, replace(counts, r=counts.n * p)).observed
-    np.testing.assert_allclose(ItemDerivatives(problem, values, counts).expected, expected, rtol=1e-9)
+    counts = replace(counts, r=counts.n * p)
+    hessian = torch.autograd.functional.hessian(lambda v: own_log_posterior(problem, v, counts), values)
+    own = torch.stack([hessian[j, :, j] for j in range(6)])
+    np.testing.assert_allclose(item_derivatives(problem, values, counts).information, -own, atol=1e-8)
 
 
 def test_what_is_held_fixed_has_no_gradient_and_takes_no_step() -> None:
@@ -85,10 +75,12 @@ def test_what_is_held_fixed_has_no_gradient_and_takes_no_step() -> None:
     )
     values = some_values()
     values[1::2, 2] = 0.0
-    derivatives = ItemDerivatives(problem, values, counts_at(problem, values))
+    counts = counts_at(problem, values)
+    derivatives = item_derivatives(problem, values, counts)
     assert (derivatives.gradient[1::2, 2] == 0).all()
-    assert (derivatives.observed[1::2, 2] == torch.tensor([0.0, 0.0, 1.0])).all()
-    step = with_lost_information(problem, derivatives, improved(problem, derivatives) - values)
+    assert (derivatives.information[1::2, 2] == torch.tensor([0.0, 0.0, 1.0])).all()
+    own = taken_again(problem, counts, derivatives, scoring_step(problem, derivatives))
+    step = with_lost_information(problem, derivatives, own)
     np.testing.assert_allclose(step[1::2, 2], 0.0, atol=1e-15)
     assert (step[::2, 2] != 0).all()
 
@@ -106,10 +98,10 @@ def test_a_step_stops_at_no_guessing_and_is_the_best_there() -> None:
     """By hand: on the edge c = 0 the quadratic's maximum over (a, d) solves I_zz x = g_z - I_zc (0 - c)."""
     problem, values = guessing_free(), some_values()
     values[:, 2] /= 4
-    derivatives = ItemDerivatives(problem, values, counts_at(problem, values))
+    derivatives = item_derivatives(problem, values, counts_at(problem, values))
     derivatives.gradient[:, 2] = -1e4
-    information = derivatives.expected
-    step = newton_step(problem, derivatives, information)
+    information = derivatives.information
+    step = scoring_step(problem, derivatives)
     np.testing.assert_array_equal(values[:, 2] + step[:, 2], 0.0)
     rest = derivatives.gradient[:, :2] + information[:, :2, 2] * values[:, 2:]
     inner = torch.linalg.solve(information[:, :2, :2], rest)
@@ -120,9 +112,9 @@ def test_a_step_stops_at_no_guessing_and_is_the_best_there() -> None:
 
 def test_with_a_prior_no_step_leads_to_no_guessing() -> None:
     problem, values = guessing_free("weak"), some_values()
-    derivatives = ItemDerivatives(problem, values, counts_at(problem, values))
+    derivatives = item_derivatives(problem, values, counts_at(problem, values))
     derivatives.gradient[:, 2] = -1e4
-    step = newton_step(problem, derivatives, derivatives.expected)
+    step = scoring_step(problem, derivatives)
     assert (values[:, 2] + step[:, 2] > 0).all()
 
 
@@ -131,10 +123,10 @@ def test_the_distance_is_that_in_standard_errors_away_from_bounds() -> None:
     parameters = find_mode(problem).parameters
     values = with_probability(problem, parameters)
     values[:, 1] += 0.01
-    derivatives = ItemDerivatives(problem, values, counts_at(problem, values))
-    natural = torch.linalg.solve(derivatives.expected, derivatives.gradient)
+    derivatives = item_derivatives(problem, values, counts_at(problem, values))
+    natural = torch.linalg.solve(derivatives.information, derivatives.gradient)
     expected = float((derivatives.gradient * natural).sum(dim=1).max().sqrt())
-    step = newton_step(problem, derivatives, derivatives.expected)
+    step = scoring_step(problem, derivatives)
     assert distance(derivatives, step) == pytest.approx(expected, rel=1e-5)
 
 
@@ -154,7 +146,7 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     assert abs(float(c[0]) - 0.3) < 0.08
     assert (c[1:] == 0).any()
     # at c = 0 the likelihood falls as c rises, elsewhere its slope is nothing
-    derivatives = ItemDerivatives(
+    derivatives = item_derivatives(
         problem, with_probability(problem, mode.parameters), expected_counts(problem, mode.parameters)
     )
     assert (derivatives.gradient[c == 0, 2] <= 0).all()

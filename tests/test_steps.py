@@ -6,7 +6,13 @@ import torch
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import svi, uncertainty
-from irtbench.estimation.item_steps import ItemDerivatives, with_logit, with_lost_information, with_probability
+from irtbench.estimation.item_steps import (
+    ItemDerivatives,
+    item_derivatives,
+    with_logit,
+    with_lost_information,
+    with_probability,
+)
 from irtbench.estimation.mode import find_mode
 from irtbench.estimation.problem import Problem, expected_counts
 from irtbench.estimation.response_rows import encode_responses
@@ -37,21 +43,21 @@ def problem_of(responses: ResponseMatrix) -> Problem:
 
 def at_the_mode(problem: Problem) -> ItemDerivatives:
     parameters = find_mode(problem).parameters
-    return ItemDerivatives(problem, with_probability(problem, parameters), expected_counts(problem, parameters))
+    return item_derivatives(problem, with_probability(problem, parameters), expected_counts(problem, parameters))
 
 
 def whole(derivatives: ItemDerivatives) -> torch.Tensor:
     """The items' information less what they share."""
     assert derivatives.shared is not None
     shared = derivatives.shared.flatten(0, 1)
-    return torch.block_diag(*derivatives.expected) - shared @ shared.T
+    return torch.block_diag(*derivatives.information) - shared @ shared.T
 
 
 def test_steps_of_the_items_become_steps_of_the_whole() -> None:
     problem = problem_of(drawn(300, 8))
     derivatives = at_the_mode(problem)
     right = torch.rand(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    alone = torch.linalg.solve(derivatives.expected, right)
+    alone = torch.linalg.solve(derivatives.information, right)
     longer = with_lost_information(problem, derivatives, alone)
     np.testing.assert_allclose(longer.flatten(), torch.linalg.solve(whole(derivatives), right.flatten()), rtol=1e-5)
 
@@ -62,7 +68,7 @@ def test_most_of_the_information_lost_is_in_the_steps(missing: float) -> None:
     derivatives = at_the_mode(problem)
     chosen = problem.free.reshape(-1)
     approximate = whole(derivatives)[chosen][:, chosen]
-    own = torch.block_diag(*derivatives.expected)[chosen][:, chosen]
+    own = torch.block_diag(*derivatives.information)[chosen][:, chosen]
     observed = observed_information(problem, with_logit(problem, derivatives.values))
     root = torch.linalg.cholesky(observed)
     assert float(torch.linalg.eigvalsh(approximate).min()) > 0
@@ -89,7 +95,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     assert coarse.converged
     assert plain.converged
     assert coarse.steps < plain.steps
-    assert coarse.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-5)
+    assert coarse.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-4)
     np.testing.assert_allclose(coarse.items.guessing, plain.items.guessing, atol=1e-4)
 
 

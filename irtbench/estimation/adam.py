@@ -11,7 +11,7 @@ from pyro.optim import ClippedAdam
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.item_steps import ItemDerivatives, distance, newton_step, with_probability
+from irtbench.estimation.item_steps import distance, item_derivatives, scoring_step, with_probability
 from irtbench.estimation.mode import Mode
 from irtbench.estimation.prior_density import log_prior
 from irtbench.estimation.problem import Problem, expected_counts
@@ -48,8 +48,8 @@ def adam_mode(problem: Problem, start: Tensor, *, tolerance: float, max_steps: i
             parameters[problem.guessing_free, -1] = found["guessing_logit"].detach()
         with torch.no_grad():
             counts = expected_counts(problem, parameters)
-            derivatives = ItemDerivatives(problem, with_probability(problem, parameters), counts)
-            size = distance(derivatives, newton_step(problem, derivatives, derivatives.expected))
+            derivatives = item_derivatives(problem, with_probability(problem, parameters), counts)
+            size = distance(derivatives, scoring_step(problem, derivatives))
             objective = counts.log_likelihood + log_prior(problem.priors, problem.guessing_free, parameters)
         change = float((parameters - before).abs().max())
         before = parameters

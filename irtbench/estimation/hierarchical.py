@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.adaptive import with_adapted_nodes
-from irtbench.estimation.item_steps import ItemDerivatives, with_probability
+from irtbench.estimation.item_steps import item_derivatives, with_probability
 from irtbench.estimation.mode import Mode, find_mode
 from irtbench.estimation.problem import Problem, expected_counts
 from irtbench.estimation.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
@@ -138,7 +138,7 @@ def largest_change(before: Hierarchy, after: Hierarchy) -> float:
 def learn(problem: Problem, parameters: Tensor) -> Hierarchy:
     """Mean and covariance of (log |a|, d) over items: of their modes, plus the average posterior covariance."""
     counts = expected_counts(problem, parameters)
-    information = ItemDerivatives(problem, with_probability(problem, parameters), counts).expected
+    information = item_derivatives(problem, with_probability(problem, parameters), counts).information
     covariance = torch.linalg.inv(information)[:, [0, -2]][:, :, [0, -2]]
     by_log = torch.stack([1 / parameters[:, 0], torch.ones_like(parameters[:, 0])], dim=1)
     covariance = covariance * by_log[:, :, None] * by_log[:, None, :]

@@ -1,9 +1,9 @@
-"""The mode of the item parameters: accelerated EM on the collapsed model.
+"""The mode of the item parameters: preconditioned steps on the collapsed model.
 
-At the expected counts of the current parameters each item takes Newton steps of its own (`item_steps`). What their
-common dependence on unseen abilities takes away from their information lengthens the steps, and the memory of past
-ones (`acceleration`) accounts for the rest. For a Delta guide this is the natural-gradient form of SVI; with the first
-part alone it would be EM (Bock & Aitkin, 1981).
+At the expected counts of the current items each takes a step or two of Fisher scoring (`item_steps`), lengthened by
+what is lost of their information because abilities are not seen; the memory of past steps (`acceleration`) accounts
+for the rest. For a Delta guide this is the natural-gradient form of SVI; with the first part alone it would be EM
+(Bock & Aitkin, 1981).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from irtbench.estimation.acceleration import StepMemory
 from irtbench.estimation.item_steps import (
     ItemDerivatives,
     distance,
-    improved,
-    newton_step,
+    item_derivatives,
+    scoring_step,
+    taken_again,
     with_logit,
     with_lost_information,
     with_probability,
@@ -142,8 +143,8 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
         return Mode(parameters, counts.log_likelihood, objective, size, change, step, converged, reason)
 
     while True:
-        derivatives = ItemDerivatives(problem, values, counts)
-        uphill = newton_step(problem, derivatives, derivatives.expected)
+        derivatives = item_derivatives(problem, values, counts)
+        uphill = scoring_step(problem, derivatives)
         size = distance(derivatives, uphill)
         if not size < float("inf"):
             return stopped(False, "a value is not finite")
@@ -159,7 +160,7 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
             return stopped(False, f"no convergence in {max_steps} steps: largest gradient {size:.1e} standard errors")
         # a step that lowers the objective by more than rounding is not taken
         rounding = 1e-12 * abs(objective) if problem.nodes.dtype == torch.float64 else 1e-7 * abs(objective)
-        for taken in steps_to_try(problem, derivatives, uphill, memory):
+        for taken in steps_to_try(problem, counts, derivatives, uphill, memory):
             candidate = values + taken
             new_counts, new_objective = evaluated(candidate)
             if new_objective >= objective - rounding:
@@ -174,17 +175,17 @@ def find_mode(problem: Problem, *, start: Tensor | None = None, tolerance: float
 
 
 def steps_to_try(
-    problem: Problem, derivatives: ItemDerivatives, uphill: Tensor, memory: StepMemory
+    problem: Problem, counts: Counts, derivatives: ItemDerivatives, uphill: Tensor, memory: StepMemory
 ) -> Iterator[Tensor]:
     """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill."""
     values, gradient = derivatives.values, derivatives.gradient
-    alone = problem.without_held(improved(problem, derivatives) - values)
-    step = problem.without_held(with_lost_information(problem, derivatives, alone))
+    own = problem.without_held(taken_again(problem, counts, derivatives, uphill))
+    step = problem.without_held(with_lost_information(problem, derivatives, own))
     memory.add(values, gradient, step)
     accelerated = problem.without_held(memory.accelerated()).clone()
     # an item whose own step leads onto c = 0 goes there
-    onto_bound = values[:, -1] + alone[:, -1] == 0
-    accelerated[:, -1] = torch.where(onto_bound, alone[:, -1], accelerated[:, -1])
+    onto_bound = values[:, -1] + own[:, -1] == 0
+    accelerated[:, -1] = torch.where(onto_bound, own[:, -1], accelerated[:, -1])
     if float((accelerated * gradient).sum()) > 0:
         yield within_bounds(problem, values, accelerated)
     memory.forget()
