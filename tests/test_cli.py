@@ -176,6 +176,23 @@ def test_help_names_the_commands() -> None:
         assert command in text
 
 
+def test_a_command_does_not_import_the_others() -> None:
+    program = (
+        "import sys\nfrom irtbench.cli.main import main\n"
+        "sys.argv = ['irtbench', 'fit', '--help']\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "others = [name for name in sys.modules if name.startswith('irtbench.diagnostics.item_bias')]\n"
+        "assert 'irtbench.cli.fit' in sys.modules and 'irtbench.cli.bias' not in sys.modules and not others\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_misspelt_command_is_named_with_the_one_meant() -> None:
+    done = run("fitt", status=2)
+    assert "Did you mean 'fit'" in done.stderr
+
+
 # -- what is wrong is one line, status 2, and nothing written ------------------------------------------------------
 
 

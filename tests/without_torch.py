@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from irtbench.cli.main import app
+from irtbench.cli.main import application
 
 
 def run_without_torch(*arguments: object) -> str:
@@ -23,4 +23,4 @@ def run_without_torch(*arguments: object) -> str:
 
 def run_here(*arguments: object) -> None:
     """Run the command in this process, where its errors can be seen as they are raised."""
-    typer.main.get_command(app)(list(map(str, arguments)), standalone_mode=False)
+    typer.main.get_command(application())(list(map(str, arguments)), standalone_mode=False)

@@ -2,62 +2,59 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
 import warnings
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, TextIO
 
 import typer
 
-from irtbench.cli.agree import agree
-from irtbench.cli.artifacts import artifacts
-from irtbench.cli.bias import bias
-from irtbench.cli.breakdown import breakdown
-from irtbench.cli.build import build
-from irtbench.cli.calibration import calibration
-from irtbench.cli.compare import compare
-from irtbench.cli.consistency import consistency
-from irtbench.cli.diagnose import diagnose
-from irtbench.cli.dimensions import dimensions
-from irtbench.cli.fit import fit
-from irtbench.cli.human_bound import human_bound
-from irtbench.cli.power import power
-from irtbench.cli.predict import predict
-from irtbench.cli.score import score
-from irtbench.cli.simulate import simulate
 from irtbench.data.input_error import InputError
 
 SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
-app = typer.Typer(
-    name="irtbench",
-    help="From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
+# in the order of the help; each is the function of that name in the module of that name
+COMMANDS = (
+    "build",
+    "fit",
+    "diagnose",
+    "bias",
+    "dimensions",
+    "score",
+    "compare",
+    "predict",
+    "agree",
+    "simulate",
+    "power",
+    "breakdown",
+    "consistency",
+    "calibration",
+    "human-bound",
+    "artifacts",
 )
-for command in (
-    build,
-    fit,
-    diagnose,
-    bias,
-    dimensions,
-    score,
-    compare,
-    predict,
-    agree,
-    simulate,
-    power,
-    breakdown,
-    consistency,
-    calibration,
-    human_bound,
-    artifacts,
-):
-    app.command()(command)
+
+
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands; nothing else is imported."""
+    app = typer.Typer(
+        name="irtbench",
+        help=PURPOSE,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        callback=callback,
+    )
+    for name in names:
+        function = name.replace("-", "_")
+        app.command()(getattr(import_module(f"irtbench.cli.{function}"), function))
+    return app
 
 
 def show_version(wanted: bool) -> None:
@@ -67,7 +64,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def callback(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
@@ -77,11 +73,18 @@ def callback(
 
 
 def main() -> None:
-    """Run the command line; wrong input is one line and status 2, anything unforeseen one line and status 1."""
+    """Run the command line; wrong input is one line and status 2, anything unforeseen one line and status 1.
+
+    Where the first argument is a command, no other is imported.
+    """
     logging.basicConfig(level=logging.WARNING, format="irtbench: %(message)s")
     warnings.showwarning = show_warning
+    asked = sys.argv[1:2]
+    # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
+    # through them again and again, and once more at the end, which takes half a second
+    gc.set_threshold(100_000, 50, 50)
     try:
-        app()
+        application(asked if asked and asked[0] in COMMANDS else COMMANDS)()
     except InputError as error:
         fail(str(error), 2)
     except OSError as error:
@@ -90,6 +93,8 @@ def main() -> None:
         if os.environ.get(SHOW_TRACEBACK):
             raise
         fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
+    finally:
+        gc.freeze()
 
 
 def fail(message: str, status: int) -> None:
