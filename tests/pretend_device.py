@@ -1,0 +1,101 @@
+"""A device that computes on the processor, but refuses what a GPU would refuse: tensors of two places in one sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from irtbench.estimation import problem, svi
+
+PLACE = torch.device("meta")  # torch itself keeps no numbers there
+# what a GPU takes from the processor's memory all the same: indices, and what is copied
+MIXING = {"aten::index.Tensor", "aten::index_put_", "aten::index_put", "aten::copy_", "aten::_index_put_impl_"}
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says it is on the GPU; `held` is where its numbers are."""
+
+    held: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> Elsewhere:
+        return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            held.size(),
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            device=PLACE,
+        )
+
+    def __init__(self, held: torch.Tensor) -> None:
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return on_its_place(function, args, kwargs or {})
+
+
+def on_its_place(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operation on the numbers, and wrap what comes out of it if it would be on the GPU."""
+    flat, _ = tree_flatten((args, kwargs))
+    tensors = [part for part in flat if isinstance(part, torch.Tensor)]
+    there = [part for part in tensors if isinstance(part, Elsewhere)]
+    here = [part for part in tensors if not isinstance(part, Elsewhere) and part.dim() > 0]
+    name = function._schema.name + (f".{function._schema.overload_name}" if function._schema.overload_name else "")
+    if there and here and name not in MIXING:
+        raise AssertionError(f"{name}: a tensor of {tuple(here[0].shape)} on the processor among tensors on the GPU")
+    asked = kwargs.get("device")
+    goes = (torch.device(asked) if asked is not None else None) or (PLACE if there else torch.device("cpu"))
+    inner = tree_map(lambda part: part.held if isinstance(part, Elsewhere) else part, (args, kwargs))
+    if asked is not None:
+        inner[1]["device"] = torch.device("cpu")
+    result = function(*inner[0], **inner[1])
+    if function._schema.name.endswith("_") and tensors:  # in place: the tensor itself
+        return args[0]
+    if "out" in kwargs:
+        return kwargs["out"]
+    if goes.type == "cpu":
+        return result
+    return tree_map(lambda part: Elsewhere(part) if isinstance(part, torch.Tensor) else part, result)
+
+
+class PretendedDevice(TorchDispatchMode):
+    """Sends what is made on the GPU, and what is computed from it, to the pretended one."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return on_its_place(function, args, kwargs or {})
+
+
+class MadeThere(TorchFunctionMode):
+    """Tensors of plain numbers are made on the processor and sent, for torch would make them without the numbers."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if function in (torch.tensor, torch.as_tensor) and kwargs.get("device") == PLACE:
+            place = kwargs.pop("device")
+            return function(*args, **kwargs).to(place)
+        if function is torch.Tensor.new_tensor and isinstance(args[0], Elsewhere):
+            return torch.tensor(args[1], dtype=args[0].dtype).to(PLACE)
+        if function is torch.Tensor.__getitem__ and isinstance(args[1], tuple):
+            args = (args[0], tuple(torch.tensor(part) if isinstance(part, list) else part for part in args[1]))
+        return function(*args, **kwargs)
+
+
+@contextmanager
+def pretended_gpu() -> Iterator[None]:
+    """Let `device="cuda"` be the pretended one."""
+    with (
+        patch.object(svi, "choose_device", lambda wanted: PLACE),
+        patch.dict(problem.BATCH_CELLS, {PLACE.type: problem.BATCH_CELLS["cuda"]}),
+        PretendedDevice(),
+        MadeThere(),
+    ):
+        yield
