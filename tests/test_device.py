@@ -8,15 +8,7 @@ import torch
 from pretend_device import PLACE, Elsewhere, pretended_gpu
 from test_steps import drawn
 
-from irtbench.estimation import posterior, svi
-from irtbench.estimation.mode import find_mode
-from irtbench.estimation.posterior import ItemPosterior, PosteriorKind, fit_posterior
-from irtbench.estimation.problem import Problem
-from irtbench.estimation.response_rows import encode_responses
 from irtbench.estimation.svi import SVISettings, fit_model
-from irtbench.models.logistic import NodeTensors
-from irtbench.models.priors import Priors
-from irtbench.models.quadrature import normal_grid
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "2pl": ({}, {"n": 300, "n_items": 8}),
@@ -45,29 +37,6 @@ def test_a_fit_on_another_device_gives_the_same_numbers(case: str) -> None:
         np.testing.assert_array_equal(getattr(there.items, name), getattr(here.items, name))
     for name, error in here.items.standard_errors().items():
         np.testing.assert_array_equal(there.items.standard_errors()[name], error)
-
-
-@pytest.mark.parametrize("kind", ["normal", "lowrank"])
-def test_a_posterior_on_another_device_gives_the_same_numbers(
-    kind: PosteriorKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(posterior, "WINDOW", 10)  # so that a few steps are enough
-    responses = drawn(100, 4)
-
-    def fitted(device: str) -> ItemPosterior:
-        place = svi.choose_device(device)  # type: ignore[arg-type]
-        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=place)
-        fixed = torch.zeros(4, dtype=torch.float64, device=place)
-        problem = Problem(encode_responses(responses, place), nodes, Priors.named("weak"), fixed > 0, fixed)
-        with torch.no_grad():
-            mode = find_mode(problem).parameters
-        return fit_posterior(problem, mode, kind, seed=0, n_particles=1, max_steps=20, tolerance=0.005)
-
-    here = fitted("cpu")
-    with pretended_gpu():
-        there = fitted("cuda")
-    np.testing.assert_array_equal(there.mean, here.mean)
-    np.testing.assert_array_equal(there.covariance, here.covariance)
 
 
 def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:
