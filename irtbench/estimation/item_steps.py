@@ -14,7 +14,7 @@ where many items have their maximum, is a bound like any other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -52,6 +52,11 @@ class ItemDerivatives:
     information: Tensor
     shared: Tensor | None
 
+    @cached_property
+    def factor(self) -> Tensor:
+        """Lower triangular L of each item, information = LL'."""
+        return torch.linalg.cholesky_ex(with_ridge(self.information)).L
+
 
 def item_derivatives(problem: Problem, values: Tensor, counts: Counts) -> ItemDerivatives:
     """Derivatives at these values and the counts there.
@@ -69,7 +74,7 @@ def item_derivatives(problem: Problem, values: Tensor, counts: Counts) -> ItemDe
     gradient, information = prior_derivatives(problem.priors, values, by_probability=True)
     s = torch.sigmoid(values[:, :-1] @ nodes.basis.T)
     weight_zz = n * s * (1 - s)
-    weight_zc = torch.zeros_like(weight_zz)
+    weights = [weight_zz]
     if counts.r is None:  # nothing is guessed: P = s
         gradient[:, :-1] += counts.right - (n * s) @ nodes.basis
         sums = (weight_zz @ nodes.basis_products).reshape(n_items, width - 1, width - 1)
@@ -82,6 +87,7 @@ def item_derivatives(problem: Problem, values: Tensor, counts: Counts) -> ItemDe
         gradient[:, -1:] += (ratio * t).sum(dim=1, keepdim=True) - (n - counts.r).sum(dim=1, keepdim=True) / (1 - c)
         weight_zc = weight_zz / p
         weight_zz = weight_zc * (p - c)
+        weights = [weight_zz, weight_zc]
         sums = torch.stack([weight_zz, weight_zc, wrong * t / p], dim=1) @ nodes.basis_products
         information += sums.flatten(1)[:, entries(width)]
         information[:, -1, -1:] += wrong.sum(dim=1, keepdim=True) / (1 - c)
@@ -89,11 +95,13 @@ def item_derivatives(problem: Problem, values: Tensor, counts: Counts) -> ItemDe
     if problem.n_factors == 1:
         slope = values[:, :1]
         precision = counts.respondents + slope[:, 0].square() @ weight_zz
-        shared = torch.stack([weight_zz * nodes.theta[:, 0], weight_zz, weight_zc], dim=1) @ nodes.bins
+        shared = torch.stack([weight_zz * nodes.theta[:, 0], *weights], dim=1) @ nodes.bins
         shared *= slope[:, None, :] * (precision @ nodes.bins).clamp(min=1e-300).rsqrt()
+        if counts.r is None:
+            shared = torch.nn.functional.pad(shared, (0, 0, 0, 1))
     if not problem.all_free:
         gradient = torch.where(problem.free, gradient, 0.0)
-        information = fixed_at(information, ~problem.free)
+        information = torch.where(problem.estimated_pairs, information, problem.identity)
         shared = None if shared is None else torch.where(problem.free[:, :, None], shared, 0.0)
     return ItemDerivatives(values, problem.without_held(gradient), information, shared)
 
@@ -114,6 +122,8 @@ def entries(width: int) -> Tensor:
 
 def with_probability(problem: Problem, parameters: Tensor) -> Tensor:
     """Values of these parameters: c in place of its logit."""
+    if not problem.guesses:
+        return parameters
     values = parameters.clone()
     values[:, -1] = torch.where(problem.guessing_free, torch.sigmoid(parameters[:, -1]), parameters[:, -1])
     return values
@@ -121,29 +131,24 @@ def with_probability(problem: Problem, parameters: Tensor) -> Tensor:
 
 def with_logit(problem: Problem, values: Tensor) -> Tensor:
     """Parameters of these values: the logit of c in place of c, minus infinity for 0."""
+    if not problem.guesses:
+        return values
     parameters = values.clone()
     parameters[:, -1] = torch.where(problem.guessing_free, torch.logit(values[:, -1]), values[:, -1])
     return parameters
 
 
-def fixed_at(information: Tensor, fixed: Tensor) -> Tensor:
-    """The identity's rows and columns where a parameter is held fixed, shape (n_items, width)."""
-    identity = torch.eye(information.shape[1], dtype=information.dtype, device=information.device)
-    return torch.where(fixed[:, :, None] | fixed[:, None, :], identity, information)
-
-
 def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
     """Each item's step to the maximum of the quadratic g'x - x'Ix / 2 within its bounds, no longer than may be."""
-    values, gradient, information = derivatives.values, derivatives.gradient, with_ridge(derivatives.information)
-    factor, _ = torch.linalg.cholesky_ex(information)
-    step = torch.cholesky_solve(gradient[:, :, None], factor)[:, :, 0]
+    values, gradient, information = derivatives.values, derivatives.gradient, derivatives.information
+    step = torch.cholesky_solve(gradient[:, :, None], derivatives.factor)[:, :, 0]
     if problem.guesses:
         lowest = lowest_guessing(problem, values) - values[:, -1]
         below = problem.guessing_free & (step[:, -1] < lowest)
         if bool(below.any()):
             at_bound = lowest[:, None]
             rest = gradient[:, :-1] - information[:, :-1, -1] * at_bound
-            others = torch.linalg.solve_ex(information[:, :-1, :-1], rest).result
+            others = torch.linalg.solve_ex(with_ridge(information[:, :-1, :-1]), rest).result
             step = torch.where(below[:, None], torch.cat([others, at_bound], dim=1), step)
     return within_bounds(problem, values, step)
 
@@ -160,8 +165,9 @@ def taken_again(problem: Problem, counts: Counts, derivatives: ItemDerivatives, 
 
 def with_ridge(information: Tensor) -> Tensor:
     """A little more on the diagonal, which matters only where the information is singular."""
-    diagonal = torch.diagonal(information, dim1=1, dim2=2)
-    return information + torch.diag_embed(1e-9 * diagonal.abs() + 1e-12)
+    raised = information.clone()
+    raised.diagonal(dim1=1, dim2=2).mul_(1 + 1e-9).add_(1e-12)
+    return raised
 
 
 def lowest_guessing(problem: Problem, values: Tensor) -> Tensor:
@@ -202,7 +208,7 @@ def with_lost_information(problem: Problem, derivatives: ItemDerivatives, step: 
     L'y = (1 + W (1 - W'W)^-1 W') L' step                                     (Woodbury, 1950)
     Items that step onto c = 0 keep their c there.
     """
-    information, by_item = derivatives.information, derivatives.shared
+    factor, by_item = derivatives.factor, derivatives.shared
     if by_item is None:
         return step
     if problem.guesses:
@@ -210,9 +216,10 @@ def with_lost_information(problem: Problem, derivatives: ItemDerivatives, step: 
         if bool(onto.any()):
             fixed = torch.zeros_like(problem.free)
             fixed[:, -1] = onto
-            information = fixed_at(information, fixed)
+            pairs = fixed[:, :, None] | fixed[:, None, :]
+            information = torch.where(pairs, problem.identity, derivatives.information)
+            factor = torch.linalg.cholesky_ex(with_ridge(information)).L
             by_item = torch.where(fixed[:, :, None], 0.0, by_item)
-    factor, _ = torch.linalg.cholesky_ex(with_ridge(information))
     whitened = (factor.mT @ step[:, :, None]).flatten(0, 1)
     lost = torch.linalg.solve_triangular(factor, by_item, upper=False).flatten(0, 1)
     left = torch.eye(lost.shape[1], dtype=lost.dtype, device=lost.device) - lost.T @ lost

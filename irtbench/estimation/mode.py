@@ -199,9 +199,12 @@ def steps_to_try(
 
 def at_bound(problem: Problem, values: Tensor) -> str | None:
     """Say which parameter has run away, if one has: then the likelihood has no maximum among finite values."""
-    steep = (values[:, :-2].abs() > SLOPE_BOUND).any(dim=1)
-    if bool(steep.any()):
-        return f"{int(steep.sum())} items have a slope beyond {SLOPE_BOUND:g}: a parameter is at its bound"
+    slopes = values[:, :-2].abs()
+    if float(slopes.max()) > SLOPE_BOUND:
+        n_steep = int((slopes > SLOPE_BOUND).any(dim=1).sum())
+        return f"{n_steep} items have a slope beyond {SLOPE_BOUND:g}: a parameter is at its bound"
+    if not problem.guesses:
+        return None
     outside = values[:, -1] > 1 - NEAREST_BOUND
     if problem.priors.guessing is not None:  # without a prior c = 0 is a maximum like any other
         outside |= values[:, -1] < NEAREST_BOUND

@@ -80,6 +80,16 @@ class Problem:
         """Whether every parameter is estimated."""
         return bool(self.free.all())
 
+    @cached_property
+    def estimated_pairs(self) -> Tensor:
+        """Where both parameters are estimated, shape (n_items, n_factors + 2, n_factors + 2)."""
+        return self.free[:, :, None] & self.free[:, None, :]
+
+    @cached_property
+    def identity(self) -> Tensor:
+        """Shape (n_factors + 2, n_factors + 2)."""
+        return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.rows.device)
+
     def without_held(self, vector: Tensor) -> Tensor:
         """Take the held directions out of a gradient or a step."""
         if self.held is None:
