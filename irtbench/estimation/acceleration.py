@@ -39,8 +39,10 @@ class StepMemory:
         _, gradient, step = (part.flatten() for part in self._held[-1])
         if len(self._held) < 2:
             return self._held[-1][2]
-        differences = (torch.stack(part).flatten(1).diff(dim=0).T for part in zip(*self._held, strict=True))
-        moved, fallen, shortened = next(differences), -next(differences), -next(differences)
+        moved, risen, lengthened = (
+            torch.stack(part).flatten(1).diff(dim=0).T for part in zip(*self._held, strict=True)
+        )
+        fallen, shortened = -risen, -lengthened
         curvature = (moved * fallen).sum(dim=0)
         kept = curvature > LEAST_CURVATURE * moved.norm(dim=0) * fallen.norm(dim=0)
         moved, fallen, shortened = moved[:, kept], fallen[:, kept], shortened[:, kept]
