@@ -52,6 +52,16 @@ def test_without_a_prior_an_item_without_guessing_becomes_a_2pl() -> None:
     assert fitted.log_likelihood > fit_model(responses).log_likelihood
 
 
+def test_so_it_does_where_the_population_is_estimated_too() -> None:
+    _, responses = guessed(600, c=0.0, seed=2)
+    settings = SVISettings(kind="3pl", prior="none", population="estimated", standard_errors=False, tolerance=1e-3)
+    fitted = fit_model(responses, settings)
+    held = ~fitted.items.guessing_estimated
+    assert held.any()
+    assert (fitted.items.guessing[held] == 0).all()
+    assert fitted.n_parameters == 3 * 20 - held.sum() + 4  # the density has four
+
+
 def test_the_data_say_nothing_of_guessing_on_easy_items_and_much_on_hard_ones() -> None:
     rng = np.random.default_rng(5)
     difficulty = np.r_[np.full(5, -3.0), np.full(5, 1.5), rng.normal(0, 1, 10)]

@@ -403,7 +403,8 @@ def preconditioned_mode(problem: Problem, start: Tensor, settings: SVISettings) 
     if problem.priors.hierarchy is not None:
         return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if settings.population == "estimated":
-        return find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
+        return without_guessing_at_zero(problem, mode)
     mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
     finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
     if finer is not problem:
