@@ -64,7 +64,7 @@ class Problem:
 
     @cached_property
     def free(self) -> Tensor:
-        """Which parameters (slopes, intercept, logit guessing) are estimated, shape (n_items, n_factors + 2)."""
+        """Which parameters (slopes, intercept, guessing) are estimated, shape (n_items, n_factors + 2)."""
         free = torch.ones(self.rows.n_items, self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
         free[:, -1] = self.guessing_free
         if self.slopes_free is not None:
