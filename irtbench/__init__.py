@@ -7,35 +7,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irtbench.building.bank import ItemBank, load_bank, save_bank
+    from irtbench.bank.bank import ItemBank, load_bank, save_bank
     from irtbench.building.pruning import PruneRules, prune
     from irtbench.data.grading import grade
     from irtbench.data.items import ItemTable
     from irtbench.data.responses import ResponseMatrix
     from irtbench.data.screening import screen
-    from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+    from irtbench.estimation.fit import fit_model
+    from irtbench.estimation.fitted import FittedModel
+    from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_response import ItemParameters, simulate_responses
     from irtbench.scoring.ability import estimate_ability
-    from irtbench.scoring.comparison import compare_abilities
+    from irtbench.scoring.ability_comparison import compare_abilities
     from irtbench.scoring.prediction import predict_accuracy
     from irtbench.scoring.scores import score_responses
 
 _HOMES = {
-    "FittedModel": "estimation.svi",
-    "ItemBank": "building.bank",
+    "FittedModel": "estimation.fitted",
+    "ItemBank": "bank.bank",
     "ItemParameters": "models.item_response",
     "ItemTable": "data.items",
     "PruneRules": "building.pruning",
     "ResponseMatrix": "data.responses",
-    "SVISettings": "estimation.svi",
-    "compare_abilities": "scoring.comparison",
+    "FitSettings": "estimation.settings",
+    "compare_abilities": "scoring.ability_comparison",
     "estimate_ability": "scoring.ability",
-    "fit_model": "estimation.svi",
+    "fit_model": "estimation.fit",
     "grade": "data.grading",
-    "load_bank": "building.bank",
+    "load_bank": "bank.bank",
     "predict_accuracy": "scoring.prediction",
     "prune": "building.pruning",
-    "save_bank": "building.bank",
+    "save_bank": "bank.bank",
     "score_responses": "scoring.scores",
     "screen": "data.screening",
     "simulate_responses": "models.item_response",
@@ -48,7 +50,7 @@ __all__ = [  # noqa: RUF022 - in the order of the road
     "screen",
     "ItemParameters",
     "simulate_responses",
-    "SVISettings",
+    "FitSettings",
     "FittedModel",
     "fit_model",
     "PruneRules",

@@ -14,7 +14,7 @@ from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
-from irtbench.estimation.svi import SVISettings
+from irtbench.estimation.settings import FitSettings
 from irtbench.scoring.ability import Method
 from irtbench.scoring.item_error import ItemError
 from irtbench.scoring.norms import Norm
@@ -185,7 +185,7 @@ class StudyFile:
     screening: ScreeningSettings
     grading: GradingSettings
     scales: ScaleSettings
-    model: SVISettings
+    model: FitSettings
     pruning: PruneRules
     score: ScoreSettings
     published: PublishedSettings
@@ -235,7 +235,7 @@ def read_study(path: Path) -> StudyFile:
         screening=section(ScreeningSettings, "screening"),
         grading=section(GradingSettings, "grading"),
         scales=section(ScaleSettings, "scales"),
-        model=section(SVISettings, "model"),
+        model=section(FitSettings, "model"),
         pruning=read_rules(path, tables.get("pruning", {})),
         score=replace(
             score, systems=tuple(existing(path, "score.systems", folder / system) for system in score.systems)

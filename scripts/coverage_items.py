@@ -21,7 +21,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.priors import PriorName
 from irtbench.scoring.ability import abilities_of, eap
@@ -92,7 +93,7 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     truth = ItemParameters.from_difficulty(a, b, c)
     responses = simulate_responses(theta, truth, rng=rng, missing=design.missing)
     responses = responses.select_respondents(responses.n_by_respondent > 0)
-    fitted = fit_model(responses, SVISettings(kind=design.kind, prior=design.prior))
+    fitted = fit_model(responses, FitSettings(kind=design.kind, prior=design.prior))
     if design.aligned:
         mean, deviation = theta.mean(), theta.std()
         a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation

@@ -20,9 +20,11 @@ import pandas as pd
 import torch
 from scipy.special import ndtr
 
-from irtbench.building.scale import Norms
+from irtbench.bank.scale import Norms
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.ability import Method, estimate_ability
@@ -123,7 +125,7 @@ def repeated(
 def fit_converged(answers: ResponseMatrix, population: Literal["normal", "estimated"]) -> FittedModel | None:
     """The fit; None if it does not converge, or its density collapses onto fewer than ``FEWEST_NODES`` nodes."""
     try:
-        fitted = fit_model(answers, SVISettings(prior="weak", population=population))
+        fitted = fit_model(answers, FitSettings(prior="weak", population=population))
     except torch.linalg.LinAlgError:
         return None
     nodes_held = 1 / np.exp(2 * fitted.quadrature.log_weights).sum()

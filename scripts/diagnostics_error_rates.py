@@ -18,20 +18,21 @@ from pathlib import Path
 
 import numpy as np
 
+from irtbench.analysis.dependence_bootstrap import with_bootstrap
+from irtbench.analysis.item_bias import item_bias
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.global_fit import global_fit
-from irtbench.diagnostics.item_bias import item_bias
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.scoring.ability import eap
 
 ALPHA = 0.05
 LOWEST_5_PERCENT = -1.6449  # of a standard normal
-FAST = SVISettings(standard_errors=False, tolerance=1e-4)
+FAST = FitSettings(standard_errors=False, tolerance=1e-4)
 SIZES = [(500, 20, 0.0), (1000, 30, 0.0), (1000, 30, 0.3), (1000, 30, 0.7), (3000, 20, 0.0), (1000, 60, 0.0)]
 ODD, FIRST_TWIN, SECOND_TWIN, BIASED = 0, 1, 2, 3  # the items with a planted fault
 CARELESS = 0.05  # share of respondents who answer at random

@@ -20,10 +20,15 @@ import numpy as np
 import torch
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation import item_steps, mode, problem, response_rows, svi
-from irtbench.estimation.acceleration import StepMemory
-from irtbench.estimation.problem import Problem
-from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+from irtbench.estimation import fit as svi
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.marginal import e_step as problem
+from irtbench.estimation.marginal import m_step as item_steps
+from irtbench.estimation.marginal import mode, response_rows
+from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
 CASES = (("2pl", 1000, 90), ("2pl", 5000, 100), ("2pl", 20000, 200), ("3pl", 1000, 90), ("3pl", 5000, 100))
@@ -115,7 +120,7 @@ def main() -> None:
     cells: dict[str, list[str]] = {name: [] for name in [*WAYS, "float32"]}
     for kind, n, n_items in CASES:
         responses = simulated(kind, n, n_items, arguments.seed)
-        plain = SVISettings(kind=kind, prior="none", standard_errors=False)
+        plain = FitSettings(kind=kind, prior="none", standard_errors=False)
         fit_model(responses, plain)  # what libraries load on first use
         base = None
         for name in cells:
@@ -138,7 +143,7 @@ def simulated(kind: str, n: int, n_items: int, seed: int) -> ResponseMatrix:
     return simulate_responses(rng.normal(size=n), items, rng=rng)
 
 
-def timed(responses: ResponseMatrix, settings: SVISettings, repeats: int) -> tuple[FittedModel, float]:
+def timed(responses: ResponseMatrix, settings: FitSettings, repeats: int) -> tuple[FittedModel, float]:
     """A fit, and the median of the seconds it took."""
     seconds = []
     for _ in range(repeats):

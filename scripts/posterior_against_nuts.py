@@ -24,11 +24,11 @@ from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.mode import find_mode
-from irtbench.estimation.posterior import fit_posterior
-from irtbench.estimation.problem import Problem
-from irtbench.estimation.response_rows import DenseRows, encode_responses
-from irtbench.estimation.uncertainty import sampling_covariance
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
+from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Priors

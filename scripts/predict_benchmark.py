@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from irtbench.building.scale import Scale
+from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.svi import SVISettings, fit_model
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import information
-from irtbench.scoring.posterior import ability_posterior
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
+from irtbench.scoring.theta_posterior import ability_posterior
 
 LENGTHS = (20, 50, 100)
 RANDOM_FORMS = 20
@@ -61,7 +62,7 @@ def main() -> None:
 
 def fit_scale(name: str, known: ResponseMatrix, items: list[str] | tuple[str, ...]) -> Scale:
     """A scale of all the items: they are what is to be predicted, so none is dropped."""
-    fitted = fit_model(known.select_items(items), SVISettings(prior="weak"))
+    fitted = fit_model(known.select_items(items), FitSettings(prior="weak"))
     return Scale(name, fitted.items, ItemTable.plain(fitted.items.item_ids))
 
 

@@ -12,7 +12,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from irtbench.estimation import problem, svi
+from irtbench.estimation import fit as svi
+from irtbench.estimation.marginal import e_step as problem
 
 PLACE = torch.device("meta")  # torch itself keeps no numbers there
 # what a GPU takes from the processor's memory all the same: indices, and what is copied

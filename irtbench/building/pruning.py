@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.building.checkpoint import Checkpoint
 from irtbench.building.prune_rules import FEWEST_ITEMS, Exclusion, PruneRules
 from irtbench.building.removals import (
@@ -30,11 +31,11 @@ from irtbench.building.removals import (
 from irtbench.building.scale_checks import ScaleChecks, check_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.estimation.svi import FEWEST_RESPONDENTS, FittedModel
+from irtbench.estimation.fit import FEWEST_RESPONDENTS
+from irtbench.estimation.fitted import FittedModel
 from irtbench.models.item_response import ItemParameters
 
 __all__ = [

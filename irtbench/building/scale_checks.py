@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from irtbench.analysis.guessing import GuessingTest, guessing_test
+from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, likelihood_ratio
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.comparison import LikelihoodRatio, compare_models, likelihood_ratio
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.guessing import GuessingTest, guessing_test
 
 FEWEST_ITEMS = 4  # two abilities need more than three items
 

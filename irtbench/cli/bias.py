@@ -43,10 +43,10 @@ def bias(
     Writes bias.csv and bias.json. Items that all got right or all got wrong, and those that one group was not asked,
     cannot be compared: they are left out and named.
     """
+    from irtbench.analysis.item_bias import comparable_items, item_bias
     from irtbench.data.readers.groups import read_groups
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.diagnostics.item_bias import comparable_items, item_bias
 
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
         given = ResponseMatrix.from_long(

@@ -145,7 +145,7 @@ def pairs_of(systems: tuple[str, ...], against: str | None) -> list[tuple[str, s
 
 def parameters_of(path: Path, tags: ItemTags) -> tuple[dict[str, NDArray[np.float64]], ItemTags]:
     """Difficulty and discrimination of the bank's items that have a row in the tags, and the tags of these."""
-    from irtbench.building.bank import load_bank
+    from irtbench.bank.bank import load_bank
 
     scales = [scale.items for scale in load_bank(path).scales]
     item_ids = np.concatenate([scale.item_ids for scale in scales])

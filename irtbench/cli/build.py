@@ -19,7 +19,7 @@ from irtbench.data.input_error import InputError
 if TYPE_CHECKING:
     from irtbench.building.pruning import Pruning
     from irtbench.config import StudyFile
-    from irtbench.study import Study
+    from irtbench.study.run import Study
 
 
 def build(
@@ -49,12 +49,12 @@ def build(
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
     from dataclasses import replace
 
-    from irtbench.building.bank import save_bank
+    from irtbench.bank.bank import save_bank
     from irtbench.building.pruning import Pruning
     from irtbench.config import read_study
     from irtbench.report.html import render_report
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary
-    from irtbench.study import run_study
+    from irtbench.study.run import run_study
 
     settings = read_study(study_file)
     if seed is not None:
@@ -120,7 +120,7 @@ def checks(study: Study) -> dict[str, Any]:
 
 def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -> None:
     """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
-    from irtbench.study import run_study
+    from irtbench.study.run import run_study
 
     with output_folder(target) as folder, reporting(quiet=quiet) as progress:
         study = run_study(settings, control=True, progress=progress)

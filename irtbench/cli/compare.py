@@ -48,12 +48,12 @@ def compare(
 
     Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system.
     """
-    from irtbench.building.bank import load_bank
+    from irtbench.bank.bank import load_bank
     from irtbench.data.multiple_testing import adjust
     from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.evaluation.comparison import compare_systems
-    from irtbench.scoring.comparison import N_ITEM_DRAWS, compare_abilities
+    from irtbench.evaluation.system_comparison import compare_systems
+    from irtbench.scoring.ability_comparison import N_ITEM_DRAWS, compare_abilities
     from irtbench.scoring.scores import check_known, grade_answers, own_responses
 
     columns = named("--column", column)

@@ -15,7 +15,7 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
-    from irtbench.estimation.svi import SVISettings
+    from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_response import ItemParameters
 
 
@@ -39,15 +39,15 @@ def diagnose(
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
     it when none is named.
     """
+    from irtbench.analysis.dependence_bootstrap import with_bootstrap
     from irtbench.building.pruning import answered
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.diagnostics.dependence_bootstrap import with_bootstrap
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
     from irtbench.diagnostics.local_dependence import local_dependence
     from irtbench.diagnostics.person_fit import person_fit
-    from irtbench.estimation.svi import fit_model
+    from irtbench.estimation.fit import fit_model
     from irtbench.models.parameter_table import read_parameters
     from irtbench.scoring.ability import eap
 
@@ -95,7 +95,7 @@ def diagnose(
         )
 
 
-def bootstrap_settings(items: ItemParameters) -> SVISettings:
+def bootstrap_settings(items: ItemParameters) -> FitSettings:
     """Settings of a fit of the same model to all items.
 
     Raises
@@ -103,7 +103,7 @@ def bootstrap_settings(items: ItemParameters) -> SVISettings:
     InputError
         If the items are of several models, which one fit does not estimate together.
     """
-    from irtbench.estimation.svi import SVISettings
+    from irtbench.estimation.settings import FitSettings
 
     models = set(
         zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
@@ -111,4 +111,4 @@ def bootstrap_settings(items: ItemParameters) -> SVISettings:
     if len(models) > 1:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
     estimated, guessing = models.pop()
-    return SVISettings(kind="3pl" if estimated else "2pl", guessing=float(guessing), standard_errors=False)
+    return FitSettings(kind="3pl" if estimated else "2pl", guessing=float(guessing), standard_errors=False)

@@ -13,7 +13,7 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
-    from irtbench.building.dimensions import Dimensions
+    from irtbench.analysis.dimensions import Dimensions
 
 EIGENVALUES_SHOWN = 10
 
@@ -42,7 +42,7 @@ def dimensions(
     Writes eigenvalues.csv, dimensions.json, scree.png and, with --items, loadings.csv. Items that all got right or all
     got wrong say nothing here: they are left out and named.
     """
-    from irtbench.building.dimensions import find_dimensions
+    from irtbench.analysis.dimensions import find_dimensions
     from irtbench.building.pruning import answered, constant_items
     from irtbench.data.readers.item_table import read_items
     from irtbench.data.readers.recognise import read_responses

@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
-    from irtbench.estimation.svi import SVISettings
+    from irtbench.estimation.settings import FitSettings
 
 
 def fit(
@@ -71,16 +71,16 @@ def fit(
     from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.sparse_responses import responses_from_long
-    from irtbench.estimation.svi import SVISettings
+    from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
 
     models = {} if by_item is None else read_models(by_item)
-    settings = SVISettings(
+    settings = FitSettings(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
         posterior=posterior, device=device,
     )  # fmt: skip
     several = factors > 1 or pattern is not None
-    if several and settings != SVISettings(device=device):
+    if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
         given = responses_from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
@@ -121,13 +121,13 @@ def fit(
 
 
 def fit_one_ability(
-    data: ResponseMatrix | SparseResponses, settings: SVISettings, seed: int
+    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Contents of fit.json, items.csv and scores.csv."""
-    from irtbench.building.scale import Norms, Scale
+    from irtbench.bank.scale import Norms, Scale
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
-    from irtbench.estimation.svi import fit_model
+    from irtbench.estimation.fit import fit_model
     from irtbench.models.parameter_table import parameter_table
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit

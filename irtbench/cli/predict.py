@@ -14,7 +14,7 @@ from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_table
 
 if TYPE_CHECKING:
-    from irtbench.building.bank import ItemBank
+    from irtbench.bank.bank import ItemBank
     from irtbench.data.responses import ResponseMatrix
     from irtbench.scoring.prediction import PredictedAccuracy
 
@@ -56,7 +56,7 @@ def predict(
 
     Writes prediction.csv, a row for each system: items seen, accuracy on them, predicted accuracy on all, interval.
     """
-    from irtbench.building.bank import load_bank
+    from irtbench.bank.bank import load_bank
     from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
     columns = named("--column", column)

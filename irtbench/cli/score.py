@@ -9,16 +9,17 @@ from typing import Annotated, Literal
 import pandas as pd
 import typer
 
-from irtbench.building.bank import ItemBank, load_bank
+from irtbench.bank.bank import ItemBank, load_bank
+from irtbench.bank.norm_table import with_norms
 from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
+from irtbench.data.items import UnknownItems
 from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.norm_table import with_norms
-from irtbench.scoring.scores import ScoringSettings, UnknownItems, grade_answers, score_responses
+from irtbench.scoring.scores import ScoringSettings, grade_answers, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale

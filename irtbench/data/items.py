@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+
+#: What responses to items outside a bank mean.
+UnknownItems = Literal["error", "ignore"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.mode import find_mode, starting_values
-from irtbench.estimation.problem import Problem
-from irtbench.estimation.response_rows import encode_responses
-from irtbench.estimation.svi import check_estimable
+from irtbench.estimation.fit import check_estimable
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.mode import find_mode, starting_values
+from irtbench.estimation.marginal.response_rows import encode_responses
 from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
 from irtbench.report.formatting import decimal, listing, percent, plural
-from irtbench.study import Study
+from irtbench.study.run import Study
 
 
 def abilities(study: Study) -> list[str]:

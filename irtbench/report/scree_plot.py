@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from irtbench.diagnostics.dimensionality import ParallelAnalysis
+from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.report.plots import COLOURS, GREY
 
 

@@ -19,25 +19,25 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from irtbench.building.bank import ItemBank
-from irtbench.building.scale import Scale
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
+from irtbench.data.items import UnknownItems
+from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_column, find_id_columns
+from irtbench.data.readers.wide_parts import Part, read_wide_parts
 from irtbench.models.item_response import information, log_icc
 from irtbench.models.quadrature import refine
 from irtbench.scoring.ability import AT_END, Abilities
-from irtbench.scoring.long_parts import LongFile, RowsScattered, read_scattered, read_together
-from irtbench.scoring.parts import Part, read_wide_parts
-from irtbench.scoring.posterior import STANDARD_NORMAL, cell_edges, node_mass
 from irtbench.scoring.scores import (
     ScoringSettings,
-    UnknownItems,
     check_known,
     fit_is_defined,
     in_order_of_respondents,
     score_responses,
     score_table,
 )
+from irtbench.scoring.theta_posterior import STANDARD_NORMAL, cell_edges, node_mass
 
 BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
 WORKERS = 2

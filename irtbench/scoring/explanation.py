@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from irtbench.building.bank import ItemBank
-from irtbench.building.scale import Scale
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
+from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import icc
-from irtbench.scoring.posterior import STANDARD_NORMAL, posterior_of
-from irtbench.scoring.scores import UnknownItems, check_known, own_responses
+from irtbench.scoring.scores import check_known, own_responses
+from irtbench.scoring.theta_posterior import STANDARD_NORMAL, posterior_of
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from irtbench.building.bank import ItemBank
-from irtbench.building.scale import Scale
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
+from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.norms import percentiles
 from irtbench.scoring.scores import (
     ScoringSettings,
-    UnknownItems,
     check_known,
     in_order_of_respondents,
     own_responses,

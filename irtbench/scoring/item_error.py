@@ -15,8 +15,8 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.item_response import ItemParameters, icc
 from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
-from irtbench.scoring.mode import slopes_of
-from irtbench.scoring.posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
+from irtbench.scoring.modal import slopes_of
+from irtbench.scoring.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 
 ItemError = Literal["none", "delta", "draw", "integrate"]
 

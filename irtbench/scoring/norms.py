@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from irtbench.building.scale import NORM_DECIMALS, Norms
+from irtbench.bank.scale import NORM_DECIMALS, Norms
 from irtbench.data.input_error import InputError
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.scoring.ability import Abilities
-from irtbench.scoring.posterior import cell_edges
+from irtbench.scoring.theta_posterior import cell_edges
 
 Norm = Literal["normal", "empirical", "smoothed"]
 

@@ -9,7 +9,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.scoring.item_error import draw_items
-from irtbench.scoring.posterior import ability_posterior
+from irtbench.scoring.theta_posterior import ability_posterior
 
 
 def plausible_values(

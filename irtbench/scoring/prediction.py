@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from irtbench.building.scale import Scale
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.item_response import icc
-from irtbench.scoring.posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
+from irtbench.scoring.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 
 HALVINGS = 60  # of the bracket of a quantile
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.bank import ItemBank
-from irtbench.building.scale import Norms, Scale
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Norms, Scale
 from irtbench.data.grading import GradingSettings, grade
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
+from irtbench.data.items import ItemTable, UnknownItems
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
@@ -24,7 +24,6 @@ from irtbench.scoring.norms import Norm, empirical_percentile, percentiles
 
 log = logging.getLogger(__name__)
 
-UnknownItems = Literal["error", "ignore"]
 
 FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered

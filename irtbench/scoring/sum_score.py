@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from irtbench.models.item_response import ItemParameters, icc, information
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.sum_score import sum_score_distribution
-from irtbench.scoring.posterior import NODES_PER_SD, Posterior
+from irtbench.scoring.theta_posterior import NODES_PER_SD, Posterior
 
 
 def sum_score_posterior(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> Posterior:

@@ -89,7 +89,9 @@ class Irtbench:
 
     def __call__(self, values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
         from irtbench.data.responses import ResponseMatrix
-        from irtbench.estimation.svi import FittedModel, SVISettings, fit_model
+        from irtbench.estimation.fit import fit_model
+        from irtbench.estimation.fitted import FittedModel
+        from irtbench.estimation.settings import FitSettings
 
         responses = ResponseMatrix(
             values,
@@ -97,7 +99,7 @@ class Irtbench:
             tuple(f"i{j + 1}" for j in range(size.n_items)),
         )
         prior = {"prior": "hierarchical"} if size.hierarchical else {}
-        settings = SVISettings(**({"kind": size.kind, "device": device} | prior | self.settings))
+        settings = FitSettings(**({"kind": size.kind, "device": device} | prior | self.settings))
 
         def read(fitted: FittedModel) -> Estimates:
             items = fitted.items
@@ -194,7 +196,7 @@ def prepare_py_irt(values: NDArray[np.uint8], size: Size, device: Device, seed: 
     return Prepared(fit, read)
 
 
-OURS = ("irtbench", "irtbench.estimation.svi")
+OURS = ("irtbench", "irtbench.estimation.fit")
 TOOLS = {
     "irtbench": Tool("irtbench", "irtbench", OURS, Irtbench({"standard_errors": False}), on_gpu=True),
     "irtbench-se": Tool("irtbench, standard errors", "irtbench", OURS, Irtbench(), on_gpu=True),

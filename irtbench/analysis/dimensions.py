@@ -1,0 +1,127 @@
+"""How many abilities do all the items measure: eigenvalues, models of several factors, loadings turned to labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from irtbench.analysis.model_comparison import compare_models, likelihood_ratio
+from irtbench.analysis.parallel_analysis import ParallelAnalysis, RotatedLoadings, parallel_analysis, rotate_to_labels
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.factors import FactorModel, fit_factors
+
+MOST_FACTORS = 3  # that a grid of nodes serves
+EIGENVALUES_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Dimensions:
+    """What is known of the number of abilities.
+
+    Parameters
+    ----------
+    n_respondents, n_items
+        Size of the data.
+    analysis
+        Eigenvalues and parallel analysis.
+    models
+        Information criteria of the models with one factor, two ..., a row a model; None if none was fitted.
+    tests
+        Likelihood-ratio test of each model against the one before, a row a test. At the edge of the smaller model the
+        statistic is no exact chi-square; the criteria are the better guide where it is close.
+    rotated
+        Loadings of the model with as many factors as there are labels, turned to these; None if there is none.
+    """
+
+    n_respondents: int
+    n_items: int
+    analysis: ParallelAnalysis
+    models: pd.DataFrame | None
+    tests: pd.DataFrame | None
+    rotated: RotatedLoadings | None
+
+    def summary(self) -> dict[str, Any]:
+        """What dimensions.json holds."""
+        rotation = None
+        if self.rotated is not None:
+            rotation = {
+                "factors": self.rotated.factors,
+                "by_label": self.rotated.by_label(),
+                "share_following": float(self.rotated.follows.mean()),
+                "correlations": self.rotated.correlations,
+                "loadings": self.rotated.table(),
+            }
+        return {
+            "n_abilities": self.analysis.n_abilities,
+            "eigenvalues": self.analysis.eigenvalues[:EIGENVALUES_SHOWN],
+            "chance_limit": self.analysis.chance_limit[:EIGENVALUES_SHOWN],
+            "percentile": self.analysis.percentile,
+            "n_samples": self.analysis.n_samples,
+            "n_respondents": self.n_respondents,
+            "n_items": self.n_items,
+            "note": self.analysis.tetrachoric.note,
+            "models": self.models,
+            "likelihood_ratio_tests": self.tests,
+            "rotation": rotation,
+        }
+
+
+def find_dimensions(
+    responses: ResponseMatrix,
+    labels: Sequence[str] | None = None,
+    *,
+    max_factors: int = MOST_FACTORS,
+    n_samples: int = 20,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Dimensions:
+    """Count abilities by parallel analysis, compare models of several factors, and turn loadings to the labels.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; no item that all got right or all got wrong.
+    labels
+        Label of each item; None where there are none.
+    max_factors
+        Fit models of one up to so many factors; 0 for none.
+    n_samples
+        Samples of independent items.
+    seed
+        Of these samples.
+    progress
+        Called with a line about each step.
+
+    Raises
+    ------
+    InputError
+        As `parallel_analysis` and `fit_factors`.
+    """
+    progress(f"tetrachoric correlations of {responses.n_items} items and of {n_samples} samples of independent items")
+    analysis = parallel_analysis(responses, rng=np.random.default_rng(seed), n_samples=n_samples)
+    models: dict[str, FactorModel] = {}
+    for number in range(1, max_factors + 1):
+        name = "1 factor" if number == 1 else f"{number} factors"
+        progress(f"model with {name}")
+        models[name] = fit_factors(responses, number, seed=seed)
+    rotated = None
+    n_labels = len(set(labels)) if labels is not None else 0
+    if labels is not None and 1 < n_labels <= max_factors:
+        loadings = models[f"{n_labels} factors"].loadings
+        rotated = rotate_to_labels(loadings, responses.item_ids, labels)
+    size = responses.n_respondents, responses.n_items
+    if not models:
+        return Dimensions(*size, analysis, None, None, rotated)
+    converged = [model.converged for model in models.values()]
+    tests = pd.DataFrame(
+        [
+            {"smaller": a, "larger": b, **vars(likelihood_ratio(models[a], models[b]))}
+            for a, b in zip(list(models)[:-1], list(models)[1:], strict=True)
+        ],
+        columns=["smaller", "larger", "statistic", "df", "p"],
+    )
+    return Dimensions(*size, analysis, compare_models(models).assign(converged=converged), tests, rotated)

@@ -1,0 +1,118 @@
+"""Is guessing needed: the 3PL of one item against the 2PL of all, item by item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import check_estimable
+from irtbench.estimation.marginal.asymptotes import slope_at_zero
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.models.logistic import NodeTensors
+from irtbench.models.priors import Priors
+from irtbench.models.quadrature import normal_grid
+
+START = 0.2  # of guessing
+
+
+@dataclass(frozen=True, eq=False)
+class GuessingTest:
+    """Likelihood-ratio tests of c = 0, one for each item; arrays of shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    guessing
+        c of the item where it alone is a 3PL.
+    statistic
+        2 (log L with c free - log L of the 2PL), 1 degree of freedom.
+    p
+        Half of P(chi-squared(1) >= statistic), since c = 0 lies on the boundary (Self & Liang, 1987).
+    p_adjusted
+        Adjusted over items by `method`.
+    method
+        ``holm`` or ``fdr_bh``.
+    """
+
+    item_ids: tuple[str, ...]
+    guessing: NDArray[np.float64]
+    statistic: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    method: Adjustment
+
+    def table(self) -> pd.DataFrame:
+        """One row an item."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "guessing": self.guessing,
+                "statistic": self.statistic,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+            }
+        )
+
+
+def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tolerance: float = 1e-3) -> GuessingTest:
+    """Test each item's guessing parameter by marginal maximum likelihood.
+
+    Parameters
+    ----------
+    responses
+        Graded responses.
+    method
+        How p is adjusted for the number of items.
+    tolerance
+        As for `find_mode`; every fit starts where the 2PL of all items ended.
+
+    Raises
+    ------
+    InputError
+        If the data do not determine the parameters, see `fit_model`.
+    """
+    priors = Priors.named("none")
+    check_estimable(responses, priors)
+    cpu = torch.device("cpu")
+    n_items = responses.n_items
+    problem = Problem(
+        rows=encode_responses(responses, cpu),
+        nodes=NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        priors=priors,
+        guessing_free=torch.zeros(n_items, dtype=torch.bool),
+        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
+    )
+    with torch.no_grad():
+        without = find_mode(problem, tolerance=tolerance / 100)
+        rises = slope_at_zero(problem, without.parameters) > 0
+        found = [
+            with_guessing(problem, without.parameters, j, tolerance) if rises[j] else (0.0, without.log_likelihood)
+            for j in range(n_items)
+        ]
+    guessing = np.array([c for c, _ in found])
+    statistic = np.array([max(0.0, 2 * (log_l - without.log_likelihood)) for _, log_l in found])
+    p = chdtrc(1, statistic) / 2
+    return GuessingTest(responses.item_ids, guessing, statistic, p, adjust(p, method), method)
+
+
+def with_guessing(problem: Problem, without: torch.Tensor, item: int, tolerance: float) -> tuple[float, float]:
+    """Guessing of one item with all other items 2PL, and the log-likelihood.
+
+    The steps start well away from c = 0.
+    """
+    only = torch.zeros_like(problem.guessing_free)
+    only[item] = True
+    start = without.clone()
+    start[item, -1] = np.log(START / (1 - START))
+    mode = find_mode(replace(problem, guessing_free=only), start=start, tolerance=tolerance)
+    return float(torch.sigmoid(mode.parameters[item, -1])), mode.log_likelihood

@@ -1,0 +1,297 @@
+"""Is an item harder for one group than for another at the same ability: differential item functioning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc, expit
+
+from irtbench.analysis.two_groups import GRID, OthersLikelihood, TwoGroups, fit_two_groups
+from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.diagnostics.logistic_regression import logistic_regression
+
+Method = Literal["likelihood_ratio", "logistic"]
+Size = Literal["negligible", "moderate", "large"]
+
+DELTA_PER_LOGIT = 2.35  # 4 / 1.7: the delta scale of the Educational Testing Service
+MODERATE_DELTA, LARGE_DELTA = 1.0, 1.5  # ETS classes A, B, C (Zieky, 1993)
+ONE_SIDED_95 = 1.645
+FEWEST_IN_GROUP = 10
+FEWEST_ITEMS = 3
+LEAST_SHARE_OF_ANCHORS = 0.25
+MOST_ROUNDS = 10
+FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with the weight of next to nothing
+
+
+@dataclass(frozen=True, eq=False)
+class ItemBias:
+    """Difference of each item between two groups of the same ability; all arrays have shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items, in the order of the responses.
+    method
+        ``likelihood_ratio`` or ``logistic``.
+    delta
+        Difference in difficulty on the ETS delta scale, 2.35 times the difference in logits; negative where the item
+        is harder for the focal group.
+    size
+        ETS classes A, B and C in words: large if delta is 1.5 or more to either side and significantly above
+        1, negligible if below 1 or not significant, else moderate.
+    rms_difference
+        Root mean square difference of the two groups' curves over the abilities of the focal group; sees crossing
+        curves, which delta does not.
+    r2_change
+        Change of Nagelkerke's R2 by the group (logistic method; NaN otherwise). Jodoin & Gierl (2001) call .035
+        moderate and .070 large.
+    x2, p, p_adjusted
+        Test of any difference, two degrees of freedom.
+    x2_uniform, p_uniform
+        Of a difference in difficulty alone, one degree of freedom.
+    x2_crossing, p_crossing
+        Of a difference in discrimination beyond it, one degree of freedom.
+    anchor
+        Items held common to both groups at the end: those that were not flagged.
+    n_reference, n_focal
+        Respondents of each group who answered the item.
+    focal_mean, focal_sd
+        Ability of the focal group, where the reference group has mean 0 and sd 1.
+    rounds
+        Number of sets of anchors tried.
+    """
+
+    item_ids: tuple[str, ...]
+    method: Method
+    delta: NDArray[np.float64]
+    size: tuple[Size, ...]
+    rms_difference: NDArray[np.float64]
+    r2_change: NDArray[np.float64]
+    x2: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    x2_uniform: NDArray[np.float64]
+    p_uniform: NDArray[np.float64]
+    x2_crossing: NDArray[np.float64]
+    p_crossing: NDArray[np.float64]
+    anchor: NDArray[np.bool_]
+    n_reference: NDArray[np.int64]
+    n_focal: NDArray[np.int64]
+    focal_mean: float
+    focal_sd: float
+    rounds: int
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of bias.csv."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "delta": self.delta,
+                "size": self.size,
+                "rms_difference": self.rms_difference,
+                "r2_change": self.r2_change,
+                "x2": self.x2,
+                "df": 2,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "x2_uniform": self.x2_uniform,
+                "p_uniform": self.p_uniform,
+                "x2_crossing": self.x2_crossing,
+                "p_crossing": self.p_crossing,
+                "anchor": self.anchor,
+                "n_reference": self.n_reference,
+                "n_focal": self.n_focal,
+                "method": self.method,
+            }
+        )
+
+
+def item_bias(
+    responses: ResponseMatrix,
+    focal: NDArray[np.bool_],
+    *,
+    method: Method = "likelihood_ratio",
+    alpha: float = 0.05,
+    adjustment: Adjustment = "fdr_bh",
+) -> ItemBias:
+    """Differential item functioning of every item, with purified anchors.
+
+    Ability is N(0, 1) in the reference group and N(mean, sd^2) in the focal group; a difference between the groups in
+    ability is no bias. The anchors, items with the same parameters in both groups, make the scale common.
+
+    ``likelihood_ratio`` (Thissen, Steinberg & Wainer, 1993): twice the gain in marginal log-likelihood when the item
+    gets a slope and an intercept of its own in the focal group, with the focal population free and the other items
+    held at their fit.
+
+    ``logistic`` (Swaminathan & Rogers, 1990): the same by regressing the response on ability, group and their
+    product. Ability is the posterior mean given the responses to the other items and the group's own population:
+    matching on it or on a sum score without regard to the group mistakes a difference in ability for bias, since
+    the same score then means another ability.
+
+    Purification: all items are anchors at first. Items whose adjusted p falls below ``alpha`` get parameters of their
+    own in each group, the rest is fitted again, and all are tested against the new anchors, until the anchors stay.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; missing ones are left out.
+    focal
+        Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
+    method
+        See above.
+    alpha
+        Level at which an item ceases to be an anchor.
+    adjustment
+        Of p over the items.
+
+    Raises
+    ------
+    InputError
+        If ``focal`` has another shape, a group has fewer than 10 respondents or no response to an item, there are
+        fewer than three items, or all responses to an item are the same.
+    """
+    focal = _check(responses, focal, alpha)
+    values, n_items = responses.values, responses.n_items
+    freed = np.zeros(n_items, dtype=np.bool_)
+    fit: TwoGroups | None = None
+    seen: set[bytes] = set()
+    while True:
+        seen.add(freed.tobytes())
+        fit = fit_two_groups(values, focal, freed=freed, start=fit)
+        others = OthersLikelihood(values, focal, fit)
+        one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
+        found = np.array([one(others, fit, item) for item in range(n_items)])
+        x2 = found[:, 0]
+        p = chdtrc(2, x2)
+        flagged = adjust(p, adjustment) < alpha
+        fewest = max(1, int(np.ceil(LEAST_SHARE_OF_ANCHORS * n_items)))
+        flagged[np.argsort(x2, kind="stable")[:fewest]] = False
+        if flagged.tobytes() in seen or len(seen) == MOST_ROUNDS:
+            break
+        freed = flagged
+    _, x2_uniform, shift, rms_difference, r2_change = found.T
+    delta = DELTA_PER_LOGIT * shift
+    x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
+    observed = responses.observed
+    return ItemBias(
+        item_ids=responses.item_ids,
+        method=method,
+        delta=delta,
+        size=_sizes(delta, x2_uniform, alpha),
+        rms_difference=rms_difference,
+        r2_change=r2_change,
+        x2=x2,
+        p=p,
+        p_adjusted=adjust(p, adjustment),
+        x2_uniform=x2_uniform,
+        p_uniform=chdtrc(1, x2_uniform),
+        x2_crossing=x2_crossing,
+        p_crossing=chdtrc(1, x2_crossing),
+        anchor=~freed,
+        n_reference=observed[~focal].sum(axis=0),
+        n_focal=observed[focal].sum(axis=0),
+        focal_mean=fit.mean,
+        focal_sd=fit.sd,
+        rounds=len(seen),
+    )
+
+
+def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Items that both groups were asked and that not all got right or all got wrong."""
+    p = responses.proportion_correct()
+    asked = responses.observed[focal].any(axis=0) & responses.observed[~focal].any(axis=0)
+    return tuple(responses.item_ids[j] for j in np.flatnonzero(asked & (p > 0) & (p < 1)))
+
+
+def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) -> NDArray[np.bool_]:
+    """Refuse what the tests cannot use."""
+    focal = np.asarray(focal, dtype=np.bool_)
+    if focal.shape != (responses.n_respondents,):
+        raise InputError(f"item bias: focal has shape {focal.shape} for {responses.n_respondents} respondents")
+    if not 0 < alpha < 1:
+        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    if responses.n_items < FEWEST_ITEMS:
+        raise InputError(f"item bias: {responses.n_items} items; expected at least {FEWEST_ITEMS}, to have anchors")
+    for name, members in (("reference", ~focal), ("focal", focal)):
+        if members.sum() < FEWEST_IN_GROUP:
+            raise InputError(
+                f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
+            )
+        unanswered = ~responses.observed[members].any(axis=0)
+        if unanswered.any():
+            names = [responses.item_ids[j] for j in np.flatnonzero(unanswered)]
+            raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
+    p = responses.proportion_correct()
+    constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
+    if constant:
+        raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
+    return focal
+
+
+def _by_likelihood_ratio(
+    others: OthersLikelihood, fit: TwoGroups, item: int
+) -> tuple[float, float, float, float, float]:
+    """X2 of both parameters, X2 of the intercept, its shift, RMS difference of the curves, and no R2."""
+    studied = others.studied(item)
+    start = np.array([*(fit.slope[0, item], fit.intercept[0, item]) * 2, fit.mean, np.log(fit.sd)])
+    same, at = studied.maximum(start, ties=(0, 1))
+    uniform, at = studied.maximum(at, ties=(0,))
+    shift = at[3] - at[1]
+    either, at = studied.maximum(at, ties=())
+    curves = expit(np.outer(GRID.nodes, at[[0, 2]]) + at[[1, 3]])
+    rms = float(np.sqrt(fit.population[1].weights @ (curves[:, 1] - curves[:, 0]) ** 2))
+    return max(2 * (either - same), 0.0), max(2 * (uniform - same), 0.0), shift, rms, np.nan
+
+
+def _by_regression(others: OthersLikelihood, fit: TwoGroups, item: int) -> tuple[float, float, float, float, float]:
+    """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
+    answered = ~np.isnan(others.values[:, item])
+    answers, group = others.values[answered, item], others.focal[answered].astype(np.float64)
+    theta = _ability(others, fit, item)[answered]
+    columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
+    same, uniform, either = (
+        logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width)) for width in (2, 3, 4)
+    )
+    in_focal = columns[group == 1]
+    difference = expit(in_focal @ either.coefficients) - expit(in_focal[:, :2] @ either.coefficients[:2])
+    r2_change = _nagelkerke(either.log_likelihood, answers) - _nagelkerke(same.log_likelihood, answers)
+    return (
+        max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
+        max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),
+        float(uniform.coefficients[2]),
+        float(np.sqrt(np.mean(difference**2))),
+        r2_change,
+    )
+
+
+def _ability(others: OthersLikelihood, fit: TwoGroups, item: int) -> NDArray[np.float64]:
+    """Posterior mean given all responses but those to the item, in the respondent's own population."""
+    likelihood = others.without(item)
+    reference, focal = fit.population
+    joint = likelihood + np.where(others.focal[:, None], focal.log_weights, reference.log_weights)
+    posterior = np.exp(joint - joint.max(axis=1, keepdims=True))
+    return (posterior @ GRID.nodes) / posterior.sum(axis=1)
+
+
+def _nagelkerke(log_likelihood: float, answers: NDArray[np.float64]) -> float:
+    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the proportion correct alone."""
+    n, p = answers.size, float(answers.mean())
+    log_l0 = n * (p * np.log(p) + (1 - p) * np.log1p(-p))
+    return float(-np.expm1(2 / n * (log_l0 - log_likelihood)) / -np.expm1(2 / n * log_l0))
+
+
+def _sizes(delta: NDArray[np.float64], x2_uniform: NDArray[np.float64], alpha: float) -> tuple[Size, ...]:
+    """Classes of the Educational Testing Service, the standard error of delta taken from its test."""
+    absolute = np.abs(delta)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = absolute / np.sqrt(x2_uniform)
+        above_one = (absolute - MODERATE_DELTA) / error > ONE_SIDED_95
+    negligible = (absolute < MODERATE_DELTA) | ~(chdtrc(1, x2_uniform) < alpha)
+    large = (absolute >= LARGE_DELTA) & above_one
+    return tuple("negligible" if n else ("large" if b else "moderate") for n, b in zip(negligible, large, strict=True))

@@ -1,0 +1,149 @@
+"""The item bank: scales ready to score any system, saved as one JSON document.
+
+The file is made for people and for git: one item a line, stable order, floats in the shortest form that reads back to
+the same number. A hash over its content tells whether it was changed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+if (
+    TYPE_CHECKING
+):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
+    from irtbench.bank.schema import BankDocument
+
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ItemBank:
+    """Scales whose items are known, ready to score any system.
+
+    Parameters
+    ----------
+    scales
+        At least one, of different names.
+
+    Raises
+    ------
+    InputError
+        If there is no scale or a name is repeated.
+    """
+
+    scales: tuple[Scale, ...]
+
+    def __post_init__(self) -> None:
+        if not self.scales:
+            raise InputError("bank: expected at least one scale")
+        names = [scale.name for scale in self.scales]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InputError(f"bank: scale names must be unique but {name_first(repeated)} is repeated")
+
+    @property
+    def schema_version(self) -> int:
+        """Of the file: the lowest that can hold this bank, so that earlier versions of irtbench read what they can."""
+        return _to_document(self).schema_version
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over everything in the file but the hash itself."""
+        return _to_document(self).content_hash()
+
+
+def save_bank(bank: ItemBank, path: Path | str) -> None:
+    """Write the bank, whole or not at all: into a file beside it that then takes its name.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written to; a bank already there is left as it was.
+    """
+    target = Path(path)
+    content = _to_document(bank).to_text().encode()
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load_bank(path: Path | str) -> ItemBank:
+    """Read a bank and check it: format, version, types, that every number is finite, and the hash.
+
+    Raises
+    ------
+    InputError
+        In one line, naming the file and the field, if anything is not as ``save_bank`` writes it.
+    """
+    from irtbench.bank.schema import scale_of
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"bank {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"bank {path}: not a text file; expected the JSON document of an item bank") from None
+    try:
+        content = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"bank {path}: not JSON: {error}") from None
+    try:
+        document = _read_document(content)
+        return ItemBank(tuple(scale_of(entry) for entry in document.scales))
+    except InputError as error:
+        raise InputError(f"bank {path}: {error}") from None
+
+
+def _finite(number: str) -> float:
+    """Number as written; Python would read NaN, Infinity and 1e999, which JSON does not know."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is not a finite number")
+    return value
+
+
+def _read_document(content: object) -> BankDocument:
+    """Check version, fields and hash, in this order: a newer version may differ in the other two."""
+    from pydantic import ValidationError
+
+    from irtbench.bank.schema import BankDocument
+
+    if not isinstance(content, dict) or not {"schema_version", "scales"} <= content.keys():
+        raise InputError("not an item bank: expected a JSON object with schema_version and scales")
+    version = content["schema_version"]
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise InputError(f"has schema_version {version}, this irtbench reads up to {SCHEMA_VERSION}: update irtbench")
+    stated = content.pop("content_hash", None)
+    try:
+        document = BankDocument.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+        raise InputError(f"{place}: {first['msg']}") from None
+    if stated is None:
+        raise InputError("content_hash: Field required")
+    if stated != document.content_hash():
+        raise InputError("its content does not fit its hash: edited by hand?")
+    return document
+
+
+def _to_document(bank: ItemBank) -> BankDocument:
+    from irtbench.bank.schema import BankDocument, entry_of
+
+    entries = [entry_of(scale) for scale in bank.scales]
+    return BankDocument(schema_version=max(entry.version for entry in entries), scales=entries)

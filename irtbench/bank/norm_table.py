@@ -1,0 +1,61 @@
+"""A norm sample from a table of respondents, in place of the bank's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Norms
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import MISSING, demand_columns, field_places, read_table, to_numbers
+
+NUMBERS = ("theta", "se", "weight")
+OWN = ("respondent_id", "role", "scale", *NUMBERS)
+
+
+def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
+    """The bank with the norm samples of a table, as scores.csv of ``build`` is one.
+
+    The table has a column ``theta`` and, if there, ``scale``, ``se``, ``weight`` and ``role`` (rows other than
+    ``respondent`` are left out). Without ``scale`` the bank must have one scale. All other columns become columns of
+    the respondents, by which a norm group can be chosen.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, theta is missing or no number, a scale is unknown, or the bank has several scales
+        and the table does not tell them apart.
+    """
+    table = read_table(path)
+    demand_columns(table, ["theta"], path)
+    for name in NUMBERS:
+        if name in table:
+            table[name] = to_numbers(table[name], place=field_places(path, name))
+    if "role" in table:
+        table = table[table["role"] == "respondent"]
+    if "scale" not in table:
+        if len(bank.scales) > 1:
+            raise InputError(f"norms {path}: column 'scale' missing; the bank has {len(bank.scales)} scales")
+        table = table.assign(scale=bank.scales[0].name)
+    return ItemBank(
+        tuple(
+            replace(scale, norms=_norms(table[table["scale"] == scale.name], path, scale.name)) for scale in bank.scales
+        )
+    )
+
+
+def _norms(rows: pd.DataFrame, path: str | Path, scale: str) -> Norms:
+    if rows.empty:
+        raise InputError(f"norms {path}: no respondent for scale {scale}")
+    rows = rows[np.isfinite(rows["theta"])]
+    groups = {
+        str(name): tuple(None if text in MISSING else text for text in rows[name])
+        for name in rows.columns
+        if name not in OWN
+    }
+    weights, error = (rows[name].to_numpy() if name in rows else None for name in ("weight", "se"))
+    return Norms(rows["theta"].to_numpy(), weights, error, groups)

@@ -1,0 +1,237 @@
+"""The JSON document of an item bank: its fields and their types, checked on reading.
+
+A field that may be unknown is null; numbers are finite; a field of another name is an error. Fields of a later version
+are absent where they are not in use, so that the file stays one of the earlier version and its hash with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from irtbench.bank.scale import Norms, Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.models.item_response import ItemParameters
+from irtbench.models.quadrature import Quadrature
+
+UPPER_TRIANGLE = np.triu_indices(3)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class ItemEntry(_Part):
+    """One item: its line in the file."""
+
+    item_id: str
+    discrimination: float
+    intercept: float
+    guessing: float
+    guessing_estimated: bool
+    covariance: Annotated[list[float], Field(min_length=6, max_length=6)] | None
+    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc."""
+    key: str | None
+    label: str | None
+    group: str | None
+    text: str | None
+
+
+class NormsEntry(_Part):
+    """Abilities of the norm sample."""
+
+    n: int
+    theta: list[float]
+    weights: list[float] | None
+    standard_error: list[float] | None = None
+    """From version 2 on."""
+    groups: dict[str, list[str | None]] | None = None
+    """From version 2 on: columns of the respondents."""
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use."""
+        return 1 if self.standard_error is None and self.groups is None else 2
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out fields of a later version that are not in use: the file is then one of the earlier version."""
+        fields: dict[str, Any] = serialize(self)
+        later = ("standard_error", "groups")
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
+
+
+class NormalPopulation(_Part):
+    """The standard normal."""
+
+    kind: Literal["normal"]
+
+
+class GridPopulation(_Part):
+    """A density estimated on nodes; the log weight is null where a node has no mass."""
+
+    kind: Literal["grid"]
+    nodes: Annotated[list[float], Field(min_length=3)]
+    log_weights: list[float | None]
+
+
+class ScaleEntry(_Part):
+    """One scale."""
+
+    name: str
+    items: Annotated[list[ItemEntry], Field(min_length=1)]
+    norms: NormsEntry | None
+    population: Annotated[NormalPopulation | GridPopulation, Field(discriminator="kind")]
+    provenance: dict[str, Any]
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use."""
+        return 1 if self.norms is None else self.norms.version
+
+
+class BankDocument(_Part):
+    """The whole file but for its hash."""
+
+    schema_version: Annotated[int, Field(ge=1)]
+    scales: Annotated[list[ScaleEntry], Field(min_length=1)]
+
+    def content_hash(self) -> str:
+        """SHA-256 over the document in canonical form: keys sorted, no white space."""
+        canonical = json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
+
+    def to_text(self) -> str:
+        """The file: one item a line, so that a changed item is a changed line."""
+
+        def line(value: object) -> str:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+        scales = []
+        for scale in self.model_dump()["scales"]:
+            items = ",\n    ".join(line(item) for item in scale["items"])
+            fields = [
+                f'"{name}": ' + (f"[\n    {items}\n   ]" if name == "items" else line(value))
+                for name, value in scale.items()
+            ]
+            scales.append("  {\n   " + ",\n   ".join(fields) + "\n  }")
+        head = f' "schema_version": {self.schema_version},\n "content_hash": {line(self.content_hash())},\n'
+        return "{\n" + head + ' "scales": [\n' + ",\n".join(scales) + "\n ]\n}\n"
+
+
+def entry_of(scale: Scale) -> ScaleEntry:
+    """Entry that holds this scale; a covariance of an item that is not finite counts as unknown."""
+    items, details, norms, population = scale.items, scale.details, scale.norms, scale.population
+    return ScaleEntry(
+        name=scale.name,
+        items=[
+            ItemEntry(
+                item_id=items.item_ids[k],
+                discrimination=float(items.discrimination[k]),
+                intercept=float(items.intercept[k]),
+                guessing=float(items.guessing[k]),
+                guessing_estimated=bool(items.guessing_estimated[k]),
+                covariance=None if items.covariance is None else _triangle(items.covariance[k]),
+                key=details.key[k],
+                label=details.label[k],
+                group=details.group[k],
+                text=details.text[k],
+            )
+            for k in range(items.n_items)
+        ],
+        norms=None
+        if norms is None
+        else NormsEntry(
+            n=norms.n,
+            theta=norms.theta.tolist(),
+            weights=None if norms.weights is None else norms.weights.tolist(),
+            standard_error=None if norms.standard_error is None else norms.standard_error.tolist(),
+            groups={name: list(values) for name, values in norms.groups.items()} or None,
+        ),
+        population=NormalPopulation(kind="normal")
+        if population is None
+        else GridPopulation(
+            kind="grid",
+            nodes=population.nodes.tolist(),
+            log_weights=[w if math.isfinite(w) else None for w in population.log_weights.tolist()],
+        ),
+        provenance=dict(scale.provenance),
+    )
+
+
+def scale_of(entry: ScaleEntry) -> Scale:
+    """Scale that this entry holds.
+
+    Raises
+    ------
+    InputError
+        If fields that are well typed contradict each other: repeated items, unequal lengths, a parameter out of range.
+    """
+    item_ids = tuple(item.item_id for item in entry.items)
+    details = ItemTable(
+        item_ids,
+        key=tuple(item.key for item in entry.items),
+        label=tuple(item.label for item in entry.items),
+        group=tuple(item.group for item in entry.items),
+        text=tuple(item.text for item in entry.items),
+        attention=(False,) * len(item_ids),
+    )
+    covariance = np.stack([_square(item.covariance) for item in entry.items])
+    items = ItemParameters(
+        item_ids,
+        np.array([item.discrimination for item in entry.items]),
+        np.array([item.intercept for item in entry.items]),
+        np.array([item.guessing for item in entry.items]),
+        np.array([item.guessing_estimated for item in entry.items]),
+        None if np.isnan(covariance).all() else covariance,
+    )
+    return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
+
+
+def _norms(entry: ScaleEntry) -> Norms | None:
+    if entry.norms is None:
+        return None
+    weights, error, groups = entry.norms.weights, entry.norms.standard_error, entry.norms.groups
+    norms = Norms(
+        np.array(entry.norms.theta),
+        None if weights is None else np.array(weights),
+        None if error is None else np.array(error),
+        {name: tuple(values) for name, values in (groups or {}).items()},
+    )
+    if norms.n != entry.norms.n:
+        raise InputError(f"scale {entry.name}: norms state n {entry.norms.n} for {norms.n} values of theta")
+    return norms
+
+
+def _population(entry: ScaleEntry) -> Quadrature | None:
+    if isinstance(entry.population, NormalPopulation):
+        return None
+    nodes = np.array(entry.population.nodes)
+    log_weights = np.array([-np.inf if w is None else w for w in entry.population.log_weights])
+    if log_weights.shape != nodes.shape or not (np.diff(nodes) > 0).all() or np.isinf(log_weights).all():
+        raise InputError(
+            f"scale {entry.name}: population needs increasing nodes with one log weight each, not all null"
+        )
+    return Quadrature(nodes, log_weights)
+
+
+def _triangle(covariance: NDArray[np.float64]) -> list[float] | None:
+    """Upper triangle of a covariance by rows; None where it is not known."""
+    upper = covariance[UPPER_TRIANGLE]
+    return upper.tolist() if np.isfinite(upper).all() else None
+
+
+def _square(upper: list[float] | None) -> NDArray[np.float64]:
+    """Covariance of which this is the upper triangle; NaN where it is not known."""
+    square = np.full((3, 3), np.nan)
+    if upper is not None:
+        square[UPPER_TRIANGLE] = upper
+        square.T[UPPER_TRIANGLE] = upper
+    return square

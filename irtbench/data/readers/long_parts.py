@@ -1,0 +1,282 @@
+"""A large long Parquet table of responses, one row a response, a part of the respondents at a time.
+
+Where the rows of a respondent stand together, as they do in a file that was written respondent by respondent, one
+reading suffices and little is kept. Where they do not, the responses of as many respondents as memory allows are
+collected in one reading of the file, those of the next in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.items import UnknownItems
+from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part, numbers_of
+from irtbench.data.responses import name_first
+
+ROWS_READ = 2**21  # rows of the file in memory at once
+CELLS = 2**24  # respondents x items of a part at most
+CELLS_KEPT = 2**29  # respondents x items, a byte each, collected in one reading where rows are scattered
+
+UNSEEN, MISSING, WRONG, RIGHT = range(4)  # what a byte of a collected table says: two more than -1, 0, 1
+MEANING = np.array([np.nan, np.nan, 0, 1], dtype=np.float32)
+
+
+class RowsScattered(Exception):
+    """The rows of a respondent do not stand together.
+
+    Parameters
+    ----------
+    respondent
+        The first found to come again after another.
+    """
+
+    def __init__(self, respondent: str) -> None:
+        super().__init__(f"rows of respondent {respondent} do not stand together")
+        self.respondent = respondent
+
+
+@dataclass(frozen=True, eq=False)
+class LongFile:
+    """A long Parquet file of responses.
+
+    Parameters
+    ----------
+    path
+        The file.
+    respondent, item, response
+        Its columns.
+    items
+        The items wanted, in the order of the columns of the parts.
+    unknown_items
+        What other items mean: an error that names the first five, or nothing.
+    """
+
+    path: str | Path
+    respondent: str
+    item: str
+    response: str
+    items: Sequence[str]
+    unknown_items: UnknownItems = "error"
+
+    def batches(self) -> Iterator[_Rows]:
+        """The rows in the order of the file, checked."""
+        file = pa.parquet.ParquetFile(self.path, read_dictionary=[self.respondent, self.item])
+        column_of = {item: k for k, item in enumerate(self.items)}
+        first_row = 1
+        for batch in file.iter_batches(ROWS_READ, columns=[self.respondent, self.item, self.response]):
+            respondent_codes, occurring, names = self._coded(batch.column(self.respondent), self.respondent, first_row)
+            respondents = renumbered(respondent_codes, occurring, np.arange(len(occurring)))
+            item_codes, occurring, items = self._coded(batch.column(self.item), self.item, first_row)
+            unknown = [item for item in items.to_pylist() if item not in column_of]
+            if unknown and self.unknown_items == "error":
+                raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
+            columns = renumbered(item_codes, occurring, [column_of.get(item, -1) for item in items.to_pylist()])
+            yield _Rows(respondents, names, columns, self._responses(batch.column(self.response), first_row))
+            first_row += len(batch)
+
+    def _coded(
+        self, column: pa.Array, name: str, first_row: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.Array]:
+        """Code of each row of a column of names, the codes that occur in order of appearance, and their names."""
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        occurring = column.indices.unique()
+        names = column.dictionary.take(occurring).cast(pa.string())
+        if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
+            empty = pa.compute.fill_null(pa.compute.equal(column.cast(pa.string()), ""), True)
+            row = first_row + pa.compute.index(empty, True).as_py()
+            raise InputError(f"file {self.path}, row {row}, column {name}: expected a name but it is empty")
+        return column.indices.to_numpy(), occurring.to_numpy(), names
+
+    def _responses(self, column: pa.Array, first_row: int) -> NDArray[np.uint8]:
+        """What each row says, as ``MISSING, WRONG, RIGHT``."""
+        if pa.types.is_integer(column.type) and not column.null_count:
+            whole = column.to_numpy()
+            if whole.min() >= MISSING_CODE and whole.max() <= 1:
+                return whole.astype(np.uint8) + np.uint8(WRONG)
+        numbers = numbers_of(column, self.path, self.response)
+        right, wrong = numbers == 1, numbers == 0
+        said = np.full(numbers.shape, MISSING, dtype=np.uint8)
+        said[right], said[wrong] = RIGHT, WRONG
+        other = ~(right | wrong | np.isnan(numbers) | (numbers == MISSING_CODE))
+        if other.any():
+            row = int(other.argmax())
+            raise InputError(
+                f"file {self.path}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
+                f"{numbers[row]:g}"
+            )
+        return said
+
+
+def renumbered(
+    codes: NDArray[np.int32], occurring: NDArray[np.int32], numbers: Sequence[int] | NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """The number of each row's code, where ``numbers`` are those of the codes ``occurring``."""
+    number_of = np.zeros(int(occurring.max(initial=0)) + 1, dtype=np.int32)
+    number_of[occurring] = numbers
+    return number_of[codes]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some rows: code of the respondent from 0 in order of appearance, their names, the item's column, the response.
+
+    The column is -1 for an item that is not wanted.
+    """
+
+    respondents: NDArray[np.int32]
+    names: pa.Array
+    columns: NDArray[np.int32]
+    said: NDArray[np.uint8]
+
+
+def read_together(file: LongFile) -> Iterator[Part]:
+    """Parts of a file in which the rows of each respondent stand together.
+
+    Raises
+    ------
+    RowsScattered
+        When a respondent comes again after another; parts given before hold then not all there is.
+    InputError
+        Naming row and column of what is wrong, or the respondent and item of a pair that comes twice.
+    """
+    n_items = len(file.items)
+    most = max(1, min(ROWS, CELLS // max(1, n_items)))
+    seen: set[int] = set()
+    # the last respondent's rows wait for those that the next rows of the file may add
+    waiting: list[str] = []
+    columns, said = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
+    n_wanted = 0
+    for rows in file.batches():
+        n_wanted += int(np.count_nonzero(rows.columns >= 0))
+        starts = np.concatenate([[0], np.flatnonzero(rows.respondents[1:] != rows.respondents[:-1]) + 1])
+        names = rows.names.take(pa.array(rows.respondents[starts])).to_pylist()
+        n_waiting = columns.size
+        columns, said = np.concatenate([columns, rows.columns]), np.concatenate([said, rows.said])
+        if waiting == names[:1]:
+            starts[1:] += n_waiting
+        elif waiting:
+            starts, names = np.concatenate([[0], starts + n_waiting]), waiting + names
+        for name in names[:-1]:
+            hashed = hash(name)
+            if hashed in seen:
+                raise RowsScattered(name)
+            seen.add(hashed)
+        if hash(names[-1]) in seen:
+            raise RowsScattered(names[-1])
+        yield from _parts(file, names[:-1], starts, columns, said, most)
+        waiting, columns, said = names[-1:], columns[starts[-1] :], said[starts[-1] :]
+    if waiting:
+        _demand_known(n_wanted)
+        yield from _parts(file, waiting, np.array([0, columns.size]), columns, said, most)
+
+
+def _parts(
+    file: LongFile,
+    names: list[str],
+    starts: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    said: NDArray[np.uint8],
+    most: int,
+) -> Iterator[Part]:
+    """Parts of at most so many respondents, whose rows begin at ``starts``, shape (n + 1,)."""
+    n_items = len(file.items)
+    for first in range(0, len(names), most):
+        ids = names[first : first + most]
+        ends = starts[first : first + len(ids) + 1]
+        own = slice(ends[0], ends[-1])
+        wanted = columns[own] >= 0
+        cells = (np.repeat(np.arange(len(ids)) * n_items, np.diff(ends)) + columns[own])[wanted]
+        table = np.zeros(len(ids) * n_items, dtype=np.uint8)
+        table[cells] = said[own][wanted]
+        if np.count_nonzero(table) < cells.size:
+            _refuse_repeated(file, cells, ids)
+        yield Part(tuple(ids), MEANING[table].reshape(len(ids), n_items))
+
+
+def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda message: None) -> Iterator[Part]:
+    """Parts of a file in which the rows stand in any order; respondents in order of first appearance.
+
+    Kept are the names of all respondents, and ``CELLS_KEPT`` bytes of responses. The file is read as often as that
+    takes.
+
+    Raises
+    ------
+    InputError
+        Naming row and column of what is wrong, or the respondent and item of a pair that comes twice.
+    """
+    n_items = len(file.items)
+    capacity = max(1, CELLS_KEPT // max(1, n_items))
+    known = pa.array([], pa.string())
+    first = 0
+    while first == 0 or first < len(known):
+        table = np.zeros(capacity * n_items, dtype=np.uint8)
+        n_rows = n_cells = 0
+        for rows in file.batches():
+            here, known = _places(rows.names, known)
+            place = here[rows.respondents] - first
+            wanted = (rows.columns >= 0) & (place >= 0) & (place < capacity)
+            cells = place[wanted] * n_items + rows.columns[wanted]
+            repeated = table[cells] != UNSEEN
+            if repeated.any():
+                _refuse_pair(file, int(cells[repeated.argmax()]), known[first:])
+            table[cells] = rows.said[wanted]
+            n_rows, n_cells = n_rows + rows.said.size, n_cells + cells.size
+            progress(f"{n_rows} rows read, {len(known)} respondents found")
+        names = known[first : first + capacity]
+        _demand_known(n_cells if first == 0 else 1)
+        if np.count_nonzero(table) < n_cells:
+            _refuse_scattered_pair(file, known, first, len(names))
+        most = max(1, min(ROWS, CELLS // max(1, n_items)))
+        for start in range(0, len(names), most):
+            ids = names[start : start + most].to_pylist()
+            own = table[start * n_items : (start + len(ids)) * n_items]
+            yield Part(tuple(ids), MEANING[own].reshape(len(ids), n_items))
+        first += capacity
+
+
+def _demand_known(n_wanted: int) -> None:
+    if n_wanted == 0:
+        raise InputError("responses: none of the items is known to the bank")
+
+
+def _places(names: pa.Array, known: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
+    """Place of each name among those known, and the names known, those that were new added at the end."""
+    found = pa.compute.index_in(names, value_set=known)
+    new = found.is_null()
+    places = found.fill_null(0).to_numpy().astype(np.int64)
+    is_new = new.to_numpy(zero_copy_only=False)
+    places[is_new] = len(known) + np.arange(is_new.sum())
+    return places, pa.concat_arrays([known, names.filter(new)]) if is_new.any() else known
+
+
+def _refuse_scattered_pair(file: LongFile, known: pa.Array, first: int, n: int) -> None:
+    """Name a pair that comes twice among the rows of one batch."""
+    n_items, names = len(file.items), known[first : first + n]
+    for rows in file.batches():
+        here = _places(rows.names, known)[0][rows.respondents] - first
+        wanted = (rows.columns >= 0) & (here >= 0) & (here < n)
+        _refuse_repeated(file, here[wanted] * n_items + rows.columns[wanted], names)
+
+
+def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], names: Sequence[str] | pa.Array) -> None:
+    distinct, counts = np.unique(cells, return_counts=True)
+    if (counts > 1).any():
+        _refuse_pair(file, int(distinct[(counts > 1).argmax()]), names)
+
+
+def _refuse_pair(file: LongFile, cell: int, names: Sequence[str] | pa.Array) -> None:
+    respondent, column = divmod(cell, len(file.items))
+    raise InputError(
+        f"file {file.path}: respondent {names[respondent]} and item {file.items[column]} come twice; "
+        "expected one row for each pair"
+    )

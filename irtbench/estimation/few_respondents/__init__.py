@@ -1,0 +1,1 @@
+"""Few respondents: priors learnt from the items, items integrated out."""

@@ -1,0 +1,274 @@
+"""Few respondents and many items: abilities are parameters, items are draws from a density that is learnt.
+
+The usual marginal likelihood integrates abilities out and maximises over the items. With a dozen respondents and
+thousands of items that is the wrong way round: every item adds two parameters and twelve answers, so that their number
+never outweighs the noise of their estimates. Here the items are integrated out (De Boeck, 2008, "Random item IRT
+models"), and what is maximised has one parameter for each respondent and five for the density of the items:
+
+    l(theta, prior) = sum_j log integral prod_i P(x_ij | theta_i, a, b) N(log |a|, b | prior) d(log |a|, b)
+                      - sum_i theta_i^2 / 2
+
+A normal density of (log |a|, b) remains one when theta's origin and unit change, so these are free: theta has mean 0
+and standard deviation 1 among the respondents. The last term, of the population, matters to none but those who got
+everything right or wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from irtbench.estimation.few_respondents.item_quadrature import (
+    ItemModes,
+    ItemQuadrature,
+    chunks,
+    item_quadrature,
+    log_odds,
+    outcomes,
+)
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.response_rows import DenseRows
+from irtbench.models.priors import Hierarchy
+
+KNOWN = 0.25  # abilities count as known if the root mean square of their posterior standard deviations is below this
+MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
+MOST_UPDATES = 50
+START = Hierarchy((0.0, 0.0), (0.5, 1.5), 0.0, of="difficulty")
+LEAST_DEVIATION = 0.02  # of the prior: items alike in slope would drive it to nothing
+LARGEST_UPDATE = 0.5  # of the prior's means and log standard deviations, for the nodes lie where they were
+
+
+@dataclass(frozen=True)
+class RandomItems:
+    """Abilities and the density of the items at the maximum, and each item's posterior there.
+
+    Parameters
+    ----------
+    theta
+        Abilities, of mean 0 and standard deviation 1, shape (n_respondents,).
+    theta_covariance
+        Their sampling covariance at that origin and unit, shape (n_respondents, n_respondents).
+    prior
+        Density of (log |a|, b).
+    mean, covariance
+        Posterior moments of each item's (a, d), shapes (n_items, 2) and (n_items, 2, 2).
+    log_likelihood
+        Of all responses, the items integrated out.
+    updates
+        Of abilities and prior.
+    change
+        Largest change of an ability or a parameter of the prior in the last update.
+    converged
+        Whether it was small enough.
+    """
+
+    theta: Tensor
+    theta_covariance: Tensor
+    prior: Hierarchy
+    mean: Tensor
+    covariance: Tensor
+    log_likelihood: float
+    updates: int
+    change: float
+    converged: bool
+
+
+def known_abilities(problem: Problem, parameters: Tensor) -> Tensor | None:
+    """Posterior means of theta, shape (n_respondents,); None where theta is not known well enough to be taken as given.
+
+    That is so where the root mean square of the posterior standard deviations is above .25, an item is guessed, rows
+    are sparse, or respondents are more than 500.
+    """
+    if problem.guesses or not isinstance(problem.rows, DenseRows) or len(problem.rows) > MOST_RESPONDENTS:
+        return None
+    nodes = replace(problem.nodes, dtype=torch.float64)
+    row = replace(problem, nodes=nodes).row(parameters)
+    theta = nodes.theta[:, 0]
+    means, variances = [], []
+    for batch in problem.batches(dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        mean = posterior @ theta
+        means.append(mean)
+        variances.append(posterior @ theta**2 - mean**2)
+    spread = float(torch.cat(variances).mean().clamp(min=0).sqrt())
+    return torch.cat(means) if spread < KNOWN else None
+
+
+def fit_random_items(
+    rows: DenseRows,
+    theta: Tensor,
+    reversed_: Tensor,
+    *,
+    tolerance: float,
+    progress: Callable[[str], None] = lambda message: None,
+) -> RandomItems:
+    """Maximise over abilities and the density of the items, in turns.
+
+    Parameters
+    ----------
+    rows
+        Complete or incomplete responses.
+    theta
+        Abilities to start from, shape (n_respondents,).
+    reversed_
+        Items that may have a negative slope, shape (n_items,). Each has the sign that its marginal likelihood is for.
+    tolerance
+        Converged when no ability and no parameter of the prior changed by more in an update.
+    progress
+        Told of each update.
+    """
+    theta = standardise(theta)
+    modes = starting_modes(rows, torch.where(reversed_, -1.0, 1.0).to(theta))
+    prior = START
+    updates, change = 0, math.inf
+    while change > tolerance and updates < MOST_UPDATES:
+        updates += 1
+        modes = with_likelier_signs(rows, theta, modes, prior)
+        quadrature = item_quadrature(rows, theta, modes, prior)
+        learnt = learn(quadrature, prior)
+        score, information, _ = ability_derivatives(rows, theta, quadrature, learnt)
+        moved = standardise(theta + (score - theta) / (information + 1))
+        change = max(float((moved - theta).abs().max()), largest_difference(prior, learnt))
+        theta, prior, modes = moved, learnt, quadrature.modes
+        progress(f"abilities and prior updated {updates} times, last change {change:.1e}")
+    quadrature = item_quadrature(rows, theta, modes, prior)
+    _, information, lost = ability_derivatives(rows, theta, quadrature, prior, with_lost=True)
+    theta_covariance = standardised_covariance(torch.diag(information + 1) - lost, theta)
+    mean, covariance = quadrature.moments(prior)
+    return RandomItems(
+        theta, theta_covariance, prior, mean, covariance,
+        float(quadrature.log_evidence(prior).sum()), updates, change, change <= tolerance,
+    )  # fmt: skip
+
+
+def standardise(theta: Tensor) -> Tensor:
+    """Move theta's origin and unit so that its mean is 0 and its standard deviation 1."""
+    return (theta - theta.mean()) / theta.std(correction=0)
+
+
+def starting_modes(rows: DenseRows, sign: Tensor) -> ItemModes:
+    """Log |a| = 0, and b such that somebody of middling ability gets the item right as often as all do."""
+    right, observed = (rows.values == 1).sum(dim=0), (rows.values >= 0).sum(dim=0)
+    p = (right + 0.5).to(sign) / (observed + 1)
+    return ItemModes(torch.stack([torch.zeros_like(p), -sign * torch.logit(p)], dim=1), sign)
+
+
+def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior: Hierarchy) -> ItemModes:
+    """The modes with the slopes that are negative for no good reason made positive.
+
+    With a dozen respondents the correlation of an item with the score is negative by chance for many items. An item
+    stays reversed where its marginal likelihoods with either sign say so against the odds, which are the share of
+    reversed items.
+    """
+    reversed_ = torch.nonzero(modes.sign < 0)[:, 0]
+    if len(reversed_) == 0:
+        return modes
+    own = replace(rows, values=rows.values[:, reversed_])
+    as_it_is = modes.select(reversed_)
+    turned = ItemModes(as_it_is.places * as_it_is.places.new_tensor([1.0, -1.0]), -as_it_is.sign)
+    against = item_quadrature(own, theta, turned, prior).log_evidence(prior)
+    against = against - item_quadrature(own, theta, as_it_is, prior).log_evidence(prior)
+    stays = torch.ones_like(against, dtype=torch.bool)
+    while bool(stays.any()):
+        share = min(float(stays.sum()) / len(modes.sign), 0.5)
+        still = stays & (against < math.log(share / (1 - share)))
+        if bool((still == stays).all()):
+            break
+        stays = still
+    places, sign = modes.places.clone(), modes.sign.clone()
+    places[reversed_] = torch.where(stays[:, None], as_it_is.places, turned.places)
+    sign[reversed_] = torch.where(stays, -1.0, 1.0).to(sign)
+    return ItemModes(places, sign)
+
+
+def learn(quadrature: ItemQuadrature, prior: Hierarchy) -> Hierarchy:
+    """The normal density of (log |a|, b) under which the items are likeliest, abilities being given.
+
+    Maximised over its mean and the root of its covariance. No parameter moves far from `prior`, since the nodes lie
+    where the items' posteriors are under that.
+    """
+    from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
+
+    nodes, log_weights = quadrature.nodes, quadrature.log_weights
+
+    def unlikeliness(values: np.ndarray) -> tuple[float, np.ndarray]:
+        with torch.enable_grad():
+            at = nodes.new_tensor(values).requires_grad_()
+            first = (nodes[:, :, 0] - at[0]) * (-at[2]).exp()
+            second = (nodes[:, :, 1] - at[1] - at[4] * first) * (-at[3]).exp()
+            log_evidence = torch.logsumexp(log_weights - 0.5 * (first**2 + second**2), dim=1)
+            loss = at[2] + at[3] - log_evidence.mean()
+            loss.backward()
+        assert at.grad is not None
+        return loss.item(), at.grad.cpu().numpy()
+
+    root = np.linalg.cholesky(np.array(prior.covariance))
+    start = np.array([*prior.mean, math.log(root[0, 0]), math.log(root[1, 1]), root[1, 0]])
+    lower, upper = start - LARGEST_UPDATE, start + LARGEST_UPDATE
+    lower[2:4] = np.clip(lower[2:4], math.log(LEAST_DEVIATION), start[2:4])
+    found = minimize(unlikeliness, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
+    mean_log_a, mean_b, log_deviation, log_rest, slope = found.x
+    deviation = math.hypot(slope, math.exp(log_rest))
+    return Hierarchy(
+        (float(mean_log_a), float(mean_b)),
+        (math.exp(log_deviation), deviation),
+        float(slope / deviation),
+        of="difficulty",
+    )
+
+
+def largest_difference(before: Hierarchy, after: Hierarchy) -> float:
+    """Largest change of a mean, a standard deviation or the correlation."""
+    pairs = zip((*before.mean, *before.deviation), (*after.mean, *after.deviation), strict=True)
+    return max(abs(after.correlation - before.correlation), *(abs(new - old) for old, new in pairs))
+
+
+def ability_derivatives(
+    rows: DenseRows, theta: Tensor, quadrature: ItemQuadrature, prior: Hierarchy, *, with_lost: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Derivatives of the log-likelihood by theta, the items integrated out.
+
+    The score of an ability at a node is a (x - P), and its mean over an item's posterior that item's score. The
+    information is that of items seen, a^2 P Q, less what is lost because they are not: the covariance over the item's
+    posterior of the scores of all respondents (Louis, 1982).
+
+    Returns
+    -------
+    score
+        Shape (n_respondents,).
+    information
+        As if items were seen, shape (n_respondents,).
+    lost
+        Shape (n_respondents, n_respondents); zeros unless asked for.
+    """
+    mass = quadrature.mass(prior)
+    n = len(theta)
+    total, information, lost = theta.new_zeros(n), theta.new_zeros(n), theta.new_zeros(n, n)
+    for chunk in chunks(n, len(mass)):
+        right, wrong = outcomes(rows, chunk, theta)
+        observed = (right + wrong)[:, None, :]
+        p = torch.sigmoid(log_odds(quadrature.nodes[chunk], quadrature.sign[chunk, None], theta))
+        slope, weight = quadrature.slopes[chunk, :, None], mass[chunk, :, None]
+        score = slope * (right[:, None, :] - observed * p)
+        own = (weight * score).sum(dim=1)
+        total += own.sum(dim=0)
+        information += (weight * slope**2 * observed * p * (1 - p)).sum(dim=(0, 1))
+        if with_lost:
+            excess = (weight.sqrt() * (score - own[:, None, :])).flatten(0, 1)
+            lost += excess.T @ excess
+    return total, information, lost
+
+
+def standardised_covariance(information: Tensor, theta: Tensor) -> Tensor:
+    """Inverse of the information among the abilities that keep their mean and their standard deviation.
+
+    Of the n abilities n - 2 are free; the covariance has rank n - 2.
+    """
+    kept = torch.stack([torch.ones_like(theta), theta])
+    free = torch.linalg.svd(kept, full_matrices=True).Vh[2:]
+    return free.T @ torch.linalg.inv(free @ information @ free.T) @ free

@@ -1,0 +1,146 @@
+"""What a fit found: item parameters with their uncertainty, and how the steps ended."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import polygamma
+
+from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
+from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.variational.item_posterior import ItemPosterior
+from irtbench.models.item_response import ItemParameters
+from irtbench.models.priors import Priors
+from irtbench.models.quadrature import Quadrature
+
+WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedAbilities:
+    """Abilities estimated with the items integrated out, at the origin and unit of these respondents.
+
+    Parameters
+    ----------
+    theta
+        Shape (n_respondents,), of mean 0 and standard deviation 1.
+    covariance
+        Sampling covariance, shape (n_respondents, n_respondents).
+    """
+
+    theta: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """Of each ability, shape (n_respondents,)."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel(InformationCriteria):
+    """Item parameters estimated from a response matrix, and how that went.
+
+    Parameters
+    ----------
+    items
+        The estimates with their sampling covariance.
+    quadrature
+        The population of abilities on a grid.
+    nodes
+        The nodes over which ability was integrated out, in words.
+    log_likelihood
+        Marginal log-likelihood of the responses at the estimates.
+    priors
+        Prior densities used.
+    n_respondents, n_responses
+        Size of the data.
+    converged
+        Whether the estimates are a maximum of the likelihood (of the posterior, with a prior).
+    stopped_because
+        The reason in words.
+    steps, seconds, seed, settings
+        How it was computed.
+    posterior
+        The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
+    abilities
+        Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
+        Scoring the same responses with the items as known would count every answer twice.
+    """
+
+    items: ItemParameters
+    quadrature: Quadrature
+    nodes: str
+    log_likelihood: float
+    priors: Priors
+    n_respondents: int
+    n_responses: int
+    converged: bool
+    stopped_because: str
+    steps: int
+    seconds: float
+    seed: int
+    settings: FitSettings = field(default_factory=FitSettings)
+    posterior: ItemPosterior | None = None
+    abilities: EstimatedAbilities | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters, those of an estimated population included."""
+        density = N_DENSITY_PARAMETERS if self.settings.population == "estimated" else 0
+        return int(self.items.n_free.sum()) + density
+
+    @property
+    def guessing_not_identified(self) -> tuple[str, ...]:
+        """Items meant to be 3PL of whose guessing the data say nothing.
+
+        Without a prior, those held at 0; with one, those whose posterior of logit c is about as wide as the prior, a
+        Beta(alpha, beta) of c: its variance there is trigamma(alpha) + trigamma(beta).
+        """
+        wanted, _ = self.settings.guessing_of(self.items.item_ids)
+        unknown = wanted & ~self.items.guessing_estimated
+        if self.priors.guessing is not None and self.items.covariance is not None:
+            c = self.items.guessing
+            with np.errstate(divide="ignore", invalid="ignore"):
+                width = np.sqrt(self.items.covariance[:, 2, 2]) / (c * (1 - c))
+            prior_width = np.sqrt(polygamma(1, self.priors.guessing).sum())
+            unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * prior_width)
+        return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
+
+    @property
+    def estimated_population(self) -> Quadrature | None:
+        """The estimated density of ability, the prior of scoring; None for the standard normal."""
+        return self.quadrature if self.settings.population == "estimated" else None
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            **self.criteria(),
+            "n_items": self.items.n_items,
+            "n_responses": self.n_responses,
+            "model": self.settings.kind,
+            "prior": self.priors.describe(),
+            "quadrature": self.nodes,
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "seed": self.seed,
+            "versions": software_versions(),
+            "population": self.settings.population,
+            "guessing_not_identified": list(self.guessing_not_identified),
+            "posterior": None if self.posterior is None else self.posterior.summary(),
+            "settings": asdict(self.settings),
+        }
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of what the estimates depend on."""
+    packages = ("irtbench", "torch", "pyro-ppl", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

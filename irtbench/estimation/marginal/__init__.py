@@ -1,0 +1,1 @@
+"""Marginal likelihood: E step, M step, acceleration, observed information, populations."""

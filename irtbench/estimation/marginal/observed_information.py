@@ -1,0 +1,346 @@
+"""Sampling covariance of item parameters from the observed information.
+
+The observed information of the marginal likelihood is what complete data would have given, less what is lost because
+abilities are not seen (Louis, 1982):
+
+    I = sum_i E[-H_i | x_i] - sum_i Cov[s_i | x_i],
+
+with s_i and H_i the score and Hessian of respondent i's row if theta were known, and expectations over the posterior
+of theta_i. The second term couples all items, so the whole matrix is inverted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irtbench.estimation.marginal.e_step import Problem, expected_counts
+from irtbench.estimation.marginal.prior_density import prior_derivatives
+from irtbench.estimation.marginal.response_rows import Batch
+
+MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
+SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
+MOST_SPANNING = 4096  # functions of which a basis is made at first
+LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
+
+
+def curve_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """First and second derivatives of log P and log(1 - P) by (slopes, intercept, logit guessing) at each node.
+
+    Returns
+    -------
+    first_p, first_q
+        Shape (n_items, n_nodes, n_factors + 2).
+    second_p, second_q
+        Shape (n_items, n_nodes, n_factors + 2, n_factors + 2).
+    """
+    theta = problem.nodes.theta
+    z = parameters[:, :-2] @ theta.T + parameters[:, -2:-1]
+    c = problem.log_guessing(parameters).exp()[:, None].expand_as(z)
+    s, one_minus_s = torch.sigmoid(z), torch.sigmoid(-z)
+    p = c + (1 - c) * s
+    slope_z = (1 - c) * s * one_minus_s / p
+    slope_c = c * (1 - c) * one_minus_s / p
+    curve_zz = slope_z * (1 - 2 * s) - slope_z**2
+    curve_zc = -c * slope_z - slope_z * slope_c
+    curve_cc = slope_c * (1 - 2 * c) - slope_c**2
+    basis = torch.cat([theta, torch.ones_like(theta[:, :1])], dim=1)
+
+    def first(by_z: Tensor, by_c: Tensor) -> Tensor:
+        return torch.cat([by_z[:, :, None] * basis, by_c[:, :, None]], dim=2)
+
+    def second(zz: Tensor, zc: Tensor, cc: Tensor) -> Tensor:
+        across = zc[:, :, None] * basis
+        top = torch.cat([zz[:, :, None, None] * basis[:, :, None] * basis[:, None, :], across[:, :, :, None]], dim=3)
+        bottom = torch.cat([across, cc[:, :, None]], dim=2)[:, :, None, :]
+        return torch.cat([top, bottom], dim=2)
+
+    return (
+        first(slope_z, slope_c),
+        first(-s, -c),
+        second(curve_zz, curve_zc, curve_cc),
+        second(-s * one_minus_s, torch.zeros_like(z), -c * (1 - c)),
+    )
+
+
+def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
+    """Express functions on the nodes by few: functions = coefficients @ basis, up to a constant each.
+
+    A constant has no posterior variance, so each function is centred first; `importance` weights the nodes.
+
+    Parameters
+    ----------
+    functions
+        Shape (n_functions, n_nodes).
+    importance
+        Share of the respondents near each node, shape (n_nodes,).
+
+    Returns
+    -------
+    coefficients
+        Shape (n_functions, rank).
+    basis
+        Shape (rank, n_nodes).
+    """
+    root = importance.sqrt()
+    weighted = (functions - (functions @ importance)[:, None]) * root
+    largest = weighted.abs().max().clamp(min=1e-300)
+    # smooth functions all alike: some of many show what spans them, and it is checked that they do
+    for stride in (-(-len(functions) // MOST_SPANNING), 1):
+        _, sizes, right = torch.linalg.svd(weighted[::stride], full_matrices=False)
+        right = right[sizes > SPAN_TOLERANCE * sizes.max().clamp(min=1e-300)]
+        coefficients = weighted @ right.T
+        if float((weighted - coefficients @ right).abs().max()) <= LEFT_OVER * float(largest):
+            break
+    return coefficients, right / root
+
+
+@dataclass(frozen=True)
+class ScoreBasis:
+    """The score of every item as a function of theta, in terms of a few shared functions.
+
+    Parameters
+    ----------
+    right, base
+        Coefficients of what a correct response adds, and of what any observed response adds, each of shape
+        (n_items, n_factors + 2, rank).
+    functions
+        Values of the shared functions at the nodes, those of `right` first, shape (rank + rank, n_nodes).
+    """
+
+    right: Tensor
+    base: Tensor
+    functions: Tensor
+
+
+def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+    """What complete data would tell of each item, prior included, and the basis of the scores.
+
+    A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
+    a space of few dimensions, shared by all items, so the posterior covariance of a respondent's score needs only the
+    covariance of a few basis functions.
+    """
+    if not problem.guesses:
+        return complete_information_without_guessing(problem, parameters)
+    counts = expected_counts(problem, parameters, at_nodes=True)
+    first_p, first_q, second_p, second_q = curve_derivatives(problem, parameters)
+    n_items, n_nodes, width = first_p.shape
+    assert counts.r is not None
+    complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
+    complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+    complete += prior_derivatives(problem.priors, parameters, exact=True)[1]
+    free = problem.free.reshape(-1, 1)
+    importance = (counts.n.mean(dim=0) / counts.n.mean(dim=0).sum()).clamp(min=1e-12)
+    right_functions = (first_p - first_q).transpose(1, 2).reshape(n_items * width, n_nodes)
+    base_functions = first_q.transpose(1, 2).reshape(n_items * width, n_nodes)
+    right, right_basis = span(right_functions * free, importance)
+    base, base_basis = span(base_functions * free, importance)
+    return complete, ScoreBasis(
+        right.reshape(n_items, width, -1), base.reshape(n_items, width, -1), torch.cat([right_basis, base_basis])
+    )
+
+
+def complete_information_without_guessing(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+    """The same where the log odds are linear: a correct response adds (theta, 1), and any response -s (theta, 1).
+
+    The information of complete data is then the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
+    """
+    counts = expected_counts(problem, parameters)
+    basis = problem.nodes.basis
+    n_items, width = parameters.shape
+    s = torch.sigmoid(parameters[:, :-1] @ basis.T)
+    complete = prior_derivatives(problem.priors, parameters, exact=True)[1]
+    complete[:, :-1, :-1] += ((counts.n * s * (1 - s)) @ problem.nodes.basis_products).reshape(
+        n_items, width - 1, width - 1
+    )
+    importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
+    right, right_basis = span(basis.T, importance)
+    base, base_basis = span((-s[:, None, :] * basis.T).flatten(0, 1), importance)
+    free = problem.free[:, :, None]
+    last = (0, 0, 0, 1)  # nothing is added by guessing
+    return complete, ScoreBasis(
+        torch.where(free, torch.nn.functional.pad(right.expand(n_items, -1, -1), last), 0.0),
+        torch.where(free, torch.nn.functional.pad(base.reshape(n_items, width - 1, -1), last), 0.0),
+        torch.cat([right_basis, base_basis]),
+    )
+
+
+def observed_information(problem: Problem, parameters: Tensor) -> Tensor:
+    """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
+    complete, basis = complete_information(problem, parameters)
+    n_items, width = parameters.shape
+    information = -lost_information(problem, parameters, basis)
+    each = torch.arange(n_items, device=parameters.device)
+    information[each, :, each, :] += complete
+    flat = information.reshape(n_items * width, n_items * width)
+    chosen = problem.free.reshape(-1)
+    return flat[chosen][:, chosen]
+
+
+def own_information(problem: Problem, parameters: Tensor) -> Tensor:
+    """The diagonal blocks of `observed_information`, with the identity's row and column for what is held fixed.
+
+    Shape (n_items, n_factors + 2, n_factors + 2).
+    """
+    complete, basis = complete_information(problem, parameters)
+    n_right, n_functions = basis.right.shape[2], len(basis.functions)
+    by_right = parameters.new_zeros(len(parameters), n_functions**2)
+    by_base = parameters.new_zeros(1 if problem.rows.complete else len(parameters), n_functions**2)
+    for batch, covariance in posterior_covariances(problem, parameters, basis.functions):
+        by_right += batch.correct_by_item @ covariance
+        by_base += batch.observed_by_item_sums(covariance)
+    by_right = by_right.reshape(-1, n_functions, n_functions)
+    by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(parameters), -1, -1)
+    across = basis.right @ by_right[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
+    lost = (
+        basis.right @ by_right[:, :n_right, :n_right] @ basis.right.transpose(1, 2)
+        + across
+        + across.transpose(1, 2)
+        + basis.base @ by_base[:, n_right:, n_right:] @ basis.base.transpose(1, 2)
+    )
+    free = problem.free
+    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
+    return torch.where(free[:, :, None] & free[:, None, :], complete - lost, identity)
+
+
+def posterior_covariances(problem: Problem, parameters: Tensor, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+    """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    n_functions = len(functions)
+    products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
+    for batch in problem.batches(n_functions**2, dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        mean = posterior @ functions.T
+        yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
+
+
+def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> Tensor:
+    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
+
+    The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
+    falls into three: both of the first kind, one of each, both of the second.
+    """
+    both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, parameters, basis)
+    if problem.rows.complete:  # what any response adds is weighted alike for all items
+        shape = (*parameters.shape, *parameters.shape)
+        base = basis.base.flatten(0, 1)
+        half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
+        across = (half @ base.T).reshape(shape)
+        alike = (base @ both_base @ base.T).reshape(shape)
+    else:
+        across = contract(basis.right, mixed, basis.base)
+        alike = contract(basis.base, both_base, basis.base)
+    return contract(basis.right, both_right, basis.right) + across + across.permute(2, 3, 0, 1) + alike
+
+
+def complete_sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior covariances of the functions summed over respondents, with complete rows.
+
+    Returns
+    -------
+    both_right
+        Over those who answered both items right, shape (n_right, n_right, n_items, n_items).
+    mixed
+        Over those who answered an item right, shape (n_right, n_base, n_items).
+    both_base
+        Over all, shape (n_base, n_base).
+    """
+    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
+    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = parameters.new_zeros(n_right, n_base, n_items)
+    both_base = parameters.new_zeros(n_base, n_base)
+    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
+        for k in range(n_right):
+            for m in range(k + 1):
+                both_right[k, m] += batch.correct_by_item @ (batch.correct * covariance[:, k, m, None])
+            mixed[k] += covariance[:, k, n_right:].T @ batch.correct
+        both_base += covariance[:, n_right:, n_right:].sum(dim=0)
+    return mirrored(both_right), mixed, both_base
+
+
+def sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """The same with rows of which a part is missing: the sums with `base` are over those who answered both items.
+
+    Shapes (n_right, n_right, n_items, n_items), (n_right, n_base, n_items, n_items), (n_base, n_base, n_items,
+    n_items).
+    """
+    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
+    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = parameters.new_zeros(n_right, n_base, n_items, n_items)
+    both_base = parameters.new_zeros(n_base, n_base, n_items, n_items)
+    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
+        correct = batch.correct.to_dense()
+        observed = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
+        for k in range(n_right):
+            for m in range(k + 1):
+                both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
+            for m in range(n_base):
+                mixed[k, m] += correct.T @ (observed * covariance[:, k, n_right + m, None])
+        for k in range(n_base):
+            for m in range(k + 1):
+                both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
+    return mirrored(both_right), mixed, mirrored(both_base)
+
+
+def mirrored(lower: Tensor) -> Tensor:
+    """Fill the upper triangle of the first two dimensions from the lower."""
+    for k in range(len(lower)):
+        lower[:k, k] = lower[k, :k]
+    return lower
+
+
+def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
+    """Sum over r and s of left[j, a, r] sums[r, s, j, l] right[l, b, s], shape (n_items, width, n_items, width)."""
+    halfway = torch.einsum("jar,rsjl->jasl", left, sums)
+    return torch.einsum("jasl,lbs->jalb", halfway, right)
+
+
+def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[np.float64], bool]:
+    """Covariance of (a, d, c) of each item from the observed information.
+
+    The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
+    abilities are then known so well that what items share is little.
+
+    Returns
+    -------
+    covariance
+        Shape (n_items, 3, 3); NaN where the information is not positive definite.
+    definite
+        Whether it is: only then are the parameters a maximum.
+    """
+    free = problem.free
+    n_items, width = free.shape
+    if n_items > MOST_COUPLED_ITEMS:
+        blocks, definite = invert(own_information(problem, parameters))
+        blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
+        return on_guessing_scale(problem, parameters, blocks), definite
+    information = observed_information(problem, parameters)
+    inverse, definite = invert(information)
+    full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
+    chosen = torch.nonzero(free.reshape(-1))[:, 0]
+    full[chosen[:, None], chosen[None, :]] = inverse
+    each = torch.arange(n_items, device=free.device)
+    blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
+    return on_guessing_scale(problem, parameters, blocks), definite
+
+
+def invert(information: Tensor) -> tuple[Tensor, bool]:
+    """Inverse of one matrix or of many, NaN where one is not positive definite, and whether all are."""
+    factor, failed = torch.linalg.cholesky_ex(information)
+    definite = not bool(failed.any()) and bool(torch.isfinite(factor).all())
+    return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
+
+
+def on_guessing_scale(problem: Problem, parameters: Tensor, blocks: Tensor) -> NDArray[np.float64]:
+    """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
+    c = problem.log_guessing(parameters).exp()
+    scale = torch.ones_like(parameters)
+    scale[:, -1] = c * (1 - c)
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()

@@ -1,0 +1,110 @@
+"""The density of ability estimated with the items: smooth, with mean 0 and standard deviation 1.
+
+Crowds have a tail of careless workers, and a normal density then bends the items to fit. The log density is a
+polynomial in theta of degree 6 (log-linear smoothing, Holland & Thayer, 2000), whose first two moments only fix
+theta's origin and unit: four parameters more than the normal density has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.marginal.e_step import Problem, expected_counts
+from irtbench.estimation.marginal.mode import Mode, find_mode
+from irtbench.models.logistic import NodeTensors
+
+DEGREE = 6
+N_DENSITY_PARAMETERS = DEGREE - 2  # mean and standard deviation are fixed
+MOST_UPDATES = 200
+
+
+def find_mode_with_population(
+    problem: Problem,
+    start: Tensor,
+    *,
+    tolerance: float,
+    max_steps: int,
+    progress: Callable[[str], None] = lambda message: None,
+) -> tuple[Problem, Mode]:
+    """Mode of the items and the population's density together, and the problem with that density on its nodes.
+
+    Steps on the items and on the density alternate. Converged when the items have a mode under a density none of whose
+    cumulative masses changed by more than ten times `tolerance` in the last update.
+    """
+    parameters, steps, change = start, 0, float("inf")
+    for update in range(1, MOST_UPDATES + 1):
+        mode = find_mode(problem, start=parameters, tolerance=max(tolerance, 1e-4), max_steps=max_steps)
+        steps += mode.steps
+        if not mode.converged:
+            break
+        counts = expected_counts(problem, mode.parameters)
+        nodes, parameters = standardised(problem.nodes, counts.respondents, mode.parameters)
+        change = float((nodes.log_weights.exp() - problem.nodes.log_weights.exp()).cumsum(0).abs().max())
+        problem = replace(problem, nodes=nodes)
+        progress(f"density updated {update} times, last change {change:.1e}")
+        if change < 10 * tolerance:
+            break
+    settled = mode.converged and change < 10 * tolerance
+    mode = find_mode(problem, start=parameters, tolerance=tolerance, max_steps=max_steps)
+    state = "settled" if settled else "not settled"
+    reason = f"density {state} after {update} updates; {mode.stopped_because}"
+    return problem, replace(
+        mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason
+    )
+
+
+def standardised(nodes: NodeTensors, respondents: Tensor, parameters: Tensor) -> tuple[NodeTensors, Tensor]:
+    """Smooth the expected counts at the nodes into a density of mean 0 and sd 1, and take the items along.
+
+    With theta = m + s theta', the density of theta' on the same nodes is that of theta at m + s theta', and items keep
+    their curves with a' = s a, d' = d + m a.
+    """
+    theta = nodes.theta[:, 0]
+    coefficients = smooth(theta, respondents)
+    weights = torch.softmax(powers(theta) @ coefficients, dim=0)
+    mean = float(weights @ theta)
+    deviation = float(weights @ (theta - mean) ** 2) ** 0.5
+    # the polynomial is known where there are nodes; carried on beyond them it may rise without limit
+    place = (mean + deviation * theta).clamp(float(theta[0]), float(theta[-1]))
+    log_weights = torch.log_softmax(powers(place) @ coefficients, dim=0)
+    moved = parameters.clone()
+    moved[:, -2] += mean * parameters[:, 0]
+    moved[:, 0] *= deviation
+    return NodeTensors(nodes.theta, log_weights, nodes.dtype), moved
+
+
+def powers(theta: Tensor) -> Tensor:
+    """Powers 1 to `DEGREE` of theta / 3, which keeps them of one size, shape (n_nodes, DEGREE)."""
+    return torch.stack([(theta / 3) ** k for k in range(1, DEGREE + 1)], dim=1)
+
+
+def smooth(theta: Tensor, respondents: Tensor, *, tolerance: float = 1e-9, max_steps: int = 200) -> Tensor:
+    """Coefficients of the log density whose first `DEGREE` moments are those of the counts, shape (DEGREE,).
+
+    Newton's method on the multinomial likelihood sum_q n_q log w_q, which is concave; a step that lowers it is halved.
+    """
+    basis = powers(theta)
+    share = respondents / respondents.sum()
+    coefficients = torch.zeros(DEGREE, dtype=torch.float64, device=theta.device)
+    coefficients[1] = -4.5  # the standard normal density: -theta^2 / 2
+
+    def objective(values: Tensor) -> float:
+        return float(share @ torch.log_softmax(basis @ values, dim=0))
+
+    for _ in range(max_steps):
+        weights = torch.softmax(basis @ coefficients, dim=0)
+        gradient = basis.T @ (share - weights)
+        if float(gradient.abs().max()) < tolerance:
+            break
+        centred = basis - weights @ basis
+        information = centred.T @ (weights[:, None] * centred)
+        ridge = 1e-10 * torch.diag(torch.diagonal(information))
+        step = torch.linalg.solve(information + ridge, gradient)
+        while objective(coefficients + step) < objective(coefficients) - 1e-15 and float(step.abs().max()) > 1e-12:
+            step = step / 2
+        coefficients = coefficients + step
+    return coefficients

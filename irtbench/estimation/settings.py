@@ -1,0 +1,107 @@
+"""How a model is fitted: what a study file, the command line and Python callers choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.models.priors import PriorName, Priors
+
+ItemModel = Literal["2pl", "3pl"]
+PosteriorKind = Literal["normal", "lowrank"]
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a model is fitted.
+
+    Parameters
+    ----------
+    kind
+        ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
+    guessing
+        With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
+    by_item
+        Where an item differs from `kind`: ``2pl``, ``3pl``, or a number at which its guessing is held. Items that the
+        data lack are passed over.
+    prior
+        ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`, ``hierarchical`` for one
+        learnt from the items (few respondents, sparse data); None chooses ``none`` for the 2PL and ``weak`` for the
+        3PL.
+    n_options
+        Number of answers to choose from, for the weak prior of guessing.
+    population
+        ``normal``, or a smooth density ``estimated`` with the items, of mean 0 and standard deviation 1.
+    optimiser
+        ``preconditioned`` steps of the Delta guide (20 or so), or ``adam`` on Pyro's ELBO (hundreds).
+    tolerance
+        Converged when no item's gradient exceeds this many of its standard errors.
+    max_steps
+        Stop, unconverged, after this many preconditioned steps (a hundred times as many for Adam).
+    n_nodes
+        Size of the grid over which ability is integrated out.
+    standard_errors
+        Whether to compute the observed information and invert it; only a fit that converged has any.
+    posterior
+        ``normal`` or ``lowrank``: fit a variational posterior of the items, whose means and covariances then stand for
+        the mode and the observed information; None for these.
+    dtype
+        Floating point numbers of the integration; parameters are float64 always.
+    device
+        Where the sums over respondents and items are computed; ``auto`` takes a GPU if there is one.
+    """
+
+    kind: ItemModel = "2pl"
+    guessing: float = 0.0
+    by_item: Mapping[str, ItemModel | float] = field(default_factory=dict)
+    prior: PriorName | None = None
+    n_options: int = 4
+    population: Literal["normal", "estimated"] = "normal"
+    optimiser: Literal["preconditioned", "adam"] = "preconditioned"
+    tolerance: float = 1e-5
+    max_steps: int = 500
+    n_nodes: int = 61
+    standard_errors: bool = True
+    posterior: PosteriorKind | None = None
+    dtype: Literal["float64", "float32"] = "float64"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.guessing < 1:
+            raise InputError(f"model: guessing must be in [0, 1) but got {self.guessing}")
+        if self.kind == "3pl" and self.guessing > 0:
+            raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
+        for item, choice in self.by_item.items():
+            if isinstance(choice, float | int) and not 0 <= choice < 1:
+                raise InputError(f"model: by_item {item}: guessing must be in [0, 1) but got {choice}")
+        if self.n_options < 2:
+            raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
+        if self.population == "estimated" and (self.prior == "hierarchical" or self.optimiser == "adam"):
+            raise InputError(
+                "model: an estimated population goes with the preconditioned steps and with prior none or weak"
+            )
+        if self.n_nodes < 11:
+            raise InputError(f"model: n_nodes must be at least 11 but got {self.n_nodes}")
+
+    @property
+    def estimates_guessing(self) -> bool:
+        """Whether any item is a 3PL."""
+        return self.kind == "3pl" or "3pl" in self.by_item.values()
+
+    @property
+    def priors(self) -> Priors:
+        """The prior densities that these settings stand for."""
+        name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
+        return Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
+
+    def guessing_of(self, item_ids: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Whether each item's guessing is estimated, and the value it is held at if not; shapes (n_items,)."""
+        otherwise: ItemModel | float = "3pl" if self.kind == "3pl" else self.guessing
+        choices = [self.by_item.get(item, otherwise) for item in item_ids]
+        free = np.array([choice == "3pl" for choice in choices])
+        return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])

@@ -1,0 +1,1 @@
+"""Pyro's SVI: the driver, guides, the posterior of the items."""

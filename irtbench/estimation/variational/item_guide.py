@@ -1,0 +1,371 @@
+"""A normal Pyro guide over all item parameters, in coordinates in which their posterior is nearly normal.
+
+The posterior of a slope has a long tail to the right, intercept and guessing bend around it and each other. With
+eta = d / sqrt(1 + a^2 / 1.7^2), an item of which a share of about p = c + (1 - c) / (1 + exp(-eta)) is right, far less
+bent are
+
+    t = asinh(a / .5),   m = logit p,   s = logit(c / p).
+
+t grows like log a where a is large, like a near 0, where a slope may have either sign; m is what the data tell best,
+nearly independently of the rest; c < p always. Where c is held fixed, eta takes the place of m. Under a hierarchy the
+model draws log |a|, which takes the place of t. The way there and back from (eta, logit c) is
+
+    s = logit c + log(1 + exp(-eta)),   m = eta + log(1 + exp(s)),
+
+which keeps volumes. In these coordinates psi, with psi* the parameters' mode and I the observed information there,
+
+    psi = psi* + I^(-1/2) u,
+
+so that u has about mean 0 and covariance 1 to begin with, and little is left to learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyro.distributions as dist
+import torch
+from pyro.distributions import constraints
+from pyro.infer.autoguide import AutoContinuous
+from pyro.infer.autoguide.initialization import init_to_value
+from torch import Tensor
+from torch.distributions.transforms import Transform
+from torch.nn.functional import logsigmoid, softplus
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, observed_information, own_information
+from irtbench.models.logistic import logistic_model
+
+NEAR_ZERO = 0.5  # slopes much smaller are taken as they are, much larger ones by their logarithm
+LOGISTIC_SCALE = 1.7  # a logistic curve is about the normal ogive of 1 / 1.7 the slope
+SMALL_FACTOR = 0.05  # size of the low-rank part at the start: at 0 its gradient would be 0
+SOBOL_BLOCK = 256  # vectors made at a time
+SMALLEST_UNIFORM = 1e-12
+
+
+def natural_slope(t: Tensor, sign: Tensor | None) -> Tensor:
+    """Slope a from t; from t = log |a| and the sign under a hierarchy."""
+    return NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
+
+
+def slope_rate(slope: Tensor, sign: Tensor | None) -> Tensor:
+    """Derivative of the slope by t."""
+    return (NEAR_ZERO**2 + slope**2).sqrt() if sign is None else slope
+
+
+def bend(slope: Tensor) -> Tensor:
+    """sqrt(1 + a^2 / 1.7^2), so that d is eta times it."""
+    return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
+
+
+def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
+    """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is held; any shape."""
+    t, m, s = psi.unbind(-1)
+    slope = natural_slope(t, sign)
+    eta = torch.where(guesses, m - softplus(s), m)
+    logit_c = torch.where(guesses, s + logsigmoid(eta), s)
+    return torch.stack([slope, eta * bend(slope), logit_c], dim=-1)
+
+
+def coordinates_of(parameters: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
+    """The way back: psi from (a, d, logit c) in the last dimension."""
+    slope, intercept, logit_c = parameters.unbind(-1)
+    eta = intercept / bend(slope)
+    s = torch.where(guesses, logit_c - logsigmoid(eta), logit_c)
+    t = torch.asinh(slope / NEAR_ZERO) if sign is None else slope.abs().log()
+    return torch.stack([t, torch.where(guesses, eta + softplus(s), eta), s], dim=-1)
+
+
+def natural_derivatives(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
+    """Derivatives of `natural_parameters` (rows) by psi (columns), shape (n_items, 3, 3)."""
+    slope, intercept, _ = natural_parameters(psi, sign, guesses).unbind(-1)
+    k = bend(slope)
+    share, wrong = torch.sigmoid(psi[:, 2]) * guesses, torch.sigmoid(-intercept / k) * guesses
+    derivatives = torch.zeros(len(psi), 3, 3, dtype=psi.dtype, device=psi.device)
+    derivatives[:, 0, 0] = slope_rate(slope, sign)
+    derivatives[:, 1, 0] = intercept * slope / (LOGISTIC_SCALE * k) ** 2 * derivatives[:, 0, 0]
+    derivatives[:, 1, 1] = k
+    derivatives[:, 1, 2] = -k * share
+    derivatives[:, 2, 1] = wrong
+    derivatives[:, 2, 2] = 1 - wrong * share
+    return derivatives
+
+
+class ItemCoordinates(Transform):
+    """The model's parameters phi as a function of u.
+
+    Vectors of all of the model's parameters are in the order of its sample statements; "cells" are the flattened array
+    of (slope, intercept, logit guessing) by item, where parameters held fixed have a place as well.
+
+    Parameters
+    ----------
+    mode
+        psi* of each item, shape (n_items, 3).
+    slope_sign
+        Signs of the slopes under a hierarchy, shape (n_items,); None without one.
+    guesses
+        Where c is estimated, shape (n_items,).
+    cells
+        The cell of each of the model's parameters, shape (n_latent,).
+    roots
+        I^(-1/2), symmetric, zero rows for what is held fixed: one block over all cells, shape (1, 3 n_items,
+        3 n_items), or one for each item, shape (n_items, 3, 3).
+    log_volume
+        Log determinant of I^(-1/2).
+    """
+
+    domain = codomain = constraints.real_vector
+    bijective = True
+
+    def __init__(
+        self, mode: Tensor, slope_sign: Tensor | None, guesses: Tensor, cells: Tensor, roots: Tensor, log_volume: Tensor
+    ) -> None:
+        super().__init__(cache_size=1)  # so that the density of a draw needs no way back
+        self.mode, self.slope_sign, self.guesses = mode, slope_sign, guesses
+        self.cells, self.roots, self.log_volume = cells, roots, log_volume
+
+    def to_cells(self, values: Tensor) -> Tensor:
+        """Spread values of shape (n_latent, k) over the blocks' cells, 0 elsewhere, shape (n_blocks, width, k)."""
+        spread = values.new_zeros(self.mode.numel(), values.shape[1])
+        return spread.index_copy(0, self.cells, values).unflatten(0, self.roots.shape[:2])
+
+    def psi(self, u: Tensor) -> Tensor:
+        """Coordinates of the items, shape (n_items, 3)."""
+        return self.mode + (self.roots @ self.to_cells(u[:, None])).view_as(self.mode)
+
+    def _call(self, u: Tensor) -> Tensor:
+        psi = self.psi(u)
+        drawn = natural_parameters(psi, self.slope_sign, self.guesses)
+        if self.slope_sign is not None:
+            drawn = torch.cat([psi[:, :1], drawn[:, 1:]], dim=1)
+        return drawn.flatten()[self.cells]
+
+    def natural(self, phi: Tensor) -> Tensor:
+        """(a, d, logit c) of each item from the model's parameters, shape (n_items, 3)."""
+        drawn = phi.new_zeros(self.mode.numel()).index_copy(0, self.cells, phi).view_as(self.mode)
+        if self.slope_sign is None:
+            return drawn
+        return torch.cat([(self.slope_sign * drawn[:, 0].exp())[:, None], drawn[:, 1:]], dim=1)
+
+    def _inverse(self, phi: Tensor) -> Tensor:
+        psi = coordinates_of(self.natural(phi), self.slope_sign, self.guesses)
+        moved = (psi - self.mode).reshape(*self.roots.shape[:2], 1)
+        return (torch.linalg.pinv(self.roots, hermitian=True) @ moved).flatten()[self.cells]
+
+    def log_abs_det_jacobian(self, u: Tensor, phi: Tensor) -> Tensor:
+        """Logarithm of |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""
+        slope = self.natural(phi)[:, 0]
+        total = self.log_volume + bend(slope).log().sum()
+        return total if self.slope_sign is not None else total + slope_rate(slope, None).log().sum()
+
+
+def item_coordinates(problem: Problem, parameters: Tensor) -> ItemCoordinates:
+    """Coordinates about the mode, whitened by the observed information there.
+
+    Raises
+    ------
+    InputError
+        If the observed information is not positive definite.
+    """
+    n_items, guesses = len(parameters), problem.guessing_free
+    sign = None if problem.priors.hierarchy is None else parameters[:, 0].sign()
+    mode = coordinates_of(parameters, sign, guesses)
+    change = natural_derivatives(mode, sign, guesses)
+    if n_items > MOST_COUPLED_ITEMS:
+        information = change.transpose(1, 2) @ own_information(problem, parameters) @ change
+    else:
+        full = torch.eye(3 * n_items, dtype=torch.float64, device=parameters.device)
+        free = torch.nonzero(problem.free.flatten())[:, 0]
+        full[free[:, None], free] = observed_information(problem, parameters)
+        full = torch.einsum("jak,jalb,lbm->jklm", change, full.view(n_items, 3, n_items, 3), change)
+        information = full.reshape(1, 3 * n_items, 3 * n_items)
+    sizes, directions = torch.linalg.eigh(information)
+    if not float(sizes.min()) > 0:
+        raise InputError(
+            "posterior: the observed information is not positive definite, so these parameters are no maximum or the "
+            "data do not determine them; expected a converged fit (with prior weak every item is determined)"
+        )
+    held = ~problem.free.reshape(len(information), -1)
+    roots = (directions * sizes.rsqrt()[:, None, :]) @ directions.transpose(1, 2)
+    roots = roots.masked_fill(held[:, :, None] | held[:, None, :], 0.0)
+    first = 3 * torch.arange(n_items, device=parameters.device)
+    pairs = [first, first + 1]
+    slopes_and_intercepts = torch.cat(pairs) if sign is None else torch.stack(pairs, dim=1).flatten()
+    cells = torch.cat([slopes_and_intercepts, first[guesses] + 2])  # in the order of the model's sample statements
+    return ItemCoordinates(mode, sign, guesses, cells, roots, -0.5 * sizes.log().sum())
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Parameters of the density of u, N(mean, diag(exp(2 log_scale)) + factor factor').
+
+    Parameters
+    ----------
+    mean, log_scale
+        Shape (n_latent,).
+    factor
+        Shape (n_latent, rank), rank 0 for independent coordinates.
+    """
+
+    mean: Tensor
+    log_scale: Tensor
+    factor: Tensor
+
+    @classmethod
+    def zero_like(cls, other: Spread) -> Spread:
+        """All zeros, to add to."""
+        return cls(torch.zeros_like(other.mean), torch.zeros_like(other.log_scale), torch.zeros_like(other.factor))
+
+    @torch.no_grad()
+    def plus(self, other: Spread) -> Spread:
+        """Sum of the two, for averages; without gradients."""
+        return Spread(self.mean + other.mean, self.log_scale + other.log_scale, self.factor + other.factor)
+
+    @torch.no_grad()
+    def times(self, number: float) -> Spread:
+        """Product with a number, for averages; without gradients."""
+        return Spread(number * self.mean, number * self.log_scale, number * self.factor)
+
+    def at(self, normals: Tensor) -> Tensor:
+        """The vector u made of independent standard normal values, shape (n_latent + rank,)."""
+        n_latent = len(self.mean)
+        return self.mean + self.log_scale.exp() * normals[:n_latent] + self.factor @ normals[n_latent:]
+
+    def density(self) -> dist.TorchDistribution:
+        """The distribution of the whole vector u, without gradients to its parameters."""
+        mean, log_scale, factor = self.mean.detach(), self.log_scale.detach(), self.factor.detach()
+        if factor.shape[1] == 0:
+            return dist.Normal(mean, log_scale.exp()).to_event(1)
+        return dist.LowRankMultivariateNormal(mean, factor, (2 * log_scale).exp())
+
+
+class Normals:
+    """Standard normal vectors from a scrambled Sobol sequence (Owen, 1998): averages over many settle sooner.
+
+    Parameters
+    ----------
+    size
+        Length of a vector.
+    seed
+        Of the scrambling.
+    like
+        Where the vectors go.
+    """
+
+    def __init__(self, size: int, seed: int, like: Tensor) -> None:
+        self._engine = torch.quasirandom.SobolEngine(size, scramble=True, seed=seed)
+        self._like = like
+        self._ahead: list[Tensor] = []
+
+    def draw(self) -> Tensor:
+        """The next vector."""
+        if not self._ahead:
+            uniform = self._engine.draw(SOBOL_BLOCK, dtype=torch.float64)
+            normal = torch.special.ndtri(uniform.clamp(SMALLEST_UNIFORM, 1 - SMALLEST_UNIFORM))
+            self._ahead = list(normal.to(self._like).flip(0).unbind(0))
+        return self._ahead.pop()
+
+
+class PathDerivative(dist.TorchDistribution):
+    """The density of phi; draws carry gradients to its parameters, their log density only through the draw.
+
+    The part of the ELBO's gradient left out, the expected score, is 0; without it the gradient has no noise where the
+    guide is the posterior (Roeder, Wu & Duvenaud, 2017).
+
+    Parameters
+    ----------
+    spread
+        The density of u.
+    coordinates
+        phi as a function of u.
+    normals
+        Where draws come from.
+    """
+
+    arg_constraints: ClassVar[dict[str, object]] = {}
+    has_rsample = True
+    support = constraints.real_vector
+
+    def __init__(self, spread: Spread, coordinates: ItemCoordinates, normals: Normals) -> None:
+        self.spread, self.coordinates, self.normals = spread, coordinates, normals
+        self.density = dist.TransformedDistribution(spread.density(), [coordinates])
+        super().__init__(torch.Size(), spread.mean.shape, validate_args=False)
+
+    def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
+        """One draw."""
+        assert not sample_shape
+        return self.coordinates(self.spread.at(self.normals.draw()))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log density."""
+        return self.density.log_prob(value)
+
+
+class ItemGuide(AutoContinuous):
+    """A normal density of u, for `models.logistic.logistic_model`.
+
+    Parameters
+    ----------
+    problem
+        Data, population and priors.
+    parameters
+        The mode, shape (n_items, 3).
+    rank
+        Columns of the low-rank part; 0 for independent coordinates of u.
+    seed
+        Of the draws.
+    """
+
+    def __init__(self, problem: Problem, parameters: Tensor, rank: int, seed: int) -> None:
+        if problem.priors.hierarchy is None:
+            values = {"slope": parameters[:, :1], "intercept": parameters[:, 1]}
+        else:
+            pair = torch.stack([parameters[:, 0].abs().log(), parameters[:, 1]], dim=1)
+            values = {"log_slope_and_intercept": pair}
+        values["guessing_logit"] = parameters[problem.guessing_free, 2]
+        super().__init__(logistic_model, init_loc_fn=init_to_value(values=values))
+        self.coordinates = item_coordinates(problem, parameters)
+        n_latent = len(self.coordinates.cells)
+        start = parameters.new_zeros(n_latent)
+        self.normals = Normals(n_latent + rank, seed, start)
+        columns = [self.normals.draw()[:n_latent] for _ in range(rank)]
+        factor = torch.stack(columns, dim=1) if columns else start.new_zeros(n_latent, 0)
+        self.mean = torch.nn.Parameter(start.clone())
+        self.log_scale = torch.nn.Parameter(start.clone())
+        self.factor = torch.nn.Parameter(SMALL_FACTOR * factor)
+
+    @property
+    def spread(self) -> Spread:
+        """The parameters that are learnt."""
+        return Spread(self.mean, self.log_scale, self.factor)
+
+    @torch.no_grad()
+    def set_spread(self, spread: Spread) -> None:
+        """Take these parameters."""
+        self.mean.copy_(spread.mean)
+        self.log_scale.copy_(spread.log_scale)
+        self.factor.copy_(spread.factor)
+
+    def get_posterior(self, *args: Any, **kwargs: Any) -> PathDerivative:
+        """Density of the model's parameters."""
+        return PathDerivative(self.spread, self.coordinates, self.normals)
+
+    @torch.no_grad()
+    def moments(self, spread: Spread) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of each item's own coordinates psi.
+
+        Returns
+        -------
+        mean
+            Shape (n_items, 3).
+        covariance
+            Shape (n_items, 3, 3), zeros where c is held fixed.
+        """
+        to_cells, roots = self.coordinates.to_cells, self.coordinates.roots
+        rows = roots.unflatten(1, (-1, 3))
+        variances = to_cells((2 * spread.log_scale).exp()[:, None])[:, None, None, :, 0]
+        loadings = (roots @ to_cells(spread.factor)).unflatten(1, (-1, 3))
+        covariance = (rows * variances) @ rows.transpose(2, 3) + loadings @ loadings.transpose(2, 3)
+        return self.coordinates.psi(spread.mean), covariance.flatten(0, 1)

@@ -1,0 +1,395 @@
+"""The posterior of the item parameters: Pyro's SVI with a normal guide that starts at the mode.
+
+Ability is integrated out in the model (`models.logistic`), so the guide is over items only; `item_guide` says in
+which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without a prior
+that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+import pyro
+import torch
+from numpy.typing import NDArray
+from pyro.infer import SVI, Trace_ELBO
+from pyro.optim import ClippedAdam
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.mode import SLOPE_BOUND
+from irtbench.estimation.marginal.response_rows import DenseRows
+from irtbench.estimation.settings import PosteriorKind
+from irtbench.estimation.variational.importance_weights import (
+    ELBO_DRAWS,
+    MOST_DIVERGENCE,
+    Target,
+    divergence,
+    elbo_draws,
+    weighted_draws,
+)
+from irtbench.estimation.variational.item_guide import ItemGuide, Spread, natural_parameters
+from irtbench.models.logistic import logistic_model
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 100  # steps over which the guide's parameters are averaged
+FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
+SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
+MOST_PLACES = 120  # abilities at which an endlessly steep item is tried
+HERMITE_NODES = 11  # in each of three dimensions
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPosterior:
+    """Moments of the posterior of the item parameters, and how they were found.
+
+    Parameters
+    ----------
+    kind
+        ``normal``: the correlations of the Laplace approximation, with means and widths learnt; ``lowrank``:
+        correlations learnt as well.
+    mean
+        Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is held fixed.
+    covariance
+        Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is held fixed.
+    elbo
+        Evidence lower bound, E_q[log p(x, phi) - log q(phi)]. A flat prior counts as a density of 1, so that bounds
+        compare only under the same prior.
+    elbo_error
+        Standard error of that expectation, which is over draws, as if they were independent (they are spread evenly).
+    divergence
+        Kullback-Leibler divergence of the guide q from the posterior in nats, estimated as log mean w - mean log w with
+        w = p(x, phi) / q(phi) over draws; too small where the posterior has far tails that no draw has met.
+    effective_draws
+        How many draws of the posterior the weighted draws are worth that mean and covariance were taken from; None
+        where the weights were too uneven, so that mean and covariance are the guide's.
+    stretch
+        Slopes of the mean by those of the mode, sum a_mean a_mode / sum a_mode^2. A prior density of each slope by
+        itself, flat or nearly so, favours all of them large at once, by about 1 / sqrt(1 - n_items / n_respondents)
+        where abilities are known well; a hierarchy of log |a| does not.
+    steps
+        Number of steps of the optimiser.
+    converged, stopped_because
+        Whether means and widths had settled, and the reason in words.
+    seed
+        Of the draws.
+    """
+
+    kind: PosteriorKind
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    elbo: float
+    elbo_error: float
+    divergence: float
+    effective_draws: float | None
+    stretch: float
+    steps: int
+    converged: bool
+    stopped_because: str
+    seed: int
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            "kind": self.kind,
+            "elbo": self.elbo,
+            "elbo_error": self.elbo_error,
+            "divergence": self.divergence,
+            "effective_draws": self.effective_draws,
+            "stretch": self.stretch,
+            "steps": self.steps,
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+        }
+
+    @property
+    def standard_deviations(self) -> NDArray[np.float64]:
+        """Of (a, d, c) of each item, shape (n_items, 3)."""
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Where the optimiser stopped.
+
+    Parameters
+    ----------
+    spread
+        The guide's parameters, averaged.
+    steps
+        Taken.
+    change
+        Largest change of a mean or a standard deviation between the last two windows, in standard deviations.
+    """
+
+    spread: Spread
+    steps: int
+    change: float
+
+
+def fit_posterior(
+    problem: Problem,
+    parameters: Tensor,
+    kind: PosteriorKind,
+    *,
+    seed: int,
+    rank: int | None = None,
+    n_particles: int = 4,
+    tolerance: float = 0.02,
+    max_steps: int = 2_000,
+    item_ids: Sequence[str] | None = None,
+) -> ItemPosterior:
+    """Fit a normal density to the posterior of the item parameters by stochastic variational inference.
+
+    The ELBO of `models.logistic.logistic_model` is maximised by Adam on reparametrised draws, with the path derivative
+    (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
+    are averaged over windows of 100 steps (Polyak & Juditsky, 1992); the result is the average of the last two.
+
+    The guide is normal in the coordinates of `item_guide`. A guide fitted by the ELBO keeps out of tails, so moments of
+    (a, d, c) are those of draws weighted to the posterior (`weighted_draws`); where the weights are too uneven, as with
+    hundreds of parameters, they are the guide's own, by Gauss-Hermite quadrature. The mean and covariance of a
+    hierarchy are held fixed, as is an estimated population.
+
+    Parameters
+    ----------
+    problem
+        Data, population and priors.
+    parameters
+        The mode, as `find_mode` returns it, shape (n_items, 3).
+    kind
+        See `ItemPosterior`.
+    seed
+        Of the draws. Torch's own generator is left as it was.
+    rank
+        Columns of the low-rank part; None for the root of the number of parameters.
+    n_particles
+        Draws at each step.
+    tolerance
+        Converged when from one window to the next no parameter's mean moved, and no standard deviation changed, by more
+        than this share of the standard deviation.
+    max_steps
+        Stop, unconverged, after this many. Adam's rate falls so slowly that a mean could still move by .05 of its
+        standard deviation in the last window.
+    item_ids
+        Names for messages; None for numbers.
+
+    Raises
+    ------
+    InputError
+        If `kind` or a setting is not one, rows are sparse, there are several abilities, the parameters are no maximum,
+        or the posterior is improper: guessing without a prior, whose likelihood does not fall as c goes to 0; slopes
+        without one, where the likelihood hardly falls as a slope grows, or items are as many as respondents; an ELBO
+        that is not finite.
+    """
+    check_settings(kind, rank, n_particles, tolerance, max_steps)
+    check_posterior_exists(problem, parameters, item_ids)
+    n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
+    with pyro.get_param_store().scope(), pyro.validation_enabled(False), torch.enable_grad():
+        guide = ItemGuide(problem, parameters, n_columns, seed)
+        settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
+        guide.set_spread(settled.spread)
+        target = Target(guide, problem)
+        bounds = elbo_draws(target)
+        elbo, apart = float(bounds.mean()), divergence(bounds)
+        if not math.isfinite(elbo):
+            raise improper(elbo, settled.steps)
+        draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
+    if draws is None:
+        mean, covariance = item_moments(problem, parameters, *guide.moments(settled.spread))
+        how = "moments are the guide's own, since weights of draws would be too uneven"
+    else:
+        mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
+        how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
+    converged = settled.change < tolerance
+    moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
+    reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
+    reason += f"; {how}"
+    logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
+    slopes = parameters[:, 0]
+    return ItemPosterior(
+        kind=kind,
+        mean=mean.cpu().numpy(),
+        covariance=covariance.cpu().numpy(),
+        elbo=elbo,
+        elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
+        divergence=apart,
+        effective_draws=None if draws is None else draws.effective,
+        stretch=float(mean[:, 0] @ slopes / (slopes @ slopes)),
+        steps=settled.steps,
+        converged=converged,
+        stopped_because=reason,
+        seed=seed,
+    )
+
+
+def model_arguments(problem: Problem, parameters: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What `logistic_model` is called with."""
+    assert isinstance(problem.rows, DenseRows)
+    sign = None if problem.priors.hierarchy is None else parameters[:, :1].sign()
+    arguments = (problem.rows.values, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
+    return arguments, {"slope_sign": sign}
+
+
+def maximise(
+    problem: Problem, parameters: Tensor, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int
+) -> Settled:
+    """Take steps of Adam on the ELBO until the averages of two windows agree."""
+    arguments, options = model_arguments(problem, parameters)
+    decay = (LAST_RATE / FIRST_RATE) ** (1 / max_steps)
+    optimiser = ClippedAdam({"lr": FIRST_RATE, "lrd": decay, "clip_norm": 1e9})
+    svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO(num_particles=n_particles))
+    before: Spread | None = None
+    result, change, steps = guide.spread, math.inf, 0
+    while steps + WINDOW <= max_steps and not change < tolerance:
+        total = Spread.zero_like(guide.spread)
+        for _ in range(WINDOW):
+            loss = svi.step(*arguments, **options)
+            steps += 1
+            if not math.isfinite(loss):
+                raise improper(-loss, steps)
+            total = total.plus(guide.spread)
+        average = total.times(1 / WINDOW)
+        if before is not None:
+            change = largest_change(guide, before, average)
+            result = before.plus(average).times(1 / 2)
+        before = average
+    return Settled(result, steps, change)
+
+
+def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
+    """Largest change of a mean or a standard deviation, in standard deviations."""
+    (mean, covariance), (new_mean, new_covariance) = guide.moments(before), guide.moments(after)
+    width = torch.diagonal(covariance, dim1=1, dim2=2).sqrt()
+    new_width = torch.diagonal(new_covariance, dim1=1, dim2=2).sqrt()
+    free = new_width > 0
+    moved = torch.maximum((new_mean - mean).abs(), (new_width - width).abs())
+    return float((moved[free] / new_width[free]).max())
+
+
+def improper(elbo: float, steps: int) -> InputError:
+    """The error for an ELBO that is not finite."""
+    return InputError(
+        f"posterior: the ELBO is {elbo} after {steps} steps, so the posterior is improper or far from normal; "
+        "expected a proper one (prior weak)"
+    )
+
+
+def check_settings(kind: str, rank: int | None, n_particles: int, tolerance: float, max_steps: int) -> None:
+    """Refuse settings that mean nothing; see `fit_posterior` for the errors."""
+    if kind not in get_args(PosteriorKind):
+        raise InputError(f"posterior: kind must be {' or '.join(get_args(PosteriorKind))} but got {kind!r}")
+    if rank is not None and (rank < 1 or kind != "lowrank"):
+        raise InputError(f"posterior: rank must be at least 1 and goes with lowrank, but got {rank} with {kind}")
+    if n_particles < 1:
+        raise InputError(f"posterior: n_particles must be at least 1 but got {n_particles}")
+    most = WINDOW * LAST_RATE  # what the last steps could move; a larger tolerance would be met by standing still
+    if not 0 < tolerance <= most:
+        raise InputError(f"posterior: tolerance must be above 0 and at most {most:g} but got {tolerance}")
+    if max_steps < 2 * WINDOW:
+        raise InputError(f"posterior: max_steps must be at least {2 * WINDOW} (two windows) but got {max_steps}")
+
+
+def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Sequence[str] | None) -> None:
+    """Refuse problems that have no posterior, or none that this guide is made for; see `fit_posterior`."""
+    if not isinstance(problem.rows, DenseRows):
+        raise InputError("posterior: Pyro's SVI needs a response matrix, not a sparse list; expected no posterior")
+    if problem.n_factors != 1:
+        raise InputError(f"posterior: {problem.n_factors} abilities; expected one (the axes of several may turn)")
+    if bool(problem.guessing_free.any()) and problem.priors.guessing is None:
+        raise InputError(
+            "posterior: guessing without a prior has an improper posterior (the likelihood does not fall as logit c "
+            "goes to minus infinity); expected prior weak or hierarchical"
+        )
+    if problem.priors.slope is None and problem.priors.hierarchy is None:
+        n_items, n_respondents = problem.rows.n_items, len(problem.rows)
+        if n_items >= n_respondents:
+            # for all slopes times r the likelihood falls as r^-n_respondents, and there are r^(n_items - 1) of them
+            raise InputError(
+                f"posterior: {n_items} items and {n_respondents} respondents: without a prior of slopes the posterior "
+                "is improper unless respondents outnumber items; expected prior hierarchical"
+            )
+        drop = drop_at_endless_slopes(problem, parameters)
+        worst = int(drop.argmin())
+        if not float(drop[worst]) >= SMALLEST_DROP:
+            name = f"{worst + 1} of {n_items}" if item_ids is None else item_ids[worst]
+            raise InputError(
+                f"posterior: item {name}: without a prior of its slope the posterior is improper (the log-likelihood "
+                f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without "
+                "end); expected prior weak or hierarchical"
+            )
+
+
+@torch.no_grad()
+def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
+    """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
+
+    As it grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so that under
+    a flat prior the posterior is improper, strictly speaking; a large drop says that what lies out there does not
+    matter. The step is tried between all neighbouring nodes; all other items stay as they are.
+
+    With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
+    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
+    """
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    theta = problem.nodes.theta[:, 0]
+    stride = -(-len(theta) // MOST_PLACES)
+    places = ((theta[:-1] + theta[1:]) / 2)[::stride]
+    rising = SLOPE_BOUND * (theta[:, None] - places)
+    logits = torch.cat([rising, -rising], dim=1)
+    log_guessing = problem.log_guessing(parameters)
+    log_p = torch.log(-torch.expm1(row.log_q))
+    change = parameters.new_zeros(len(parameters), logits.shape[1])
+    for batch in problem.batches(logits.shape[1], dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        for j in range(len(parameters)):
+            correct = batch.correct[:, j] == 1
+            wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
+            log_slip = torch.log1p(-log_guessing[j].exp())
+            log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
+            log_rest = log_slip + logsigmoid(-logits)
+            change[j] += (posterior[correct] @ (log_step - log_p[j][:, None]).exp()).log().sum(dim=0)
+            change[j] += (posterior[wrong] @ (log_rest - row.log_q[j][:, None]).exp()).log().sum(dim=0)
+    return -change.amax(dim=1)
+
+
+def on_guessing_scale(problem: Problem, values: Tensor) -> Tensor:
+    """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is held, that value."""
+    c = torch.where(problem.guessing_free, torch.sigmoid(values[..., 2]), problem.guessing_fixed)
+    return torch.cat([values[..., :2], c[..., None]], dim=-1)
+
+
+def item_moments(problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and covariance of (a, d, c) of each item by Gauss-Hermite quadrature over its three coordinates.
+
+    Parameters
+    ----------
+    problem, parameters
+        Which parameters are free, and the signs of slopes.
+    mean, covariance
+        Of the coordinates, as `ItemGuide.moments` returns them.
+    """
+    nodes, weights = (torch.from_numpy(x).to(mean) for x in np.polynomial.hermite_e.hermegauss(HERMITE_NODES))
+    points = torch.cartesian_prod(nodes, nodes, nodes)
+    mass = torch.cartesian_prod(weights, weights, weights).prod(dim=1)
+    mass = mass / mass.sum()
+    free = problem.guessing_free
+    sizes, directions = torch.linalg.eigh(covariance)
+    roots = directions * sizes.clamp(min=0).sqrt()[:, None, :]
+    means, covariances = [], []
+    for j in range(len(mean)):
+        sign = None if problem.priors.hierarchy is None else parameters[j, 0].sign()
+        values = natural_parameters(mean[j] + points @ roots[j].T, sign, free[j])
+        values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else problem.guessing_fixed[j]
+        centre = torch.where(problem.free[j], mass @ values, values[0])
+        away = values - centre
+        means.append(centre)
+        covariances.append((away * mass[:, None]).T @ away)
+    return torch.stack(means), torch.stack(covariances)

@@ -1,0 +1,194 @@
+"""Do systems differ in ability: differences, ranks and ties from joint draws of their abilities (NumPy only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.scoring.item_error import demand_covariance, draw_items
+from irtbench.scoring.norms import Norm, population_share, smooth_share
+from irtbench.scoring.scores import own_responses
+from irtbench.scoring.theta_posterior import ability_posterior
+
+N_DRAWS = 4_000
+N_ITEM_DRAWS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class AbilityComparison:
+    """Joint draws of the abilities of several systems on one scale.
+
+    Parameters
+    ----------
+    scale
+        Its name.
+    respondent_ids
+        The systems.
+    theta
+        Draws from the posterior, shape (n_systems, n_draws). In one column all systems are scored with the same set
+        of item parameters: an error of the items that moves both of a pair alike does not blur their difference.
+    percentile
+        The same draws as percentiles of the reference population, from 0 to 100.
+    better
+        Probability that the system of the row is abler than that of the column, shape (n_systems, n_systems); from
+        the posteriors themselves, not the draws, so that it is right far into the tails.
+    level
+        Of the intervals.
+    """
+
+    scale: str
+    respondent_ids: tuple[str, ...]
+    theta: NDArray[np.float64]
+    percentile: NDArray[np.float64]
+    better: NDArray[np.float64]
+    level: float
+
+    def pairs(self) -> pd.DataFrame:
+        """One row a pair, in the order of the systems.
+
+        Columns ``first, second, theta_difference, theta_lower, theta_upper, theta_p, percentile_difference,
+        percentile_lower, percentile_upper, probability_first_better``. The difference is the mean of first minus
+        second, the interval its quantiles. ``theta_p`` is twice the smaller posterior probability of either order: a
+        two-sided p in the sense that it is below .05 where the 95% interval leaves out 0.
+        """
+        rows = []
+        for i, j in combinations(range(len(self.respondent_ids)), 2):
+            theta, percentile = self.theta[i] - self.theta[j], self.percentile[i] - self.percentile[j]
+            rows.append(
+                {
+                    "first": self.respondent_ids[i],
+                    "second": self.respondent_ids[j],
+                    "theta_difference": theta.mean(),
+                    **dict(zip(("theta_lower", "theta_upper"), self._interval(theta), strict=True)),
+                    "theta_p": 2 * min(self.better[i, j], self.better[j, i]),
+                    "percentile_difference": percentile.mean(),
+                    **dict(zip(("percentile_lower", "percentile_upper"), self._interval(percentile), strict=True)),
+                    "probability_first_better": self.better[i, j],
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def ranking(self, p_adjusted: NDArray[np.float64], *, significance: float = 0.05) -> pd.DataFrame:
+        """One row a system, the ablest first.
+
+        Columns ``rank, rank_lower, rank_upper, respondent_id, theta, theta_lower, theta_upper, percentile,
+        percentile_lower, percentile_upper, probability_best, indistinguishable_from``. Ranks count from 1, the interval
+        holds the rank in the share ``level`` of the draws. ``indistinguishable_from`` lists, parted by semicolons, the
+        systems whose difference is not significant.
+
+        Parameters
+        ----------
+        p_adjusted
+            One p a pair, in the order of ``pairs``, adjusted for their number.
+        significance
+            Pairs with p at or above it are indistinguishable.
+        """
+        n = len(self.respondent_ids)
+        tied = np.zeros((n, n), dtype=np.bool_)
+        for (i, j), p in zip(combinations(range(n), 2), p_adjusted, strict=True):
+            tied[i, j] = tied[j, i] = not p < significance
+        place = n - self.theta.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+        lower, upper = np.quantile(place, self._tails(), axis=1, method="inverted_cdf")
+        mean = self.theta.mean(axis=1)
+        order = np.argsort(-mean, kind="stable")
+        rows = [
+            {
+                "rank": k + 1,
+                "rank_lower": int(lower[i]),
+                "rank_upper": int(upper[i]),
+                "respondent_id": self.respondent_ids[i],
+                "theta": mean[i],
+                **dict(zip(("theta_lower", "theta_upper"), self._interval(self.theta[i]), strict=True)),
+                "percentile": self.percentile[i].mean(),
+                **dict(zip(("percentile_lower", "percentile_upper"), self._interval(self.percentile[i]), strict=True)),
+                "probability_best": float((place[i] == 1).mean()),
+                "indistinguishable_from": ";".join(self.respondent_ids[j] for j in order if tied[i, j]),
+            }
+            for k, i in enumerate(order)
+        ]
+        return pd.DataFrame(rows)
+
+    def _tails(self) -> list[float]:
+        return [(1 - self.level) / 2, (1 + self.level) / 2]
+
+    def _interval(self, draws: NDArray[np.float64]) -> tuple[float, float]:
+        lower, upper = np.quantile(draws, self._tails())
+        return float(lower), float(upper)
+
+
+def compare_abilities(
+    scale: Scale,
+    responses: ResponseMatrix,
+    *,
+    rng: np.random.Generator,
+    norm: Norm = "normal",
+    n_draws: int = N_DRAWS,
+    n_item_draws: int = N_ITEM_DRAWS,
+    level: float = 0.95,
+) -> AbilityComparison:
+    """Draw the abilities of systems jointly, with the error of the items they share.
+
+    Each of ``n_item_draws`` sets of item parameters, drawn from their sampling distribution, gives every system its
+    posterior of theta under the scale's population, from which ``n_draws / n_item_draws`` abilities are drawn, rounded
+    up. Given the items the systems are independent.
+
+    Parameters
+    ----------
+    scale
+        The items, with a covariance unless ``n_item_draws`` is 0.
+    responses
+        Graded responses of two systems or more; items that the scale has not are left aside.
+    rng
+        The random numbers.
+    norm
+        What the percentile refers to; ``empirical`` is drawn as ``smoothed``, which has no steps.
+    n_draws
+        Draws of each ability.
+    n_item_draws
+        Sets of item parameters; 0: the items count as known.
+    level
+        Of the intervals.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two systems, an item answered has no covariance, or a norm sample is wanted and there
+        is none.
+    """
+    if responses.n_respondents < 2:
+        raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
+    own = own_responses(scale, responses)
+    if n_item_draws > 0:
+        demand_covariance(scale.items.select(own.item_ids), own)
+    drawn = [scale.items] if n_item_draws == 0 else draw_items(scale.items, n_item_draws, rng=rng)
+    better = np.zeros((own.n_respondents, own.n_respondents))
+    theta = []
+    for items in drawn:
+        posterior = ability_posterior(own, items, quadrature=scale.population)
+        below = np.cumsum(posterior.mass, axis=1) - posterior.mass / 2
+        better += posterior.mass @ below.T / len(drawn)
+        theta.append(posterior.draw(-(-n_draws // len(drawn)), rng=rng))
+    draws = np.concatenate(theta, axis=1)
+    percentile = 100 * _share_below(draws, scale, norm)
+    return AbilityComparison(scale.name, own.respondent_ids, draws, percentile, better, level)
+
+
+def _share_below(theta: NDArray[np.float64], scale: Scale, norm: Norm) -> NDArray[np.float64]:
+    if norm == "normal":
+        share: NDArray[np.float64] = (
+            ndtr(theta) if scale.population is None else population_share(theta, scale.population)
+        )
+        return share
+    if scale.norms is None:
+        raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
+    # the share is smooth, so it is worked out on a grid and interpolated
+    grid = np.linspace(theta.min(), theta.max(), 2001)
+    return np.interp(theta, grid, smooth_share(grid, scale.norms))

@@ -1,0 +1,236 @@
+"""Abilities that are the root of an estimating equation: ML, MAP and Warm's weighted likelihood (NumPy only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, ndtri
+
+from irtbench.models.item_response import ItemParameters, log_likelihood
+from irtbench.models.quadrature import Quadrature
+from irtbench.scoring.theta_posterior import row_batches
+
+ModeMethod = Literal["map", "ml", "wle"]
+
+BOUND = 12.0  # ML has no finite root where all is right or all is wrong: theta then stops here
+N_NODES = 241  # between which roots are looked for
+TOLERANCE = 1e-9
+MOST_STEPS = 100
+TINY = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Roots; all arrays have shape (n_respondents,).
+
+    Parameters
+    ----------
+    theta
+        The root, or the end of the range towards which the likelihood rises. Without any response the population's
+        mode for MAP, NaN for ML and WLE.
+    standard_error
+        1 / sqrt(information): for ML observed, for MAP observed with the prior's, for WLE expected. NaN where theta
+        stops at the end of the range.
+    lower, upper
+        theta +- z standard errors, within the range. Where theta stops at an end: that end, and the ability at which
+        the log-likelihood lies z^2 / 2 below; without any response (ML, WLE) the whole range.
+    at_bound
+        Whether theta stops at the end of the range, so that it says "at least" or "at most".
+    """
+
+    theta: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    at_bound: NDArray[np.bool_]
+
+
+def find_modes(
+    values: NDArray[np.float64],
+    items: ItemParameters,
+    *,
+    method: ModeMethod,
+    population: Quadrature,
+    level: float,
+) -> Modes:
+    """Solve sum over observed items of d log P(x_j) / d theta + r0 = 0 for every respondent.
+
+    r0 is 0 for maximum likelihood (``ml``), d log prior / d theta for the maximum of the posterior (``map``), and
+    J / (2 I) for the weighted likelihood (``wle``; Warm, 1989), with I = sum P'^2 / (P Q) and J = sum P' P'' / (P Q),
+    which takes most of the bias of ML away and is finite for all right and all wrong.
+
+    With guessing a likelihood may have several maxima; the highest is taken. ML and WLE look on [-BOUND, BOUND], MAP
+    on the part of the population's grid that has mass.
+
+    Parameters
+    ----------
+    values
+        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
+    items
+        The items' parameters.
+    method
+        Which equation.
+    population
+        The prior of MAP.
+    level
+        Probability that the intervals are to hold.
+    """
+    equation = _Equation(items, method, population)
+    z = float(ndtri((1 + level) / 2))
+    parts = [_solve(values[rows], equation, z) for rows in row_batches(len(values), items.n_items)]
+    names = ("theta", "standard_error", "lower", "upper", "at_bound")
+    return Modes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Derivatives by theta at some abilities; all arrays have shape (n_theta, n_items).
+
+    Parameters
+    ----------
+    right, wrong
+        (log P)' = a (1 - c) s t / P and (log(1 - P))' = -a s, with s and t the logistic function of z and -z.
+    right_bend, wrong_bend
+        Their own derivatives.
+    information
+        I = P'^2 / (P (1 - P)).
+    curvature
+        J = P' P'' / (P (1 - P)) = I a (1 - 2 s).
+    """
+
+    right: NDArray[np.float64]
+    wrong: NDArray[np.float64]
+    right_bend: NDArray[np.float64]
+    wrong_bend: NDArray[np.float64]
+    information: NDArray[np.float64]
+    curvature: NDArray[np.float64]
+
+
+def slopes_of(theta: NDArray[np.float64], items: ItemParameters) -> Slopes:
+    """Derivatives of each item's log probabilities at each ability."""
+    a, c = items.discrimination, items.guessing
+    z = theta[:, None] * a + items.intercept
+    s, t = expit(z), expit(-z)
+    p = np.maximum(c + (1 - c) * s, TINY)
+    right, wrong = a * (1 - c) * s * t / p, -a * s
+    information = a**2 * (1 - c) * s**2 * t / p
+    return Slopes(right, wrong, right * (a * (t - s) - right), a * wrong * t, information, information * a * (t - s))
+
+
+class _Equation:
+    """The estimating function of theta for one set of items."""
+
+    def __init__(self, items: ItemParameters, method: ModeMethod, population: Quadrature) -> None:
+        self.items, self.method = items, method
+        held = np.isfinite(population.log_weights)
+        self.nodes = population.nodes[held]
+        self.log_density = population.log_weights[held] - np.log(np.gradient(self.nodes))
+        self.prior_slope = np.gradient(self.log_density, self.nodes)
+        self.grid = np.linspace(self.nodes[0], self.nodes[-1], N_NODES)
+        if method != "map":
+            self.grid = np.linspace(-BOUND, BOUND, N_NODES)
+        self.grid_slopes = slopes_of(self.grid, items)
+
+    def on_grid(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
+        observed = (~np.isnan(values)).astype(np.float64)
+        correct = np.where(observed == 1, values, 0.0)
+        slopes = self.grid_slopes
+        found = correct @ slopes.right.T + (observed - correct) @ slopes.wrong.T
+        if self.method == "wle":
+            return found + _warm(observed @ slopes.curvature.T, observed @ slopes.information.T)
+        return found + self._prior(self.grid)[0]
+
+    def at(
+        self, theta: NDArray[np.float64], values: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The function at one ability a respondent, and the information: minus its slope, for WLE without r0's."""
+        slopes = slopes_of(theta, self.items)
+        observed, correct = ~np.isnan(values), values == 1
+
+        def total(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.where(observed, terms, 0.0).sum(axis=1)
+
+        found = total(np.where(correct, slopes.right, slopes.wrong))
+        if self.method == "wle":
+            known = total(slopes.information)
+            return found + _warm(total(slopes.curvature), known), known
+        prior_slope, prior_information = self._prior(theta)
+        bend = total(np.where(correct, slopes.right_bend, slopes.wrong_bend))
+        return found + prior_slope, prior_information - bend
+
+    def log_objective(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""
+        found = log_likelihood(values, self.grid, self.items)
+        return found + np.interp(self.grid, self.nodes, self.log_density) if self.method == "map" else found
+
+    def _prior(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Derivative of the log density of ability, and minus its slope; 0 where there is no prior."""
+        if self.method != "map":
+            return np.zeros_like(theta), np.zeros_like(theta)
+        cell = np.clip(np.searchsorted(self.nodes, theta, side="right") - 1, 0, self.nodes.size - 2)
+        bend = np.diff(self.prior_slope) / np.diff(self.nodes)
+        return np.interp(theta, self.nodes, self.prior_slope), -bend[cell]
+
+
+def _warm(curvature: NDArray[np.float64], information: NDArray[np.float64]) -> NDArray[np.float64]:
+    """J / (2 I), 0 where nothing is known."""
+    return np.divide(curvature, 2 * information, out=np.zeros_like(curvature), where=information > TINY)
+
+
+def _solve(values: NDArray[np.float64], equation: _Equation, z: float) -> Modes:
+    grid = equation.grid
+    on_grid = equation.on_grid(values)
+    rising = on_grid > 0
+    # the function's integral ranks several maxima: one where it falls through zero, and an end it rises towards
+    steps = (on_grid[:, 1:] + on_grid[:, :-1]) / 2 * np.diff(grid)
+    height = np.concatenate([np.zeros((len(values), 1)), np.cumsum(steps, axis=1)], axis=1)
+    is_top = np.concatenate([~rising[:, :1], rising[:, :-1] & ~rising[:, 1:], rising[:, -1:]], axis=1)
+    candidate = np.concatenate([height[:, :1], np.maximum(height[:, :-1], height[:, 1:]), height[:, -1:]], axis=1)
+    best = np.where(is_top, candidate, -np.inf).argmax(axis=1)
+    theta = np.where(best == 0, grid[0], grid[-1])
+    at_bound = (best == 0) | (best == grid.size)
+    inside = np.flatnonzero(~at_bound)
+    theta[inside] = _root(equation, values[inside], grid[best[inside] - 1], grid[best[inside]])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        standard_error = 1 / np.sqrt(equation.at(theta, values)[1])
+    standard_error[at_bound] = np.nan
+    lower = np.maximum(theta - z * standard_error, grid[0])
+    upper = np.minimum(theta + z * standard_error, grid[-1])
+    for row in np.flatnonzero(at_bound):
+        lower[row], upper[row] = _within_drop(equation, values[row : row + 1], z**2 / 2)
+    if equation.method != "map":
+        silent = np.isnan(values).all(axis=1)
+        theta[silent] = standard_error[silent] = np.nan
+        lower[silent], upper[silent] = grid[0], grid[-1]
+        at_bound = at_bound & ~silent
+    return Modes(theta, standard_error, lower, upper, at_bound)
+
+
+def _root(
+    equation: _Equation, values: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Newton's steps, halving the bracket where one would leave it."""
+    lower, upper = lower.copy(), upper.copy()
+    theta = (lower + upper) / 2
+    for _ in range(MOST_STEPS):
+        found, information = equation.at(theta, values)
+        lower, upper = np.where(found > 0, theta, lower), np.where(found > 0, upper, theta)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            step = theta + found / information
+        moved = np.where((step > lower) & (step < upper), step, (lower + upper) / 2)
+        change = np.abs(moved - theta).max(initial=0.0)
+        theta = moved
+        if change < TOLERANCE:
+            break
+    return theta
+
+
+def _within_drop(equation: _Equation, values: NDArray[np.float64], drop: float) -> tuple[float, float]:
+    """Abilities from the end where the objective is highest to where it has fallen by ``drop``."""
+    objective = equation.log_objective(values)[0]
+    above = equation.grid[objective > objective.max() - drop]
+    return float(above[0]), float(above[-1])

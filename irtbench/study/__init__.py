@@ -1,0 +1,1 @@
+"""The whole procedure, a file a step."""

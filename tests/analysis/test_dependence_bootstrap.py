@@ -1,0 +1,113 @@
+"""The bootstrap p of local dependence keeps its level where the chi-square of LD-X2 does not."""
+
+import numpy as np
+import pytest
+
+from irtbench.analysis.dependence_bootstrap import bootstrap_p, simulate_like, with_bootstrap
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_response import ItemParameters, icc, simulate_responses
+from irtbench.models.quadrature import normal_grid
+
+FAST = FitSettings(standard_errors=False, tolerance=1e-3)
+
+
+def refit(responses: ResponseMatrix) -> ItemParameters:
+    return fit_model(responses, FAST).items
+
+
+def bootstrapped(responses: ResponseMatrix, *, seed: int = 0, n_samples: int = 39) -> LocalDependence:
+    items = refit(responses)
+    rng = np.random.default_rng(seed)
+    return with_bootstrap(local_dependence(responses, items), responses, items, refit, rng=rng, n_samples=n_samples)
+
+
+def clean(seed: int, *, n_items: int = 10, n_respondents: int = 500, missing: float = 0.0) -> ResponseMatrix:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, n_items), rng.normal(0, 1, n_items))
+    drawn = simulate_responses(rng.normal(size=n_respondents), items, rng=rng, missing=missing)
+    return drawn.select_respondents(drawn.observed.any(axis=1))
+
+
+def test_p_of_an_order_by_hand() -> None:
+    # Three samples. The means, those observed included, are 12 / 4 = 3 and 4 / 4 = 1, so that 6 and 1 become 2 and 1;
+    # the largest of each sample is max(1/3, 2), max(1, 0), max(2/3, 1) = 2, 1, 1.
+    simulated = np.array([[1.0, 2.0], [3.0, 0.0], [2.0, 1.0]])
+    p, adjusted = bootstrap_p(np.array([6.0, 1.0]), simulated)
+    assert p.tolist() == [1 / 4, 3 / 4]
+    assert adjusted.tolist() == [2 / 4, 4 / 4]
+    p, adjusted = bootstrap_p(np.array([np.nan, 1.0]), simulated)
+    assert np.isnan([p[0], adjusted[0]]).all()
+    assert (p[1], adjusted[1]) == (3 / 4, 3 / 4)  # alone it is its own largest: 2, 0, 1
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_level_with_and_without_missing_responses(missing: float) -> None:
+    found = [bootstrapped(clean(seed, missing=missing), seed=seed, n_samples=19) for seed in range(8)]
+    p = np.concatenate([pairs.p_bootstrap for pairs in found])
+    chi_square = np.concatenate([pairs.p for pairs in found])
+    # 360 pairs, those of one sample dependent: the standard error of a 5% rate is about 1.4%
+    assert 0.01 < np.mean(p <= 0.05) < 0.095
+    # the published p is too careful with complete responses and far too rash with half of them missing
+    assert np.mean(chi_square < 0.05) < 0.03 if missing == 0 else np.mean(chi_square < 0.05) > 0.08
+    assert sum((pairs.p_bootstrap_adjusted <= 0.05).any() for pairs in found) <= 2
+
+
+def test_a_twin_among_missing_responses_is_found() -> None:
+    responses = clean(3, n_items=12, n_respondents=1500, missing=0.3)
+    values = responses.values.copy()
+    copied = np.random.default_rng(1).random(1500) < 0.5
+    values[copied, 7] = np.where(np.isnan(values[copied, 7]), np.nan, values[copied, 2])
+    pairs = bootstrapped(ResponseMatrix(values, responses.respondent_ids, responses.item_ids))
+    flagged = [
+        (a, b) for a, b, p in zip(pairs.item_1, pairs.item_2, pairs.p_bootstrap_adjusted, strict=True) if p < 0.05
+    ]
+    assert flagged == [("item3", "item8")]
+    assert {"p_bootstrap", "p_bootstrap_adjusted"} < set(pairs.table())
+
+
+def test_samples_come_from_the_model_and_are_missing_where_the_data_are() -> None:
+    responses = clean(5, n_items=4, missing=0.4)
+    items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
+    grid = normal_grid()
+    rng = np.random.default_rng(2)
+    samples = [simulate_like(responses, items, grid, rng) for _ in range(60)]
+    assert all((sample.observed == responses.observed).all() for sample in samples)
+    share = np.mean([sample.proportion_correct() for sample in samples], axis=0)
+    np.testing.assert_allclose(share, grid.weights @ icc(grid.nodes, items), atol=0.012)  # 4 standard errors
+
+
+def test_one_seed_gives_one_answer() -> None:
+    responses = clean(6, n_items=6)
+    first, second = bootstrapped(responses, seed=4), bootstrapped(responses, seed=4)
+    assert first.p_bootstrap.tolist() == second.p_bootstrap.tolist()
+
+
+def test_refits_that_fail_are_counted() -> None:
+    responses = clean(7, n_items=5)
+    items = refit(responses)
+    found = local_dependence(responses, items)
+    calls = iter(range(1000))
+
+    def sometimes(sample: ResponseMatrix) -> ItemParameters | None:
+        if next(calls) % 4 == 0:
+            raise InputError("fit: all responses are the same")
+        return refit(sample)
+
+    with pytest.warns(RuntimeWarning, match="failed in 5 of 20 bootstrap samples"):
+        with_bootstrap(found, responses, items, sometimes, rng=np.random.default_rng(0), n_samples=20)
+    with pytest.raises(ArithmeticError, match="failed in 20 of 20"):
+        with_bootstrap(found, responses, items, lambda sample: None, rng=np.random.default_rng(0), n_samples=20)
+    with pytest.raises(InputError, match="at least 19 samples but got 5"):
+        with_bootstrap(found, responses, items, refit, rng=np.random.default_rng(0), n_samples=5)
+
+
+def test_q3_less_its_mean_is_centred_on_zero() -> None:
+    responses = clean(8, n_items=6)
+    items = refit(responses)
+    pairs = local_dependence(responses, items, theta=np.random.default_rng(0).normal(size=500))
+    np.testing.assert_allclose(pairs.q3_centred, pairs.q3 - pairs.q3.mean())
+    assert np.isnan(local_dependence(responses, items).q3_centred).all()

@@ -1,0 +1,197 @@
+"""Tetrachoric correlations, number of abilities, rotation towards labels."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
+from irtbench.analysis.parallel_analysis import parallel_analysis, rotate_to_labels, shuffled
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.tetrachoric import (
+    nearest_positive_definite,
+    orthant,
+    tetrachoric,
+    tetrachoric_of_tables,
+)
+from irtbench.estimation.factors import fit_factors
+
+
+def matrix(values: np.ndarray) -> ResponseMatrix:
+    n, n_items = values.shape
+    return ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), tuple(f"i{j}" for j in range(n_items)))
+
+
+def of_normals(correlations: np.ndarray, *, n: int, seed: int, missing: float = 0.0) -> ResponseMatrix:
+    """Right where a normal variable exceeds its threshold."""
+    rng = np.random.default_rng(seed)
+    latent = rng.multivariate_normal(np.zeros(len(correlations)), correlations, size=n)
+    values = (latent > np.linspace(-0.8, 0.8, len(correlations))).astype(float)
+    values[rng.random(values.shape) < missing] = np.nan
+    return matrix(values)
+
+
+def one_factor_a_label(n_labels: int, per_label: int, *, n: int, seed: int, between: float = 0.0) -> ResponseMatrix:
+    """Items load .7 on the ability of their label; abilities correlate ``between``."""
+    labels = np.repeat(np.arange(n_labels), per_label)
+    correlations = 0.49 * np.where(labels[:, None] == labels, 1.0, between)
+    np.fill_diagonal(correlations, 1.0)
+    return of_normals(correlations, n=n, seed=seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(h=st.floats(-3, 3), k=st.floats(-3, 3), r=st.floats(-0.995, 0.995))
+def test_orthant_is_scipys_bivariate_normal(h: float, k: float, r: float) -> None:
+    expected = multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]])
+    found = orthant(np.array([h]), np.array([k]), np.array([np.arcsin(r)]))[0]
+    assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_tables_of_known_correlation_give_it_back() -> None:
+    cells, wanted = [], []
+    for h, k, r in [(0.0, 0.0, 0.5), (1.0, -0.5, -0.3), (-1.2, -1.0, 0.9), (2.0, 1.5, 0.2), (0.3, 0.0, 0.0)]:
+        both = multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]])
+        p, q = norm.cdf([h, k])
+        cells.append([both, p - both, q - both, 1 - p - q + both])
+        wanted.append(r)
+    np.testing.assert_allclose(tetrachoric_of_tables(1e4 * np.array(cells).T), wanted, atol=1e-6)
+
+
+def test_signs_and_empty_cells() -> None:
+    # margins of one half: r = sin(2 pi (p11 - 1/4)); a table without concordant cells is turned by the sign
+    cells = np.array([[30, 10, 0.0], [20, 40, 25], [20, 40, 25], [30, 10, 50]])
+    r = tetrachoric_of_tables(cells)
+    np.testing.assert_allclose(r[:2], np.sin(2 * np.pi * (np.array([0.3, 0.1]) - 0.25)), atol=1e-9)
+    assert -0.9 < r[2] < -0.5  # with half a respondent in the empty cell, not -1
+    filled = tetrachoric_of_tables(np.array([[0.5], [25], [25], [50]]))
+    assert r[2] == pytest.approx(filled[0])
+
+
+def test_correlations_of_normals_are_recovered_with_missing_responses() -> None:
+    truth = np.full((5, 5), 0.4) + 0.6 * np.eye(5)
+    found = tetrachoric(of_normals(truth, n=8000, seed=1, missing=0.3))
+    np.testing.assert_allclose(found.correlations, truth, atol=0.09)  # 4 standard errors of about .022
+    assert found.note == ""
+
+
+def test_a_matrix_that_is_no_correlation_matrix_is_mended_and_said() -> None:
+    # a and b agree, b and c agree, a and c disagree: no three normal variables do that
+    broken = np.array([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]])
+    mended, n_negative, moved = nearest_positive_definite(broken)
+    assert n_negative == 1
+    assert np.linalg.eigvalsh(mended).min() > 0
+    assert np.diagonal(mended).tolist() == [1, 1, 1]
+    assert moved == np.abs(mended - broken).max() > 0.3
+    sound = np.array([[1, 0.5], [0.5, 1]])
+    assert nearest_positive_definite(sound)[0] is sound
+
+
+def test_a_note_says_what_was_done() -> None:
+    rng = np.random.default_rng(0)
+    found = tetrachoric(matrix((rng.random((12, 20)) < 0.5).astype(float)))
+    assert found.n_negative > 0
+    assert "eigenvalues were not positive and were raised" in found.note
+    assert np.linalg.eigvalsh(found.correlations).min() > 0
+    assert found.eigenvalues.sum() == pytest.approx(20)
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3])
+def test_as_many_abilities_come_out_as_went_in(n_labels: int) -> None:
+    responses = one_factor_a_label(n_labels, 10, n=800, seed=n_labels, between=0.2)
+    analysis = parallel_analysis(responses, rng=np.random.default_rng(0), n_samples=10)
+    assert analysis.n_abilities == n_labels
+    assert analysis.table()["ability"].sum() == n_labels
+
+
+def test_independent_items_have_no_ability() -> None:
+    responses = shuffled(one_factor_a_label(2, 8, n=600, seed=4), np.random.default_rng(3))
+    analysis = parallel_analysis(responses, rng=np.random.default_rng(1), n_samples=20)
+    assert analysis.n_abilities == 0
+
+
+def test_shuffling_keeps_what_each_item_has_and_where_it_is_missing() -> None:
+    responses = of_normals(np.eye(4), n=200, seed=2, missing=0.3)
+    mixed = shuffled(responses, np.random.default_rng(5))
+    assert (mixed.observed == responses.observed).all()
+    assert mixed.proportion_correct().tolist() == responses.proportion_correct().tolist()
+    assert not np.array_equal(np.nan_to_num(mixed.values), np.nan_to_num(responses.values))
+
+
+def test_one_seed_gives_one_answer() -> None:
+    responses = one_factor_a_label(1, 6, n=200, seed=0)
+    first, second = (parallel_analysis(responses, rng=np.random.default_rng(9), n_samples=3) for _ in range(2))
+    assert first.chance_limit.tolist() == second.chance_limit.tolist()
+
+
+def test_rotation_finds_the_pattern_behind_mixed_up_factors() -> None:
+    rng = np.random.default_rng(1)
+    labels = ["a"] * 4 + ["b"] * 4 + ["c"] * 4
+    truth = np.array([[label == name for name in "abc"] for label in labels]) * rng.uniform(0.5, 0.8, (12, 1))
+    for seed in range(5):  # a rotation with reflections and swapped axes
+        turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))[0]
+        rotated = rotate_to_labels(truth @ turn, [f"i{j}" for j in range(12)], labels)
+        np.testing.assert_allclose(rotated.loadings, truth, atol=1e-3)
+        np.testing.assert_allclose(rotated.correlations, np.eye(3), atol=1e-2)
+        assert rotated.follows.all()
+
+
+def test_rotation_lets_abilities_correlate() -> None:
+    labels = ["a"] * 5 + ["b"] * 5
+    pattern = np.array([[label == name for name in "ab"] for label in labels]) * 0.7
+    correlated = np.linalg.cholesky(np.array([[1, 0.5], [0.5, 1]]))
+    rotated = rotate_to_labels(pattern @ correlated, [str(j) for j in range(10)], labels)
+    # the reproduced correlations of the items are the same, and the factors correlate
+    np.testing.assert_allclose(
+        rotated.loadings @ rotated.correlations @ rotated.loadings.T, (pattern @ correlated) @ (pattern @ correlated).T,
+        atol=1e-8,
+    )  # fmt: skip
+    assert rotated.correlations[0, 1] == pytest.approx(0.5, abs=0.05)
+    assert rotated.by_label()["share_following"].tolist() == [1, 1]
+
+
+def test_an_item_on_the_wrong_factor_does_not_follow() -> None:
+    labels = ["a"] * 5 + ["b"] * 5
+    loadings = np.array([[label == name for name in "ab"] for label in labels]) * 0.7
+    loadings[2] = [0.1, 0.6]
+    rotated = rotate_to_labels(loadings, [f"i{j}" for j in range(10)], labels)
+    assert rotated.table().loc[~rotated.follows, "item_id"].tolist() == ["i2"]
+
+
+@pytest.mark.parametrize("set_name", ["4gs", "5gs"])
+def test_three_abilities_in_the_papers_data_and_they_are_the_labels(real_data: Path, set_name: str) -> None:
+    """On all 90 items of each set the paper finds three factors, one a label."""
+    folder = real_data / "lalor2016_snli"
+    items = pd.read_csv(folder / "items.csv").query("set == @set_name")
+    table = pd.read_csv(folder / f"responses_{set_name}.csv.gz").rename(columns={"correct": "response"})
+    responses = ResponseMatrix.from_long(table, item_ids=list(items["item_id"]))
+    analysis = parallel_analysis(responses, rng=np.random.default_rng(1), n_samples=2)
+    assert analysis.n_abilities == 3
+    # the first eigenvalues fall steeply and the fourth is small beside the third: the paper's scree
+    assert analysis.eigenvalues[2] > 3 * analysis.eigenvalues[3]
+    three = fit_factors(responses, 3)
+    assert three.converged
+    rotated = rotate_to_labels(three.loadings, responses.item_ids, list(items["gold"]))
+    assert rotated.follows.mean() > 0.95
+    by_label = rotated.by_label()
+    means = by_label[[f"loading_{name}" for name in rotated.factors]].to_numpy()
+    assert np.diagonal(means).min() > 0.45
+    assert np.abs(means - np.diag(np.diagonal(means))).max() < 0.15
+
+
+def test_wrong_input_is_named() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="1 items; expected at least 2"):
+        tetrachoric(matrix(np.array([[1.0], [0.0]])))
+    with pytest.raises(InputError, match="item i1 has no right or no wrong response"):
+        tetrachoric(matrix(np.array([[1.0, 1.0], [0.0, 1.0]])))
+    apart = np.array([[1, np.nan], [0, np.nan], [np.nan, 1], [np.nan, 0.0]])
+    with pytest.raises(InputError, match=r"nobody answered both i0 and i1 \(1 such pairs\)"):
+        tetrachoric(matrix(apart))
+    with pytest.raises(InputError, match="at least 2 samples and a percentile between 0 and 100 but got 1 and 95"):
+        parallel_analysis(one_factor_a_label(1, 4, n=50, seed=0), rng=rng, n_samples=1)
+    with pytest.raises(InputError, match="2 labels for 3 factors"):
+        rotate_to_labels(np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])

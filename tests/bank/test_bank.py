@@ -1,0 +1,344 @@
+"""The bank's file: what is written reads back to the same, and anything else is refused in one line."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.schema import BankDocument
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.models.item_response import ItemParameters
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+
+def small_scale(name: str = "neutral") -> Scale:
+    covariance = np.array([[[0.04, 0.01, 0], [0.01, 0.09, 0], [0, 0, 0]], np.full((3, 3), np.nan)])
+    items = ItemParameters(("n01", "n02"), [1.25, -0.1], [0.5, 1 / 3], [0.0, 0.2], [False, True], covariance)
+    details = ItemTable(
+        ("n01", "n02"),
+        key=("neutral", None),
+        label=("neutral", "neutral"),
+        group=(None, "twin1"),
+        text=('A "man" sleeps.\nA man dreams. – é', None),
+        attention=(False, False),
+    )
+    return Scale(name, items, details, Norms(np.array([-0.5, 0.12345678])), None, {"seed": 7, "rules": {"h2": 0.15}})
+
+
+@pytest.fixture
+def bank() -> ItemBank:
+    other = replace(small_scale("entailment"), norms=None, population=normal_grid(5, bound=2.0))
+    return ItemBank((small_scale(), other))
+
+
+def assert_same(one: ItemBank, other: ItemBank) -> None:
+    """Equal to the last bit, NaN equal to NaN."""
+    assert one.schema_version == other.schema_version
+    assert [scale.name for scale in one.scales] == [scale.name for scale in other.scales]
+    for a, b in zip(one.scales, other.scales, strict=True):
+        assert a.items.item_ids == b.items.item_ids
+        for name in ("discrimination", "intercept", "guessing", "guessing_estimated"):
+            np.testing.assert_array_equal(getattr(a.items, name), getattr(b.items, name))
+        assert (a.items.covariance is None) == (b.items.covariance is None)
+        if a.items.covariance is not None:
+            np.testing.assert_array_equal(a.items.covariance, b.items.covariance)
+        assert a.details == b.details or all(
+            getattr(a.details, name) == getattr(b.details, name)
+            for name in ("item_ids", "key", "label", "group", "text", "attention")
+        )
+        assert (a.norms is None) == (b.norms is None)
+        if a.norms is not None and b.norms is not None:
+            np.testing.assert_array_equal(a.norms.theta, b.norms.theta)
+            assert (a.norms.weights is None) == (b.norms.weights is None)
+            if a.norms.weights is not None:
+                np.testing.assert_array_equal(a.norms.weights, b.norms.weights)
+        assert (a.population is None) == (b.population is None)
+        if a.population is not None and b.population is not None:
+            np.testing.assert_array_equal(a.population.nodes, b.population.nodes)
+            np.testing.assert_array_equal(a.population.log_weights, b.population.log_weights)
+        assert a.provenance == b.provenance
+
+
+# --- round trip ----------------------------------------------------------------------------------------------------
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+names = st.text(min_size=1, max_size=8)
+perhaps_text = st.none() | st.text(max_size=20)
+plain_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | finite | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def scales(draw: st.DrawFn, name: str) -> Scale:
+    ids = tuple(draw(st.lists(names, min_size=1, max_size=4, unique=True)))
+    n = len(ids)
+
+    def column(values: st.SearchStrategy[Any]) -> Any:
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    factor = np.array(column(st.lists(st.floats(-5, 5), min_size=9, max_size=9))).reshape(n, 3, 3)
+    covariance = factor + factor.transpose(0, 2, 1)
+    covariance[np.array(column(st.booleans())) & (np.arange(n) > 0)] = np.nan
+    items = ItemParameters(
+        ids,
+        np.array(column(finite)),
+        np.array(column(finite)),
+        np.array(column(st.floats(0, 1, exclude_max=True))),
+        np.array(column(st.booleans())),
+        draw(st.sampled_from([None, covariance])),
+    )
+    details = ItemTable(ids, *(tuple(column(perhaps_text)) for _ in range(4)), (False,) * n)
+    thetas = draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5))
+    weights = np.linspace(0.1, 2, len(thetas or [])) if draw(st.booleans()) else None
+    log_weights = draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5))
+    population = None
+    if log_weights is not None:
+        population = Quadrature(np.linspace(-3, 3, len(log_weights)), np.array([*log_weights[:-1], -np.inf]))
+    return Scale(
+        name,
+        items,
+        details,
+        None if thetas is None else Norms(np.array(thetas), weights),
+        population,
+        draw(st.dictionaries(st.text(max_size=5), plain_json, max_size=3)),
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_bank_reads_back_to_the_last_bit(tmp_path: Path, data: st.DataObject) -> None:
+    scale_names = data.draw(st.lists(names, min_size=1, max_size=2, unique=True))
+    bank = ItemBank(tuple(data.draw(scales(name)) for name in scale_names))
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    read = load_bank(path)
+    assert_same(read, bank)
+    assert read.content_hash == bank.content_hash
+    written = path.read_bytes()
+    save_bank(read, path)
+    assert path.read_bytes() == written
+
+
+def test_the_file_is_made_for_git(bank: ItemBank, tmp_path: Path) -> None:
+    path, changed = tmp_path / "bank.json", tmp_path / "changed.json"
+    save_bank(bank, path)
+    first = bank.scales[0]
+    slopes = first.items.discrimination.copy()
+    slopes[1] = 0.3
+    save_bank(ItemBank((replace(first, items=replace(first.items, discrimination=slopes)), bank.scales[1])), changed)
+    before, after = path.read_text().splitlines(), changed.read_text().splitlines()
+    different = [k for k, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    assert len(different) == 2  # the hash, and the item
+    assert "content_hash" in before[different[0]]
+    assert json.loads(after[different[1]].strip().rstrip(","))["discrimination"] == 0.3
+
+
+def test_the_hash_follows_the_content_and_nothing_else(bank: ItemBank) -> None:
+    again = ItemBank((small_scale(), bank.scales[1]))
+    assert again.content_hash == bank.content_hash
+    other = replace(bank.scales[0], provenance={"seed": 8, "rules": {"h2": 0.15}})
+    assert ItemBank((other, bank.scales[1])).content_hash != bank.content_hash
+
+
+def test_the_schema_version_is_the_lowest_that_holds_the_bank(bank: ItemBank, tmp_path: Path) -> None:
+    assert bank.schema_version == 1
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    norms = json.loads(path.read_text())["scales"][0]["norms"]
+    assert set(norms) == {"n", "theta", "weights"}
+    newer = Norms(np.array([-0.5, 0.1]), None, np.array([0.25, 0.375]), {"language": ("en", None)})
+    save_bank(ItemBank((replace(bank.scales[0], norms=newer), bank.scales[1])), path)
+    assert json.loads(path.read_text())["schema_version"] == 2
+    read = load_bank(path).scales[0].norms
+    assert read is not None
+    assert read.standard_error is not None
+    assert read.standard_error.tolist() == [0.25, 0.375]
+    assert read.groups == {"language": ("en", None)}
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def assert_refused(path: Path, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_bank(path)
+    assert str(caught.value).startswith(f"bank {path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 2: update irtbench"),
+        (lambda d: d.update(schema_version=0), "schema_version: Input should be greater than or equal to 1"),
+        (lambda d: d.update(schema_version="1"), "schema_version: Input should be a valid integer"),
+        (lambda d: d.pop("schema_version"), "not an item bank"),
+        (lambda d: d.pop("content_hash"), "content_hash: Field required"),
+        (lambda d: d.update(scales=[]), "scales: List should have at least 1 item"),
+        (lambda d: d.update(scales={}), "scales: Input should be a valid list"),
+        (lambda d: d["scales"][0].update(items=[]), "scales[0].items: List should have at least 1 item"),
+        (lambda d: d["scales"][1].pop("norms"), "scales[1].norms: Field required"),
+        (lambda d: d["scales"][0]["items"][1].pop("intercept"), "scales[0].items[1].intercept: Field required"),
+        (lambda d: d["scales"][0]["items"][1].update(intercept="2"), "scales[0].items[1].intercept: Input should be"),
+        (lambda d: d["scales"][0]["items"][1].update(intercept=True), "scales[0].items[1].intercept: Input should be"),
+        (lambda d: d["scales"][0]["items"][1].update(intercept=10**400), "scales[0].items[1].intercept: Input"),
+        (lambda d: d["scales"][0]["items"][0].update(covariance=[1.0]), "scales[0].items[0].covariance: List should"),
+        (lambda d: d["scales"][0]["items"][0].update(note="x"), "scales[0].items[0].note: Extra inputs"),
+        (lambda d: d["scales"][0]["population"].update(kind="gamma"), "scales[0].population: Input tag 'gamma'"),
+        (lambda d: d["scales"][0]["items"][0].update(discrimination=9.0), "its content does not fit its hash: edited"),
+        (lambda d: d["scales"][0]["provenance"].update(seed=8), "its content does not fit its hash: edited by hand?"),
+    ],
+)
+def test_a_changed_file_is_refused(bank: ItemBank, tmp_path: Path, change: Change, message: str) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    assert_refused(path, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s["items"][1].update(item_id="n01"), "item_id must be unique but n01 is repeated"),
+        (lambda s: s["items"][1].update(guessing=1.0), "guessing must be in [0, 1) but is not for n02"),
+        (lambda s: s["norms"].update(n=3), "norms state n 3 for 2 values of theta"),
+        (lambda s: s["norms"].update(theta=[], n=0), "at least one finite number"),
+        (lambda s: s["norms"].update(weights=[1.0, -1.0]), "weights must be positive"),
+        (
+            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 1.0], "log_weights": [0.0, 0.0, 0.0]}),
+            "population needs increasing nodes",
+        ),
+        (
+            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 2.0], "log_weights": [None] * 3}),
+            "population needs increasing nodes",
+        ),
+    ],
+)
+def test_fields_that_contradict_each_other_are_refused_even_with_a_good_hash(
+    bank: ItemBank, tmp_path: Path, change: Change, message: str
+) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    document = json.loads(path.read_text())
+    change(document["scales"][0])
+    del document["content_hash"]
+    path.write_text(BankDocument.model_validate(document).to_text())
+    assert_refused(path, message)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(bank: ItemBank, tmp_path: Path, number: str) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    path.write_text(path.read_text().replace('"discrimination": 1.25', f'"discrimination": {number}'))
+    assert_refused(path, f"not JSON: {number} is not a finite number")
+
+
+def test_a_truncated_file_is_refused_wherever_it_is_cut(bank: ItemBank, tmp_path: Path) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 2, 37):
+        path.write_bytes(whole[:length])
+        with pytest.raises(InputError, match=r"not JSON|not a text file"):
+            load_bank(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"respondent_id,item_id,response\nr1,i1,1\n", "not JSON"),
+        (b"", "not JSON"),
+        (b"[1, 2]", "not an item bank"),
+        (b'"bank"', "not an item bank"),
+        (b'{"ability": [0.1], "diff": [1.0]}', "not an item bank"),
+        (b"PK\x03\x04\xff\xfe\x00", "not a text file"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_what_is_no_bank_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    assert_refused(path, message)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
+    assert_refused(tmp_path, "cannot be read: Is a directory")
+
+
+# --- saving, whole or not at all -----------------------------------------------------------------------------------
+
+
+def test_a_failed_save_leaves_the_old_bank_and_nothing_beside_it(
+    bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    before = path.read_bytes()
+    other = ItemBank((small_scale("other"),))
+
+    def full(_: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="no space"):
+        save_bank(other, path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["bank.json"]
+
+
+def test_text_that_cannot_be_written_writes_nothing(tmp_path: Path) -> None:
+    scale = small_scale()
+    broken = replace(scale, details=replace(scale.details, text=("half a pair \ud800", None)))
+    with pytest.raises(UnicodeEncodeError):
+        save_bank(ItemBank((broken,)), tmp_path / "bank.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- constructors --------------------------------------------------------------------------------------------------
+
+
+def test_a_bank_needs_scales_of_different_names() -> None:
+    with pytest.raises(InputError, match="at least one scale"):
+        ItemBank(())
+    with pytest.raises(InputError, match="unique but neutral is repeated"):
+        ItemBank((small_scale(), small_scale()))
+
+
+def test_a_scale_must_fit_together() -> None:
+    scale = small_scale()
+    with pytest.raises(InputError, match="same items in one order"):
+        replace(scale, details=scale.details.select(["n02", "n01"]))
+    with pytest.raises(InputError, match="attention check"):
+        replace(scale, details=replace(scale.details, attention=(True, False)))
+    with pytest.raises(InputError, match="at least one item"):
+        replace(scale, items=scale.items.select([]), details=scale.details.select([]))
+    with pytest.raises(InputError, match="plain JSON"):
+        replace(scale, provenance={"p": float("nan")})
+    with pytest.raises(InputError, match="plain JSON"):
+        replace(scale, provenance={"where": Path("x")})
+
+
+def test_provenance_is_the_banks_own_copy() -> None:
+    given = {"settings": {"prior": "none"}}
+    scale = replace(small_scale(), provenance=given)
+    given["settings"]["prior"] = "weak"
+    assert scale.provenance == {"settings": {"prior": "none"}}

@@ -1,0 +1,351 @@
+"""Pruning removes what is wrong, for the right reason, and leaves clean data alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
+from irtbench.building.pruning import Pruning, prune
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.item_fit import item_fit
+from irtbench.estimation.fit import fit_model
+from irtbench.models.item_response import ItemParameters, simulate_responses
+
+QUICK = replace(LALOR2016, compare_factors=False)
+BY_EYE = ("4814925710.jpg#0r1c", "5794490455.jpg#0r1c")
+
+
+def clean(n_respondents: int, n_items: int, *, seed: int) -> ResponseMatrix:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.uniform(0.9, 2.2, n_items), rng.normal(0, 1, n_items))
+    return simulate_responses(rng.normal(size=n_respondents), items, rng=rng)
+
+
+def with_values(responses: ResponseMatrix, values: np.ndarray) -> ResponseMatrix:
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+
+
+def reasons(pruning: Pruning) -> dict[str, str]:
+    return {removal.item_id: removal.reason for removal in pruning.removals}
+
+
+def test_planted_faults_are_found_and_named() -> None:
+    rng = np.random.default_rng(1)
+    responses = clean(1000, 24, seed=1)
+    values = responses.values.copy()
+    values[:, 3] = 1 - values[:, 3]  # a wrong key
+    values[:, 7] = rng.random(1000) < 0.6  # tells nothing of ability
+    copied = rng.random(1000) < 0.7
+    values[copied, 15] = values[copied, 14]  # the twin repeats the answer
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
+    found = reasons(pruning)
+    assert found.pop("item4") == "negative_slope"
+    assert found.pop("item8") in ("low_communality", "negative_slope")  # its slope is near zero, on either side
+    assert len({"item15", "item16"} & set(found)) == 1
+    (twin,) = {"item15", "item16"} & set(found)
+    assert found.pop(twin) == "local_dependence"
+    assert len(found) <= 1  # 21 clean items
+    removal = next(r for r in pruning.removals if r.item_id == twin)
+    assert removal.note == f"depends on {'item16' if twin == 'item15' else 'item15'}"
+    assert removal.p_adjusted < 0.05 < removal.value
+    assert pruning.rejected is None
+    assert pruning.globally_good
+
+
+def test_an_item_with_a_curve_of_another_shape_is_dropped_for_its_fit() -> None:
+    rng = np.random.default_rng(4)
+    responses = clean(2000, 20, seed=4)
+    values = responses.values.copy()
+    score = values.sum(axis=1)
+    p = np.where(score < 8, 0.75, np.where(score < 14, 0.35, 0.95))  # falls, then rises
+    values[:, 5] = rng.random(2000) < p
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
+    assert reasons(pruning)["item6"] in ("item_fit", "low_communality")
+    rules = replace(QUICK, min_communality=None)
+    assert reasons(prune(with_values(responses, values), fit_model, rules))["item6"] == "item_fit"
+
+
+def test_clean_data_lose_under_one_item_in_twenty() -> None:
+    removed = [len(prune(clean(1000, 20, seed=seed), fit_model, QUICK).removals) for seed in range(10)]
+    # Holm over items and over pairs keeps each familywise error at 5%: one removal in ten runs is expected
+    assert sum(removed) <= 4
+
+
+def test_item_fit_rejects_clean_items_at_its_nominal_rate() -> None:
+    p = []
+    for seed in range(10):
+        responses = clean(1000, 90, seed=1000 + seed)
+        p.append(item_fit(responses, fit_model(responses).items).p)
+    # 900 tests: the standard error of a 5% rate is .7%
+    assert 0.03 < np.mean(np.concatenate(p) < 0.05) < 0.07
+
+
+def test_two_abilities_on_one_scale_are_rejected_as_a_whole() -> None:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty(np.full(10, 1.5), np.linspace(-1, 1, 10))
+    first, second = rng.normal(size=(2, 1000))
+    halves = [simulate_responses(theta, items, rng=rng).values for theta in (first, second)]
+    responses = ResponseMatrix(np.hstack(halves), tuple(map(str, range(1000))), tuple(f"i{j}" for j in range(20)))
+    pruning = prune(responses, fit_model, QUICK)
+    assert pruning.rejected is not None
+    assert "one ability does not fit" in pruning.rejected
+    assert pruning.kept == ()
+    assert pruning.fitted is not None  # what was fitted stays to be looked at
+
+
+def test_a_scale_that_loses_more_than_half_is_rejected() -> None:
+    rng = np.random.default_rng(6)
+    responses = clean(800, 12, seed=6)
+    values = responses.values.copy()
+    values[:, :7] = rng.random((800, 7)) < 0.5
+    rules = replace(QUICK, min_cfi=None, min_tli=None)
+    pruning = prune(with_values(responses, values), fit_model, rules)
+    assert pruning.rejected is not None
+    assert "only 5 of 12 items survive" in pruning.rejected
+
+
+def test_constant_and_unasked_items_go_before_any_fit() -> None:
+    responses = clean(300, 8, seed=2)
+    values = responses.values.copy()
+    values[:, 0], values[:, 1], values[:, 2] = 1.0, 0.0, np.nan
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
+    first = [(r.round, r.item_id, r.reason) for r in pruning.removals[:3]]
+    assert first == [(0, "item1", "all_correct"), (0, "item2", "all_wrong"), (0, "item3", "no_response")]
+
+
+def test_the_users_word_counts() -> None:
+    responses = clean(600, 10, seed=5)
+    values = responses.values.copy()
+    values[:, 3] = 1 - values[:, 3]
+    rules = replace(QUICK, exclude=(Exclusion("item9", "ambiguous wording"),), protect=("item4",))
+    pruning = prune(with_values(responses, values), fit_model, rules)
+    assert "item4" in pruning.kept
+    assert pruning.removals[0].note == "ambiguous wording"
+    assert reasons(pruning)["item9"] == "excluded"
+    with pytest.raises(InputError, match="item99 is not among the items"):
+        prune(responses, fit_model, PruneRules(protect=("item99",)))
+    with pytest.raises(InputError, match="a is excluded twice"):
+        PruneRules(exclude=(Exclusion("a", "typo"), Exclusion("a", "dull")))
+    with pytest.raises(InputError, match="both excluded and protected"):
+        PruneRules(exclude=(Exclusion("a", ""),), protect=("a",))
+
+
+def test_the_floor_on_the_number_of_items_holds() -> None:
+    rng = np.random.default_rng(7)
+    responses = clean(500, 8, seed=7)
+    values = responses.values.copy()
+    values[:, :4] = rng.random((500, 4)) < 0.5
+    rules = replace(QUICK, min_items=7, min_share_kept=None, min_cfi=None, min_tli=None)
+    assert len(prune(with_values(responses, values), fit_model, rules).kept) == 7
+
+
+def test_a_scale_that_hardly_anyone_answered_is_rejected() -> None:
+    responses = clean(300, 8, seed=2)
+    values = responses.values.copy()
+    values[4:] = np.nan
+    pruning = prune(with_values(responses, values), fit_model)
+    assert pruning.rejected == "only 4 respondents answered it, fewer than 10"
+    assert pruning.kept == ()
+
+
+def faulty(seed: int = 9, *, flat: tuple[int, ...] = (), misfit: tuple[int, ...] = ()) -> ResponseMatrix:
+    """Clean items, but for some that tell nothing and some whose curve falls before it rises."""
+    rng = np.random.default_rng(seed)
+    responses = clean(1500, 16, seed=seed)
+    values = responses.values.copy()
+    score = np.delete(values, [*flat, *misfit], axis=1).sum(axis=1) / (16 - len(flat) - len(misfit))
+    values[:, list(flat)] = rng.random((1500, len(flat))) < 0.5
+    for item in misfit:
+        values[:, item] = rng.random(1500) < np.where(score < 0.35, 0.75, np.where(score < 0.65, 0.35, 0.95))
+    return with_values(responses, values)
+
+
+def test_content_groups_stay_above_their_minimum() -> None:
+    responses = faulty(flat=(0, 1, 2))
+    groups = {f"item{j}": "scarce" for j in (1, 2, 3, 4)}  # three flat items of four
+    rules = replace(QUICK, min_per_group=2)
+    pruning = prune(responses, fit_model, rules, groups=groups)
+    assert len({"item1", "item2", "item3", "item4"} & set(pruning.kept)) == 2
+    assert "item4" in pruning.kept
+    assert {"item1", "item2", "item3"} <= set(reasons(prune(responses, fit_model, QUICK, groups=groups)))
+
+
+def test_batches_take_several_items_at_once_and_fewer_rounds() -> None:
+    responses = faulty(misfit=(2, 6, 11))
+    slow = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    one, many = (prune(responses, fit_model, replace(slow, at_once=n)) for n in (1, 3))
+    assert {"item3", "item7", "item12"} <= set(reasons(one))
+    assert all(len(r.removals) == 1 for r in one.rounds[:-1])
+    assert {"item3", "item7", "item12"} <= set(reasons(many))
+    assert len(many.rounds) < len(one.rounds)
+    assert max(len(r.removals) for r in many.rounds) > 1
+
+
+def test_rules_are_asked_in_their_order() -> None:
+    responses = faulty(flat=(0,), misfit=(6,))
+    by_slope = prune(responses, fit_model, QUICK)
+    by_fit = prune(responses, fit_model, replace(QUICK, order=("item_fit", "slope")))
+    assert by_slope.rounds[0].removals[0].reason in ("low_communality", "negative_slope")
+    assert by_fit.rounds[0].removals[0].reason == "item_fit"
+    assert prune(responses, fit_model, replace(QUICK, order=())).removals == ()
+    with pytest.raises(InputError, match="order names a rule twice"):
+        PruneRules(order=("slope", "slope"))
+    with pytest.raises(InputError, match="at_once must be at least 1 but got 0"):
+        PruneRules(at_once=0)
+    with pytest.raises(InputError, match="bootstrap_samples must be at least 19 but got 3"):
+        PruneRules(bootstrap_samples=3)
+
+
+def test_a_twin_among_missing_responses_goes_by_the_bootstrap() -> None:
+    responses = clean(1500, 10, seed=12)
+    rng = np.random.default_rng(0)
+    values = responses.values.copy()
+    copied = rng.random(1500) < 0.8
+    values[copied, 5] = values[copied, 4]
+    values[rng.random(values.shape) < 0.4] = np.nan
+    rules = PruneRules(bootstrap_samples=39, item_fit_alpha=None)
+    pruning = prune(with_values(responses, values), fit_model, rules)
+    assert [r.reason for r in pruning.removals] == ["local_dependence"]
+    assert pruning.removals[0].item_id in ("item5", "item6")
+
+
+def test_every_round_keeps_its_statistics() -> None:
+    rules = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    pruning = prune(faulty(misfit=(6,)), fit_model, rules)
+    items, pairs = pruning.rounds_items(), pruning.rounds_pairs()
+    assert items["round"].value_counts().to_dict() == {r.number: r.fitted.items.n_items for r in pruning.rounds}
+    assert len(pairs) == sum(r.fitted.items.n_items * (r.fitted.items.n_items - 1) // 2 for r in pruning.rounds)
+    left = items[items["removed"] != ""].set_index("item_id")
+    assert left["removed"].to_dict() == reasons(pruning)
+    removal = pruning.removals[0]
+    assert left.loc[removal.item_id, "p_adjusted"] == removal.p_adjusted
+    assert pruning.rounds[0].global_fit is pruning.fit_before
+
+
+def test_interrupted_pruning_goes_on_where_it_was(tmp_path: Path) -> None:
+    responses = faulty(misfit=(2, 6, 11))
+    rules = replace(QUICK, min_communality=None, drop_negative_slopes=False)
+    whole = prune(responses, fit_model, rules)
+    assert len(whole.rounds) > 3
+    key = checkpoint_key(responses, rules)
+    fits = 0
+
+    def until_the_third(data: ResponseMatrix):
+        nonlocal fits
+        fits += 1
+        if fits == 3:
+            raise KeyboardInterrupt
+        return fit_model(data)
+
+    with pytest.raises(KeyboardInterrupt):
+        prune(responses, until_the_third, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert sorted(file.name for file in (tmp_path / "c").iterdir()) == ["round_1.json", "round_2.json"]
+
+    def counted(data: ResponseMatrix):
+        nonlocal fits
+        fits += 1
+        return fit_model(data)
+
+    fits = 0
+    resumed = prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert fits == len(whole.rounds) - 2
+    pd.testing.assert_frame_equal(resumed.table(), whole.table())
+    pd.testing.assert_frame_equal(resumed.rounds_items(), whole.rounds_items())
+    pd.testing.assert_frame_equal(resumed.rounds_pairs(), whole.rounds_pairs())
+    assert resumed.rounds[0].fitted.settings == whole.rounds[0].fitted.settings
+    # other rules or a damaged file: from the beginning
+    fits = 0
+    prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", checkpoint_key(responses, QUICK)))
+    assert fits == len(whole.rounds)
+    (tmp_path / "c" / "round_1.json").write_text("{")
+    fits = 0
+    prune(responses, counted, rules, checkpoint=Checkpoint(tmp_path / "c", key))
+    assert fits == len(whole.rounds)
+
+
+def test_what_was_compared_first_is_not_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = clean(500, 9, seed=3)
+    checkpoint = Checkpoint(tmp_path, checkpoint_key(responses, LALOR2016))
+    whole = prune(responses, fit_model, LALOR2016, checkpoint=checkpoint)
+    monkeypatch.setattr("irtbench.building.pruning.check_scale", None)  # whoever calls it fails
+    resumed = prune(responses, fit_model, LALOR2016, checkpoint=checkpoint)
+    assert whole.checks is not None
+    assert resumed.checks is not None
+    assert resumed.checks.two_against_one == whole.checks.two_against_one
+    pd.testing.assert_frame_equal(resumed.checks.models, whole.checks.models)
+    pd.testing.assert_frame_equal(resumed.checks.guessing.table(), whole.checks.guessing.table())
+
+
+def test_the_preset_compares_factors_and_tests_guessing_first() -> None:
+    rng = np.random.default_rng(2)
+    items = ItemParameters.from_difficulty(np.full(14, 1.6), np.linspace(-1, 1.2, 14), np.eye(14)[13] * 0.35)
+    pruning = prune(simulate_responses(rng.normal(size=3000), items, rng=rng), fit_model, LALOR2016)
+    checks = pruning.checks
+    assert checks is not None
+    assert checks.guessing.p_adjusted.argmin() == 13
+    assert checks.n_guessing == 1
+    assert checks.models.loc[checks.models["bic"].idxmin(), "model"] == "one ability"
+    assert checks.fit_of_two is not None
+    assert checks.two_against_one.df == 13
+    assert prune(clean(200, 6, seed=1), fit_model, QUICK).checks is None
+
+
+def test_too_few_items_are_a_result_not_a_crash() -> None:
+    pruning = prune(clean(200, 2, seed=1), fit_model)
+    assert pruning.rejected == "fewer than 3 items are left"
+    assert pruning.fitted is None
+    assert pruning.table().empty
+
+
+@pytest.mark.parametrize(
+    ("set_name", "label", "n_kept", "difficulty", "discrimination"),
+    [
+        ("5gs", "contradiction", 20, (-2.765, 0.704), (0.846, 2.731)),
+        ("5gs", "entailment", 28, (-3.253, -1.898), (0.780, 2.610)),
+        ("5gs", "neutral", 28, (-2.082, -0.555), (1.271, 3.598)),
+    ],
+)
+def test_the_papers_scales_come_out(
+    real_data: Path,
+    set_name: str,
+    label: str,
+    n_kept: int,
+    difficulty: tuple[float, float],
+    discrimination: tuple[float, float],
+) -> None:
+    """Table 4 of the paper, to .02, where the same items are kept."""
+    responses = snli(real_data, set_name, label)
+    by_eye = tuple(Exclusion(item, "removed by the authors beforehand") for item in BY_EYE)
+    rules = replace(LALOR2016, exclude=by_eye if label == "contradiction" else ())
+    pruning = prune(responses, fit_model, rules)
+    assert len(pruning.kept) == n_kept
+    assert pruning.fitted is not None
+    items = pruning.fitted.items
+    np.testing.assert_allclose([items.difficulty.min(), items.difficulty.max()], difficulty, atol=0.02)
+    np.testing.assert_allclose([items.discrimination.min(), items.discrimination.max()], discrimination, atol=0.02)
+
+
+def test_4gs_entailment_is_rejected_as_in_the_paper(real_data: Path) -> None:
+    pruning = prune(snli(real_data, "4gs", "entailment"), fit_model, LALOR2016)
+    assert pruning.rejected is not None
+    assert pruning.fit_before is not None
+    # one factor in R mirt: CFI .891, TLI .883
+    assert pruning.fit_before.cfi == pytest.approx(0.891, abs=0.002)
+    assert pruning.fit_before.tli == pytest.approx(0.883, abs=0.002)
+    # no item of it is worth a 3PL, and by BIC two abilities are preferred to one
+    assert pruning.checks is not None
+    assert pruning.checks.models["bic"].idxmin() == 1
+    assert "two abilities would" in pruning.rejected
+
+
+def snli(real_data: Path, set_name: str, label: str) -> ResponseMatrix:
+    folder = real_data / "lalor2016_snli"
+    items = pd.read_csv(folder / "items.csv")
+    wanted = list(items.loc[(items["set"] == set_name) & (items["gold"] == label), "item_id"])
+    table = pd.read_csv(folder / f"responses_{set_name}.csv.gz").rename(columns={"correct": "response"})
+    return ResponseMatrix.from_long(table[table["item_id"].isin(wanted)], item_ids=wanted)

@@ -1,0 +1,99 @@
+"""``irtbench breakdown`` as a user meets it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_cli import refused
+from without_torch import run_here, run_without_torch
+
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.models.item_response import ItemParameters
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    items = pd.DataFrame(
+        {"item_id": [f"i{k}" for k in range(60)], "kind": ["x", "y", "x; y"] * 20, "set": ["a", "b"] * 30}
+    )
+    items.to_csv(tmp_path / "items.csv", index=False)
+    rows = [
+        (system, item, int(rng.random() < p)) for system, p in (("m", 0.8), ("n", 0.4)) for item in items["item_id"]
+    ]
+    pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"]).to_csv(tmp_path / "r.csv", index=False)
+    return tmp_path
+
+
+def arguments(study: Path, *more: object) -> list[object]:
+    return ["breakdown", study / "r.csv", "--items", study / "items.csv", "--type", "kind", "--separator", ";", *more]
+
+
+def test_it_writes_tables_a_json_and_figures_without_torch(study: Path) -> None:
+    found = json.loads(run_without_torch(*arguments(study, "-o", study / "out", "--json")))
+    names = sorted(file.name for file in (study / "out").iterdir())
+    assert [name for name in names if name.endswith(".csv")] == ["advantage.csv", "breakdown.csv", "types.csv"]
+    assert [name for name in names if name.endswith(".svg")] == ["advantage_1.svg", "breakdown.svg"]
+    assert json.loads((study / "out" / "breakdown.json").read_text()) == found
+    assert [(row["type"], row["n_items"], row["n_only"]) for row in found["types"]] == [("x", 40, 20), ("y", 40, 20)]
+    assert found["overlaps"][0]["n_shared"] == 20
+    accuracy = pd.read_csv(study / "out" / "breakdown.csv")
+    responses = pd.read_csv(study / "r.csv").query("respondent_id == 'm'")["response"].to_numpy()
+    own = accuracy.query("respondent_id == 'm' and type == 'x'").iloc[0]
+    assert own["accuracy"] == responses[np.arange(60) % 3 != 1].mean()
+    advantage = pd.read_csv(study / "out" / "advantage.csv")
+    assert list(advantage["type"]) == ["(all items)", "x", "y"]
+    assert (advantage["advantage"] > 0).all()
+
+
+def test_people_are_told_that_types_overlap_and_items_can_be_chosen(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(*more: object) -> dict[str, list[dict[str, object]]]:
+        run_here(*arguments(study, *more, "--json"))
+        return json.loads(capsys.readouterr().out)
+
+    run_here(*arguments(study))
+    assert "share items and are not independent" in capsys.readouterr().out
+    part = found("--where", "set=a", "--system", "m")
+    assert part["n_items"] == 30
+    assert part["advantage"] is None
+    assert {(row["first"], row["second"]) for row in found("--against", "m")["advantage"]} == {("n", "m")}
+
+
+def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parameters = ItemParameters.from_difficulty([1.0, 2.0, 1.5], [-1.0, 0.0, 2.0], item_ids=["i0", "i3", "i1"])
+    save_bank(ItemBank((Scale("all", parameters, ItemTable.plain(parameters.item_ids)),)), study / "bank.json")
+    run_here(*arguments(study, "--bank", study / "bank.json", "--json"))
+    found = json.loads(capsys.readouterr().out)
+    mean = {(row["figure"], row["type"]): row["mean"] for row in found["parameters"]}
+    assert mean["difficulty", "x"] == pytest.approx(-0.5)  # i0 and i3
+    assert mean["discrimination", "y"] == pytest.approx(1.5)  # i1
+
+
+@pytest.mark.parametrize(
+    ("more", "saying"),
+    [
+        (["--type", "sort"], "column 'sort' missing"),
+        (["--system", "z"], "--system z"),
+        (["--against", "z"], "--against z"),
+        (["--where", "set=c"], "no item with set = c"),
+        (["--level", "95"], "level"),
+        (["--bank", "items.csv"], "bank"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(study: Path, more: list[str], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        run_here(*arguments(study, *more, "-o", study / "out"))
+    assert not (study / "out").exists()
+
+
+def test_items_without_a_row_are_named_in_one_line(study: Path) -> None:
+    with (study / "r.csv").open("a") as file:
+        file.write("m,i99,1\n")
+    refused(*arguments(study), saying="unknown item i99")

@@ -1,0 +1,107 @@
+"""`irtbench compare` as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.evaluation.system_comparison import paired_bootstrap
+from irtbench.models.item_response import ItemParameters, simulate_responses
+
+
+def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bank of one scale, and four systems, two of them alike."""
+    folder = tmp_path_factory.mktemp("compare")
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, 60), rng.normal(size=60))
+    items = replace(items, covariance=np.broadcast_to(np.diag([0.01, 0.01, 0.0]), (60, 3, 3)))
+    details = replace(ItemTable.plain(items.item_ids), key=("yes",) * 60)
+    save_bank(ItemBank((Scale("all", items, details),)), folder / "bank.json")
+    drawn = simulate_responses([-1.5, 0.0, 2.0], items, rng=rng).values
+    values = np.concatenate([drawn, drawn[1:2]])
+    names = ("low", "middle", "high", "twin")
+    long = ResponseMatrix(values, names, items.item_ids).to_long()
+    long.to_csv(folder / "responses.csv", index=False)
+    long["answer"] = np.where(long["response"] == 1, "yes", "no")
+    long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)
+    return folder
+
+
+def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
+    done = run("compare", folder / "responses.csv", "--bank", folder / "bank.json", "-o", tmp_path / "out")
+    pairs = pd.read_csv(tmp_path / "out" / "comparison.csv").set_index(["first", "second"])
+    assert len(pairs) == 6
+    wide = pd.read_csv(folder / "responses.csv").pivot(index="item_id", columns="respondent_id", values="response")
+    alone = paired_bootstrap(wide["low"], wide["high"])
+    row = pairs.loc[("low", "high")]
+    assert row["accuracy_difference"] == pytest.approx(alone.difference)
+    assert row["accuracy_p"] == pytest.approx(alone.p)
+    assert row["theta_upper"] < 0
+    assert row["theta_p_adjusted"] >= row["theta_p"]
+    assert pairs.loc[("middle", "twin"), "accuracy_p"] == 1
+    assert pairs.loc[("middle", "twin"), "theta_p"] == pytest.approx(1, abs=1e-6)
+    ranking = pd.read_csv(tmp_path / "out" / "ranking.csv", keep_default_na=False).set_index("respondent_id")
+    assert ranking.index[0] == "high"
+    assert ranking.index[3] == "low"
+    assert ranking.loc["middle", "indistinguishable_from"] == "twin"
+    assert ranking.loc["twin", "indistinguishable_from"] == "middle"
+    assert ranking["probability_best"].sum() == pytest.approx(1)
+    assert "indistinguishable from" in done.stdout
+
+
+def test_without_a_bank_accuracy_alone(folder: Path, tmp_path: Path) -> None:
+    found = json.loads(run("compare", folder / "responses.csv", "-o", tmp_path / "out", "--json").stdout)
+    assert list(found) == ["comparison"]
+    assert {row["scale"] for row in found["comparison"]} == {"all items"}
+    assert "theta_p" not in found["comparison"][0]
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["comparison.csv"]
+
+
+def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: Path) -> None:
+    for name, file in (("one", "responses.csv"), ("two", "answers.csv")):
+        run("compare", folder / file, "--bank", folder / "bank.json", "-o", tmp_path / name, "--quiet", "--seed", 3)
+    for file in ("comparison.csv", "ranking.csv"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "saying"),
+    [
+        ("respondent_id,item_id,answer\na,item1,yes\nb,item1,no\n", [], "holds answers; expected responses 1 / 0"),
+        ("respondent_id,item_id,response\na,item1,1\na,item2,0\n", [], "at least two systems but got 1"),
+        ("respondent_id,item_id,response\na,x,1\nb,x,0\n", ["--bank"], "items unknown to the bank: x"),
+        ("respondent_id,item_id,response\na,item1,1\nb,item2,0\n", [], "no item"),
+    ],
+)
+def test_bad_input_is_one_line(folder: Path, tmp_path: Path, content: str, options: list[str], saying: str) -> None:
+    (tmp_path / "bad.csv").write_text(content)
+    given = [*options, folder / "bank.json"] if options else []
+    done = run("compare", tmp_path / "bad.csv", *given, "-o", tmp_path / "out", status=2)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert saying in lines[0]
+    assert not (tmp_path / "out").exists()

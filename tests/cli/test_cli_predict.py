@@ -1,0 +1,121 @@
+"""`irtbench predict` as a user meets it: the columns, the words, the correction, one line for what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.scoring.prediction import learn_correction, predict_accuracy
+
+COLUMNS = [
+    "respondent_id", "n_seen", "n_correct", "accuracy", "n_items", "predicted_accuracy", "se", "predicted_lower",
+    "predicted_upper", "method",
+]  # fmt: skip
+
+
+def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bank of two scales, 60 systems' responses to all 50 items, and two systems' to a form of 12."""
+    folder = tmp_path_factory.mktemp("predict")
+    rng = np.random.default_rng(0)
+    scales, parts = [], []
+    for name, n in (("verbs", 30), ("nouns", 20)):
+        ids = [f"{name}{k}" for k in range(n)]
+        items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n), rng.normal(size=n), item_ids=ids)
+        scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))
+        parts.append(simulate_responses(rng.normal(size=62), items, rng=rng).to_long())
+    save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+    whole = pd.concat(parts)
+    new = whole["respondent_id"].isin(["r1", "r2"])
+    whole[~new].to_csv(folder / "others.csv", index=False)
+    form = [f"verbs{k}" for k in range(8)] + [f"nouns{k}" for k in range(4)]
+    seen = whole[new & whole["item_id"].isin(form)]
+    seen.to_csv(folder / "form.csv", index=False)
+    answers = seen.assign(answer=np.where(seen["response"] == 1, "yes", "no")).drop(columns="response")
+    answers.to_csv(folder / "answers.csv", index=False)
+    return folder
+
+
+def test_the_file_holds_what_the_function_says(folder: Path, tmp_path: Path) -> None:
+    run("predict", folder / "bank.json", folder / "form.csv", "-o", tmp_path / "prediction.csv", "--quiet")
+    found = pd.read_csv(tmp_path / "prediction.csv")
+    assert list(found) == COLUMNS
+    responses = ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
+    wanted = predict_accuracy(load_bank(folder / "bank.json").scales, responses)
+    assert found["predicted_accuracy"].tolist() == pytest.approx(wanted.accuracy.tolist())
+    assert found["predicted_lower"].tolist() == pytest.approx(wanted.lower.tolist())
+    assert found["predicted_upper"].tolist() == pytest.approx(wanted.upper.tolist())
+    assert found["n_seen"].tolist() == [12, 12]
+    assert found["n_items"].tolist() == [50, 50]
+    assert found["accuracy"].tolist() == pytest.approx(np.nanmean(responses.values, axis=1).tolist())
+    assert set(found["method"]) == {"model"}
+    # raw answers are graded by the bank's key
+    as_json = json.loads(run("predict", folder / "bank.json", folder / "answers.csv", "--json").stdout)
+    assert [row["predicted_accuracy"] for row in as_json] == pytest.approx(wanted.accuracy.tolist())
+
+
+def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
+    found = json.loads(
+        run("predict", folder / "bank.json", folder / "form.csv", "--learn-from", folder / "others.csv", "--level",
+            0.9, "--json").stdout
+    )  # fmt: skip
+    scales = load_bank(folder / "bank.json").scales
+    form = ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
+    others = ResponseMatrix.from_long(pd.read_csv(folder / "others.csv"))
+    wanted = predict_accuracy(scales, form, correction=learn_correction(scales, others, form.item_ids), level=0.9)
+    assert [row["predicted_accuracy"] for row in found] == pytest.approx(wanted.accuracy.tolist())
+    assert [row["predicted_upper"] for row in found] == pytest.approx(wanted.upper.tolist())
+    assert {row["method"] for row in found} == {"corrected"}
+
+
+def test_the_terminal_speaks_in_words(folder: Path) -> None:
+    wanted = predict_accuracy(
+        load_bank(folder / "bank.json").scales, ResponseMatrix.from_long(pd.read_csv(folder / "form.csv"))
+    )
+    text = run("predict", folder / "bank.json", folder / "form.csv").stdout
+    assert "% right of all 50 items, expected" in text
+    interval = f"{100 * wanted.accuracy[0]:.1f} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
+    assert interval in text
+    assert "In brackets 95% intervals." in text
+
+
+def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
+    gap = pd.read_csv(folder / "others.csv").iloc[1:]
+    gap.to_csv(tmp_path / "gap.csv", index=False)
+    strange = pd.read_csv(folder / "form.csv")
+    strange.loc[0, "item_id"] = "adverb"
+    strange.to_csv(tmp_path / "strange.csv", index=False)
+    for responses, options, saying in (
+        (folder / "form.csv", ["--level", 95], "level must be between 0 and 1 but got 95"),
+        (folder / "form.csv", ["--learn-from", tmp_path / "gap.csv"], "but some are missing"),
+        (folder / "form.csv", ["--learn-from", tmp_path / "absent.csv"], "absent.csv: no such file"),
+        (tmp_path / "strange.csv", [], "items unknown to the bank: adverb"),
+    ):
+        done = run("predict", folder / "bank.json", responses, "-o", tmp_path / "o" / "p.csv", *options, status=2)
+        assert saying in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert done.stdout == ""
+    assert not (tmp_path / "o").exists()

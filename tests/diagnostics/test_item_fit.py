@@ -1,0 +1,326 @@
+"""S-X2, infit, outfit and the empirical curve against R mirt, enumeration, hand calculation and planted misfit."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mirt_figures import lsat6, papers_scale
+
+from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import adjust
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.empirical_curve import empirical_curve
+from irtbench.diagnostics.item_fit import _in_groups, item_fit, rest_score_distributions
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
+FAST = FitSettings(standard_errors=False)
+
+
+def simulated(
+    n_respondents: int, n_items: int, *, seed: int, missing: float = 0.0
+) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
+    theta = rng.normal(size=n_respondents)
+    return simulate_responses(theta, items, rng=rng, missing=missing), items, theta
+
+
+def with_hump(seed: int = 5) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
+    """Item 10 of 20 is right most often in the middle of the scale: P = .2 + .6 exp(-theta^2 / 2)."""
+    responses, items, theta = simulated(2000, 20, seed=seed)
+    values = responses.values.copy()
+    values[:, 9] = np.random.default_rng(seed + 1).random(2000) < 0.2 + 0.6 * np.exp(-(theta**2) / 2)
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, theta
+
+
+# Rasch figures come from a population of another variance: with equal slopes the sum score holds all that is known of
+# theta, so that the expected shares, and S-X2, do not depend on the population.
+@pytest.mark.parametrize("model", ["2pl", "rasch"])
+def test_lsat6_equals_mirt(real_data: Path, reference: Path, model: str) -> None:
+    responses, items, _ = lsat6(real_data, reference, model)
+    mirt = pd.read_csv(reference / f"mirt_lsat6_{model}_sx2.csv")
+    fit = item_fit(responses, items)
+    np.testing.assert_allclose(fit.s_x2, mirt["S_X2"], atol=1e-6)
+    np.testing.assert_allclose(fit.p, mirt["p.S_X2"], atol=1e-6)
+    np.testing.assert_allclose(fit.rmsea, mirt["RMSEA.S_X2"], atol=1e-6)
+    assert fit.df.tolist() == mirt["df.S_X2"].tolist()
+    assert fit.respondents_used == "all 1000"
+
+
+def test_lsat6_with_guessing_equals_mirt_and_leaves_one_item_undefined(real_data: Path, reference: Path) -> None:
+    responses, items, _ = lsat6(real_data, reference, "3plprior")
+    mirt = pd.read_csv(reference / "mirt_lsat6_3plprior_sx2.csv")
+    with pytest.warns(RuntimeWarning, match="no degree of freedom is left for S-X2 of item3"):
+        fit = item_fit(responses, items)
+    np.testing.assert_allclose(fit.s_x2, mirt["S_X2"], atol=1e-6)  # NaN equals NaN
+    np.testing.assert_allclose(fit.rmsea, mirt["RMSEA.S_X2"], atol=1e-6)
+    assert fit.df.tolist() == [1, 1, 0, 1, 1]
+    # Holm over the four that are tested: the smallest p counts four times
+    assert fit.p_adjusted[1] == pytest.approx(4 * fit.p[1])
+
+
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
+    responses, items, _ = papers_scale(real_data, reference, label)
+    mirt = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_sx2.csv")
+    fit = item_fit(responses, items)
+    assert fit.df.tolist() == mirt["df.S_X2"].tolist()
+    np.testing.assert_allclose(fit.s_x2, mirt["S_X2"], atol=2e-3)
+    np.testing.assert_allclose(fit.rmsea, mirt["RMSEA.S_X2"], atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior", "rasch"])
+@pytest.mark.filterwarnings("ignore:item fit")
+def test_mean_squares_equal_mirts_at_its_eap(real_data: Path, reference: Path, model: str) -> None:
+    responses, items, eap = lsat6(real_data, reference, model)
+    mirt = pd.read_csv(reference / f"mirt_lsat6_{model}_itemfit_other.csv")
+    fit = item_fit(responses, items, theta=eap)
+    np.testing.assert_allclose(fit.infit, mirt["infit"], atol=1e-8)
+    np.testing.assert_allclose(fit.outfit, mirt["outfit"], atol=1e-8)
+
+
+def test_mean_squares_by_hand() -> None:
+    # One item, P = 3/4 at theta = log 3 and 1/4 at -log 3; both right, the third respondent did not answer.
+    # (x - P)^2: 1/16, 9/16; P (1 - P): 3/16 each. infit (10/16) / (6/16) = 5/3; outfit (1/3 + 3) / 2 = 5/3.
+    # A second item with P = 1/2 throughout: (x - P)^2 = P (1 - P), both are 1.
+    items = ItemParameters.from_difficulty([1.0, 0.0], [0.0, 0.0])
+    responses = ResponseMatrix(np.array([[1, 0], [1, 1], [np.nan, 1]]), ("r1", "r2", "r3"), items.item_ids)
+    with pytest.warns(RuntimeWarning, match="no degree of freedom"):
+        fit = item_fit(responses, items, theta=np.array([np.log(3), -np.log(3), 0.0]))
+    np.testing.assert_allclose(fit.infit, [5 / 3, 1])
+    np.testing.assert_allclose(fit.outfit, [5 / 3, 1])
+
+
+def test_four_equal_items_by_hand() -> None:
+    # Items with the same curve: E_k = k / 4, whatever the population. Right answers to item 1 in the three groups of
+    # 40: 20 of sum score 1 (10 expected), 20 of score 2 (20), 30 of score 3 (30). So S-X2 of item 1 is
+    # 10^2 * 40 / (10 * 30) = 40/3, df = 3 rows - 2 parameters, RMSEA = sqrt((40/3 - 1) / 119).
+    # Items 2 to 4 get the rest of score 1 as 7, 7, 6: item 4 (10 - 6)^2 * 40 / 300 = 32/15.
+    one = [[1, 0, 0, 0]] * 20 + [[0, 1, 0, 0]] * 7 + [[0, 0, 1, 0]] * 7 + [[0, 0, 0, 1]] * 6
+    two = [[1, 1, 0, 0]] * 10 + [[0, 0, 1, 1]] * 10 + [[1, 0, 1, 0]] * 10 + [[0, 1, 0, 1]] * 10
+    three = [[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]] * 10
+    items = ItemParameters.from_difficulty(np.full(4, 1.3), 0.5)
+    values = np.array(one + two + three, dtype=float)
+    fit = item_fit(ResponseMatrix(values, tuple(f"r{i}" for i in range(120)), items.item_ids), items)
+    np.testing.assert_allclose(fit.s_x2, [40 / 3, 9 * 40 / 300, 9 * 40 / 300, 32 / 15])
+    assert fit.df.tolist() == [1, 1, 1, 1]
+    assert fit.rmsea[0] == pytest.approx(np.sqrt((40 / 3 - 1) / 119))
+    assert fit.table().columns.tolist() == ITEM_FIT_COLUMNS
+
+
+def test_rest_scores_equal_enumeration() -> None:
+    p = np.random.default_rng(2).uniform(0.05, 0.95, (3, 5))
+    for j, distribution in enumerate(rest_score_distributions(p)):
+        others = np.delete(p, j, axis=1)
+        enumerated = np.zeros((3, 5))
+        for pattern in product([0, 1], repeat=4):
+            enumerated[:, sum(pattern)] += np.prod(np.where(pattern, others, 1 - others), axis=1)
+        np.testing.assert_allclose(distribution, enumerated, atol=1e-15)
+
+
+def test_a_curve_with_a_hump_is_found_and_its_neighbours_are_left_alone() -> None:
+    responses, items, _ = with_hump()
+    fit = item_fit(responses, items)
+    assert np.flatnonzero(fit.p_adjusted < 0.05).tolist() == [9]
+
+
+def test_at_the_truth_s_x2_is_its_number_of_rows_on_average() -> None:
+    # With known parameters every row is a chi-square of its own: E[S-X2] = rows = df + 2, variance 2 (df + 2).
+    excess, variance = 0.0, 0.0
+    for seed in range(8):
+        responses, items, _ = simulated(1000, 20, seed=seed)
+        fit = item_fit(responses, items)
+        excess += float(np.sum(fit.s_x2 - fit.df - 2))
+        variance += float(np.sum(2 * (fit.df + 2)))
+    assert abs(excess) < 3.5 * np.sqrt(variance)
+
+
+def booklets(seed: int) -> tuple[ResponseMatrix, ItemParameters, list[np.ndarray]]:
+    """Three booklets of 16 of the 24 items, a third of the respondents each."""
+    responses, items, _ = simulated(1500, 24, seed=seed)
+    values = responses.values.copy()
+    rows = [np.arange(k, 1500, 3) for k in range(3)]
+    for k in range(3):
+        values[np.ix_(rows[k], np.arange(8 * k, 8 * k + 8))] = np.nan
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, rows
+
+
+def test_booklets_give_rows_of_their_own() -> None:
+    responses, items, rows = booklets(seed=3)
+    fit = item_fit(responses, items, missing="groups")
+    assert fit.statistic == "s_x2"
+    # Item 1 is missing from the first booklet; the two others are two data sets, whose rows add up and whose
+    # parameters count once.
+    alone = []
+    for k in (1, 2):
+        asked = [items.item_ids[j] for j in range(24) if not 8 * k <= j < 8 * k + 8]
+        keep = np.isin(np.arange(1500), rows[k])
+        alone.append(item_fit(responses.select_respondents(keep).select_items(asked), items.select(asked)))
+    assert fit.s_x2[0] == pytest.approx(alone[0].s_x2[0] + alone[1].s_x2[0])
+    assert fit.df[0] == alone[0].df[0] + alone[1].df[0] + 2
+    assert fit.n_respondents.tolist() == [1000] * 24
+    assert fit.respondents_used == "1500 of 1500, in 3 groups who answered the same items"
+    excess = np.sum(fit.s_x2 - fit.df - 2)
+    assert abs(excess) < 3.5 * np.sqrt(np.sum(2 * (fit.df + 2)))
+
+
+def test_with_scattered_gaps_the_complete_rows_are_used() -> None:
+    responses, items, _ = simulated(800, 12, seed=8)
+    values = responses.values.copy()
+    values[np.arange(300), np.arange(300) % 12] = np.nan  # 25 respondents with each pattern: too few for a group
+    fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, missing="groups")
+    complete = item_fit(responses.select_respondents(np.arange(800) >= 300), items)
+    np.testing.assert_allclose(fit.s_x2, complete.s_x2)
+    assert fit.respondents_used == "500 of 800, those who answered every item"
+
+
+def test_nobody_comparable_is_nan_with_a_warning() -> None:
+    responses, items, _ = simulated(100, 8, seed=1)
+    values = responses.values.copy()
+    values[np.random.default_rng(0).random(values.shape) < 0.5] = np.nan
+    values[np.arange(100), np.arange(100) % 8] = np.nan
+    with pytest.warns(RuntimeWarning, match=r"item1, item2, item3, item4, item5 and 3 more \(used: 0 of 100"):
+        fit = item_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items, missing="groups")
+    assert np.isnan([fit.s_x2, fit.p, fit.p_adjusted, fit.rmsea]).all()
+
+
+def test_groups_by_the_rest_by_hand() -> None:
+    # Three items with the same steep curve and guessing 1/2; ability is -1 or 1, with equal mass, so that P is 1/2 or 1
+    # up to e^-60. Given right answers to the two others
+    # the posterior of the able is 1 / (1 + 1/4), so E = .8 * 1 + .2 * .5 = .9; given one wrong answer or two, E = .5.
+    items = ItemParameters(("a", "b", "c"), [60.0] * 3, [0.0] * 3, [0.5] * 3, [False] * 3)
+    population = Quadrature(np.array([-1.0, 1.0]), np.log([0.5, 0.5]))
+    patterns = [[1, 1, 1]] * 90 + [[0, 1, 1]] * 30 + [[1, 0, 1]] * 30 + [[0, 0, 1]] * 30 + [[np.nan, 1, 1]] * 5
+    values = np.array(patterns, dtype=float)
+    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(len(values))), items.item_ids)
+    # Item a, 180 answered: 60 with E = .5, of whom 30 are right: deviation 0. 120 with E = .9, of whom 90 are right:
+    # deviation 90 - 108 = -18, variance 120 * .09 = 10.8, X2 = 324 / 10.8 = 30. Two groups, two parameters: df 0.
+    with pytest.warns(RuntimeWarning, match="no degree of freedom"):
+        fit = item_fit(responses, items, quadrature=population)
+    assert fit.n_respondents[0] == 180
+    assert fit.df[0] == 0
+    deviation, variance = _in_groups(np.repeat([0.5, 0.9], [60, 120]), np.repeat([1.0, 0, 1, 0], [30, 30, 90, 30]))
+    np.testing.assert_allclose([deviation, variance], [[0, -18], [15, 10.8]], atol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.1, 0.6])
+def test_level_with_missing_responses(missing: float) -> None:
+    p = []
+    for seed in range(10):
+        responses, _, _ = simulated(1200, 20, seed=300 + seed, missing=missing)
+        p.append(item_fit(responses, fit_model(responses, FAST).items).p)
+    # 200 tests: the standard error of a 5% rate is 1.5%
+    assert 0.01 < np.mean(np.concatenate(p) < 0.05) < 0.1
+
+
+def test_a_planted_misfit_is_found_among_missing_responses() -> None:
+    responses, _, theta = simulated(1500, 20, seed=77)
+    values = responses.values.copy()
+    rng = np.random.default_rng(3)
+    values[:, 4] = rng.random(1500) < np.where(np.abs(theta) < 0.7, 0.3, 0.8)  # falls, then rises
+    values[rng.random(values.shape) < 0.5] = np.nan
+    sparse = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    fit = item_fit(sparse, fit_model(sparse, FAST).items)
+    assert fit.p_adjusted.argmin() == 4
+    assert fit.p_adjusted[4] < 1e-6
+    assert np.delete(fit.p_adjusted, 4).min() > 0.01
+    assert "what their other responses let expect" in fit.respondents_used
+    assert fit.statistic == "x2_by_rest"
+
+
+def test_too_few_responses_are_nan_with_a_warning() -> None:
+    responses, items, _ = simulated(30, 6, seed=1, missing=0.3)
+    with pytest.warns(RuntimeWarning, match="no degree of freedom is left"):
+        assert np.isnan(item_fit(responses, items).s_x2).any()
+
+
+def test_many_steep_items_need_finer_nodes_and_get_them() -> None:
+    # 400 items tell abilities .07 apart; the default nodes stand .2 apart, and on them some S-X2 are off by a tenth.
+    # (Slopes must differ: with equal ones the expected shares do not depend on the nodes at all.)
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.5, 0.4, 400), rng.normal(0, 0.7, 400))
+    responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
+    fit, exact = item_fit(responses, items), item_fit(responses, items, quadrature=normal_grid(241))
+    np.testing.assert_allclose(fit.s_x2, exact.s_x2, rtol=1e-3)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
+    responses, items, theta = simulated(200, 6, seed=17)
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.permutation(200), rng.permutation(6)
+    ids = [items.item_ids[j] for j in columns]
+    shuffled = ResponseMatrix(
+        responses.values[np.ix_(rows, columns)], tuple(responses.respondent_ids[i] for i in rows), tuple(ids)
+    )
+    fit = item_fit(responses, items, theta=theta)
+    again = item_fit(shuffled, items.select(ids), theta=theta[rows])
+    for name in ("s_x2", "df", "p_adjusted", "infit", "outfit"):
+        np.testing.assert_allclose(getattr(again, name), getattr(fit, name)[columns], rtol=1e-9)
+
+
+def test_wrong_input_is_named() -> None:
+    responses, items, theta = simulated(50, 5, seed=0)
+    with pytest.raises(InputError, match="column 1 is item1 in the responses but item5 in the item parameters"):
+        item_fit(responses, items.select(items.item_ids[::-1]))
+    with pytest.raises(InputError, match="5 items in the responses but 4 parameters"):
+        item_fit(responses, items.select(items.item_ids[:4]))
+    with pytest.raises(InputError, match=r"theta has shape \(49,\) for 50 respondents"):
+        item_fit(responses, items, theta=theta[1:])
+    with pytest.raises(InputError, match="theta of respondent r3 must be finite but is inf"):
+        item_fit(responses, items, theta=np.where(np.arange(50) == 2, np.inf, theta))
+
+
+def test_holm_by_hand() -> None:
+    # Three tests: 3 * .01, 2 * .03, then at least as much for .04 (1 * .04 < .06); the untested one does not count.
+    adjusted = adjust(np.array([0.04, 0.01, np.nan, 0.03]))
+    np.testing.assert_allclose(adjusted, [0.06, 0.03, np.nan, 0.06])
+    assert np.isnan(adjust(np.full(3, np.nan))).all()
+
+
+def test_the_empirical_curve_sees_the_hump() -> None:
+    responses, items, theta = with_hump()
+    curve = empirical_curve(responses, items, "item10", theta)
+    middle = np.abs(curve.theta) < 2
+    hump = 0.2 + 0.6 * np.exp(-(curve.theta**2) / 2)
+    np.testing.assert_allclose(curve.proportion[middle], hump[middle], atol=0.08)
+    outside = (curve.expected < curve.lower) | (curve.expected > curve.upper)
+    assert outside[middle].mean() > 0.5
+
+
+def test_the_band_covers_the_truth_at_its_level() -> None:
+    # A smoother's band covers on average along the curve (Nychka, 1988), not everywhere alike. 60 curves whose points
+    # hang together: the mean is within .06 of .95.
+    covered = []
+    for seed in range(3):
+        responses, items, theta = simulated(600, 20, seed=seed)
+        for item in items.item_ids:
+            curve = empirical_curve(responses, items, item, theta)
+            covered.append(np.mean((curve.lower <= curve.expected) & (curve.expected <= curve.upper)))
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.06)
+
+
+def test_the_empirical_curve_of_an_item_all_get_right_is_finite_and_of_an_unknown_one_refused() -> None:
+    responses, items, theta = simulated(100, 3, seed=2)
+    values = responses.values.copy()
+    values[:, 0], values[:60, 1], values[:, 2] = 1, np.nan, np.nan
+    responses = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    curve = empirical_curve(responses, items, "item1", theta)
+    assert (curve.proportion > 0.95).all()
+    assert (curve.upper <= 1).all()
+    assert empirical_curve(responses, items, "item2", theta).n_respondents == 40
+    with pytest.raises(InputError, match="unknown item nonesuch"):
+        empirical_curve(responses, items, "nonesuch", theta)
+    with pytest.raises(InputError, match="must have answered item item3"):
+        empirical_curve(responses, items, "item3", theta)
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
+        empirical_curve(responses, items, "item1", theta, level=95)

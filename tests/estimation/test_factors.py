@@ -1,0 +1,131 @@
+"""Several abilities: likelihoods against R mirt, recovery of known slopes, comparison of nested models."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.analysis.model_comparison import compare_models, likelihood_ratio
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.estimation.fit import fit_model
+from irtbench.models.item_response import ItemParameters
+from irtbench.scoring.ability import eap
+
+
+def two_abilities(n_respondents: int, *, seed: int) -> tuple[np.ndarray, ResponseMatrix]:
+    """Ten items: five on the first ability, five on the second."""
+    rng = np.random.default_rng(seed)
+    slopes = np.zeros((10, 2))
+    slopes[:5, 0] = rng.uniform(1.0, 2.0, 5)
+    slopes[5:, 1] = rng.uniform(1.0, 2.0, 5)
+    theta = rng.normal(size=(n_respondents, 2))
+    p = 1 / (1 + np.exp(-(theta @ slopes.T + rng.normal(0, 0.7, 10))))
+    values = (rng.random(p.shape) < p).astype(float)
+    return slopes, ResponseMatrix(values, tuple(map(str, range(n_respondents))), tuple(f"i{j}" for j in range(10)))
+
+
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_two_factors_reach_mirts_likelihood(real_data: Path, reference: Path, label: str) -> None:
+    items = list(pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")["item_id"])
+    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
+    responses = ResponseMatrix.from_long(table[table["item_id"].isin(items)], item_ids=items)
+    mirt = pd.read_csv(reference / f"mirt_5gs_{label}_model_fit.csv").set_index("model").loc["2f_2pl"]
+    fitted = fit_factors(responses, 2)
+    assert fitted.converged
+    assert fitted.log_likelihood > mirt["logLik"] - 1.0
+    assert fitted.n_parameters == mirt["npar"]
+    assert fitted.aic < mirt["AIC"] + 2.0
+
+
+def test_one_factor_is_the_usual_model() -> None:
+    _, responses = two_abilities(500, seed=1)
+    one, usual = fit_factors(responses, 1, tolerance=1e-5), fit_model(responses)
+    assert one.log_likelihood == pytest.approx(usual.log_likelihood, abs=1e-4)
+    assert one.n_parameters == usual.n_parameters
+    np.testing.assert_allclose(one.slopes[:, 0], usual.items.discrimination, atol=1e-3)
+
+
+def test_a_pattern_of_zero_loadings_recovers_the_slopes() -> None:
+    truth, responses = two_abilities(3000, seed=2)
+    fitted = fit_factors(responses, 2, zero_loadings=truth == 0)
+    assert fitted.converged
+    assert (fitted.slopes[truth == 0] == 0).all()
+    assert fitted.n_parameters == 20
+    # the standard error of a slope is about .1 here
+    assert np.sqrt(np.mean((fitted.slopes - truth)[truth > 0] ** 2)) < 0.2
+
+
+def test_exploratory_factors_span_what_the_pattern_has() -> None:
+    truth, responses = two_abilities(3000, seed=3)
+    free, fixed = fit_factors(responses, 2), fit_factors(responses, 2, zero_loadings=truth == 0)
+    # a a' does not change when axes turn
+    np.testing.assert_allclose(free.slopes @ free.slopes.T, fixed.slopes @ fixed.slopes.T, atol=0.6)
+    test = likelihood_ratio(fixed, free)
+    assert test.df == 29 - 20
+    assert test.p > 0.001  # the pattern is true
+    against_one = likelihood_ratio(fit_factors(responses, 1), free)
+    assert against_one.p < 1e-10
+    table = compare_models({"pattern": fixed, "free": free})
+    assert table.loc[table["bic"].idxmin(), "model"] == "pattern"
+    assert table["delta_bic"].min() == 0
+
+
+def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> None:
+    _, responses = two_abilities(400, seed=4)
+    two, four = fit_factors(responses, 2), fit_factors(responses, 4)
+    assert four.slopes.shape == (10, 4)
+    assert four.log_likelihood > two.log_likelihood - 1.0  # it contains the smaller one
+
+
+def test_loadings_and_communality() -> None:
+    fitted = FactorModel(("i",), np.array([[1.702, 0.0]]), np.zeros(1), None, 0.0, 10, True, "", 1)
+    # a = 1.702: h2 = a^2 / (a^2 + 1.702^2) = 1/2, the loading its root
+    np.testing.assert_allclose(fitted.loadings, [[np.sqrt(0.5), 0.0]])
+
+
+def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
+    one = FactorModel(("a", "b"), np.ones((2, 1)), np.zeros(2), None, -100.0, 50, True, "", 1)
+    two = FactorModel(("a", "b"), np.ones((2, 2)), np.zeros(2), None, -98.0, 50, True, "", 1)
+    # 4 and 5 parameters, statistic 4: P(chi2(1) > 4) = .0455
+    whole, halved = likelihood_ratio(one, two), likelihood_ratio(one, two, on_boundary=True)
+    assert whole.df == 1
+    assert whole.p == pytest.approx(0.04550, abs=1e-5)
+    assert halved.p == whole.p / 2
+    with pytest.raises(InputError, match="more parameters"):
+        likelihood_ratio(two, one)
+
+
+def test_bad_patterns_are_refused() -> None:
+    _, responses = two_abilities(50, seed=5)
+    with pytest.raises(InputError, match="expected between 1 and 9"):
+        fit_factors(responses, 10)
+    with pytest.raises(InputError, match="expected \\(10, 2\\)"):
+        fit_factors(responses, 2, zero_loadings=np.zeros((3, 2), dtype=bool))
+    with pytest.raises(InputError, match="without any slope"):
+        fit_factors(responses, 2, zero_loadings=np.ones((10, 2), dtype=bool))
+
+
+def test_scores_of_one_factor_are_eaps_and_of_two_find_both_abilities() -> None:
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=(1500, 2))
+    slopes = np.zeros((24, 2))
+    slopes[:12, 0], slopes[12:, 1] = 1.8, 1.8
+    p = 1 / (1 + np.exp(-(theta @ slopes.T + rng.normal(0, 0.7, 24))))
+    ids = tuple(f"item{j}" for j in range(24))
+    data = ResponseMatrix((rng.random(p.shape) < p).astype(float), tuple(map(str, range(1500))), ids)
+    two = factor_scores(fit_factors(data, 2, zero_loadings=slopes == 0), data)
+    for k in range(2):
+        assert np.corrcoef(two[f"theta_{k + 1}"], theta[:, k])[0, 1] > 0.85
+        # the posterior standard deviation is the size of the error
+        error = np.sqrt(np.mean((two[f"theta_{k + 1}"] - theta[:, k]) ** 2))
+        assert error == pytest.approx(np.sqrt(np.mean(two[f"se_{k + 1}"] ** 2)), rel=0.08)
+    first = data.select_items(ids[:12])
+    one = fit_factors(first, 1, tolerance=1e-5)
+    items = ItemParameters(ids[:12], one.slopes[:, 0], one.intercept, np.zeros(12), np.zeros(12, dtype=bool))
+    scores, abilities = factor_scores(one, first), eap(first, items)
+    np.testing.assert_allclose(scores["theta_1"], abilities.theta, atol=1e-6)
+    np.testing.assert_allclose(scores["se_1"], abilities.standard_error, atol=1e-6)
+    np.testing.assert_array_equal(scores["n_correct"], first.values.sum(axis=1))

@@ -1,0 +1,124 @@
+"""Few respondents and many items: where a fixed grid and a prior-free fit break."""
+
+import numpy as np
+import pytest
+import torch
+
+from irtbench.cli.fit import fit_one_ability
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.marginal.nodes import nodes_near
+from irtbench.estimation.marginal.prior_density import log_prior, prior_derivatives
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.priors import Hierarchy, Priors
+from irtbench.scoring.ability import abilities_of
+
+
+def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:
+    """A fit, and how it compares with the truth once that is aligned to the sample's mean and standard deviation."""
+    rng = np.random.default_rng(seed)
+    a, b, theta = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), rng.normal(size=n_respondents)
+    responses = simulate_responses(theta, ItemParameters.from_difficulty(a, b), rng=rng)
+    fitted = fit_model(responses, FitSettings(prior="hierarchical", tolerance=1e-4))
+    mean, deviation = theta.mean(), theta.std()
+    a, b, theta = a * deviation, (b - mean) / deviation, (theta - mean) / deviation
+    abilities = abilities_of(fitted, responses)
+    assert fitted.abilities is not None
+    np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
+    assert abilities.method == "map"
+    errors = fitted.items.standard_errors()
+    z_a = (fitted.items.discrimination - a) / errors["discrimination"]
+    return fitted, {
+        "correlation": float(np.corrcoef(abilities.theta, theta)[0, 1]),
+        "theta_covered": float(np.mean((abilities.lower < theta) & (theta < abilities.upper))),
+        "a_covered": float(np.mean(np.abs(z_a) < 1.96)),
+        "rmse_a": float(np.sqrt(np.mean((fitted.items.discrimination - a) ** 2))),
+        "rmse_b": float(np.sqrt(np.mean((fitted.items.difficulty - b) ** 2))),
+    }
+
+
+def test_a_hundred_systems_and_a_thousand_items() -> None:
+    fitted, found = few(100, 1000, seed=0)
+    assert fitted.converged
+    assert fitted.nodes.startswith("adaptive")
+    assert found["correlation"] > 0.99
+    assert found["rmse_a"] < 0.32
+    assert found["rmse_b"] < 0.36
+    # 100 thetas: the standard error of a 95% coverage is 2.2%
+    assert found["theta_covered"] > 0.88
+    assert 0.91 < found["a_covered"] < 0.99
+    hierarchy = fitted.priors.hierarchy
+    assert hierarchy is not None
+    # log a has the standard deviation .3 in truth; a joint mode would say nearly nothing
+    assert 0.2 < hierarchy.deviation[0] < 0.4
+
+
+def test_thirty_items_keep_the_usual_grid() -> None:
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(size=30))
+    fitted = fit_model(simulate_responses(rng.normal(size=300), items, rng=rng))
+    assert fitted.nodes == "grid of 61 nodes on +-6"
+
+
+def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
+    rng = np.random.default_rng(2)
+    items = ItemParameters.from_difficulty(np.r_[np.full(39, 1.2), 2.0], np.r_[rng.normal(size=39), -8.0])
+    responses = simulate_responses(rng.normal(size=60), items, rng=rng)
+    assert responses.proportion_correct()[-1] == 1.0
+    fitted = fit_model(responses, FitSettings(prior="hierarchical", tolerance=1e-4))
+    assert np.isfinite(fitted.items.difficulty).all()
+    assert fitted.items.intercept[-1] > fitted.items.intercept[:-1].mean()
+
+
+def test_nodes_near_integrate_a_narrow_posterior_exactly() -> None:
+    place, width = 0.3, 0.02
+    nodes = nodes_near(torch.tensor([place]), torch.tensor([width]), dtype=torch.float64)
+    theta = nodes.theta[:, 0]
+    # a normal likelihood of mean m and sd s times a standard normal prior integrates to N(m; 0, 1 + s^2)
+    likelihood = torch.exp(-0.5 * ((theta - place) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+    total = float((nodes.log_weights.exp() * likelihood).sum())
+    expected = np.exp(-0.5 * place**2 / (1 + width**2)) / np.sqrt(2 * np.pi * (1 + width**2))
+    assert total == pytest.approx(expected, rel=1e-7)
+    assert len(theta) < 40  # only where the posterior lies, not all of +-8
+
+
+def test_the_learnt_prior_does_not_change_with_the_unit_of_theta() -> None:
+    priors = Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4))
+    rng = torch.Generator().manual_seed(0)
+    parameters = torch.rand(6, 3, generator=rng, dtype=torch.float64) + 0.3
+    stretched = parameters * torch.tensor([2.0, 1.0, 1.0])
+    free = torch.zeros(6, dtype=torch.bool)
+    assert log_prior(priors, free, parameters) == pytest.approx(log_prior(priors, free, stretched))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_derivatives_of_the_learnt_prior(exact: bool) -> None:
+    priors = Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4))
+    parameters = torch.tensor([[0.8, 0.3, 0.0], [1.4, -0.2, 0.0], [-0.7, 1.0, 0.0]], dtype=torch.float64)
+    free = torch.zeros(3, dtype=torch.bool)
+    gradient, information = prior_derivatives(priors, parameters, exact=exact)
+    step = 1e-5
+    for j in range(3):
+        for k in range(2):
+            up, down = parameters.clone(), parameters.clone()
+            up[j, k] += step
+            down[j, k] -= step
+            slope = (log_prior(priors, free, up) - log_prior(priors, free, down)) / (2 * step)
+            assert float(gradient[j, k]) == pytest.approx(slope, rel=1e-6)
+    assert torch.equal(information, information.transpose(1, 2))
+    if not exact:  # a step needs a positive matrix
+        assert float(torch.linalg.eigvalsh(information[:, :2, :2]).min()) > 0
+
+
+def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -> None:
+    rng = np.random.default_rng(6)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))
+    responses = simulate_responses(rng.normal(size=20), items, rng=rng)
+    settings = FitSettings(prior="hierarchical")
+    _, _, scores = fit_one_ability(responses, settings, 0)
+    fitted = fit_model(responses, settings)
+    assert fitted.abilities is not None
+    np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)
+    assert scores["person_fit"].isna().all()
+    assert (scores["method"] == "map").all()

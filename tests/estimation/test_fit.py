@@ -1,0 +1,294 @@
+"""Estimates, likelihoods and standard errors against R mirt, known truth and Pyro's own optimiser."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal.e_step import Problem, expected_counts
+from irtbench.estimation.marginal.m_step import item_derivatives, with_probability
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.prior_density import log_prior
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
+from irtbench.models.logistic import CollapsedLogistic, NodeTensors
+from irtbench.models.priors import Priors
+from irtbench.models.quadrature import node_posterior, normal_grid
+
+
+@pytest.fixture(scope="module")
+def lsat6(real_data: Path) -> ResponseMatrix:
+    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
+    return ResponseMatrix.from_long(table)
+
+
+def snli(real_data: Path, item_ids: list[str]) -> ResponseMatrix:
+    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
+    return ResponseMatrix.from_long(table[table["item_id"].isin(item_ids)], item_ids=item_ids)
+
+
+def simulated(
+    n_respondents: int, n_items: int, *, seed: int, guessing: float = 0.0, missing: float = 0.0
+) -> tuple[ItemParameters, ResponseMatrix]:
+    rng = np.random.default_rng(seed)
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), guessing)
+    return truth, simulate_responses(rng.normal(size=n_respondents), truth, rng=rng, missing=missing)
+
+
+def marginal_log_likelihood(responses: ResponseMatrix, items: ItemParameters) -> float:
+    """The NumPy model's own, independent of torch."""
+    grid = normal_grid()
+    return float(node_posterior(log_likelihood(responses.values, grid.nodes, items), grid)[1].sum())
+
+
+def make_problem(responses: ResponseMatrix, *, prior: str = "none", free: bool = False, fixed: float = 0.0) -> Problem:
+    cpu = torch.device("cpu")
+    return Problem(
+        encode_responses(responses, cpu),
+        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        Priors.named(prior),  # type: ignore[arg-type]
+        torch.full((responses.n_items,), free),
+        torch.full((responses.n_items,), fixed, dtype=torch.float64),
+    )
+
+
+def test_lsat6_equals_mirt(lsat6: ResponseMatrix, reference: Path) -> None:
+    mirt = pd.read_csv(reference / "mirt_lsat6_2pl_pars.csv")
+    fitted = fit_model(lsat6)
+    errors = fitted.items.standard_errors()
+    assert fitted.converged
+    assert fitted.log_likelihood == pytest.approx(-2466.653, abs=0.01)
+    np.testing.assert_allclose(fitted.items.discrimination, mirt["a"], atol=1e-3)
+    np.testing.assert_allclose(fitted.items.difficulty, mirt["b"], atol=1e-3)
+    np.testing.assert_allclose(errors["discrimination"], mirt["se_a"], rtol=0.03)
+    np.testing.assert_allclose(errors["difficulty"], mirt["se_b"], rtol=0.03)
+    np.testing.assert_allclose(errors["intercept"], mirt["se_d"], rtol=0.03)
+    # 10 parameters, 1,000 respondents: AIC = 2 * 2466.653 + 20, BIC = 2 * 2466.653 + 10 log 1000
+    assert fitted.aic == pytest.approx(4953.307, abs=0.02)
+    assert fitted.bic == pytest.approx(5002.384, abs=0.02)
+    assert fitted.sabic == pytest.approx(4933.307 + 10 * np.log(1002 / 24), abs=0.02)
+
+
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_the_papers_scales_equal_mirt(real_data: Path, reference: Path, label: str) -> None:
+    mirt = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
+    likelihood = pd.read_csv(reference / f"mirt_5gs_{label}_model_fit.csv").set_index("model").loc["1f_2pl", "logLik"]
+    fitted = fit_model(snli(real_data, list(mirt["item_id"])))
+    assert fitted.converged
+    assert fitted.log_likelihood == pytest.approx(likelihood, abs=0.01)
+    np.testing.assert_allclose(fitted.items.discrimination, mirt["a"], atol=0.01)
+    np.testing.assert_allclose(fitted.items.difficulty, mirt["b"], atol=0.01)
+    np.testing.assert_allclose(fitted.items.standard_errors()["discrimination"], mirt["se_a"], rtol=0.03)
+    np.testing.assert_allclose(fitted.items.standard_errors()["difficulty"], mirt["se_b"], rtol=0.03)
+
+
+def test_known_parameters_come_back_at_1000_by_90() -> None:
+    truth, responses = simulated(1000, 90, seed=3)
+    fitted = fit_model(responses)
+    assert fitted.converged
+    assert np.sqrt(np.mean((fitted.items.discrimination - truth.discrimination) ** 2)) < 0.13
+    assert np.sqrt(np.mean((fitted.items.difficulty - truth.difficulty) ** 2)) < 0.16
+    assert fitted.log_likelihood >= marginal_log_likelihood(responses, truth)
+    assert fitted.log_likelihood == pytest.approx(marginal_log_likelihood(responses, fitted.items), abs=1e-6)
+
+
+def test_missing_responses_cost_precision_and_nothing_else() -> None:
+    truth, responses = simulated(2000, 20, seed=5, missing=0.5)
+    fitted = fit_model(responses)
+    errors = fitted.items.standard_errors()
+    z_a = (fitted.items.discrimination - truth.discrimination) / errors["discrimination"]
+    z_b = (fitted.items.difficulty - truth.difficulty) / errors["difficulty"]
+    # 40 standardised errors: their mean square is chi-squared(40)/40, whose 1st and 99.9th percentiles are .55 and 1.84
+    assert 0.55 < np.mean(np.r_[z_a, z_b] ** 2) < 1.84
+
+
+@pytest.mark.parametrize(("kind", "prior"), [("2pl", "none"), ("2pl", "weak"), ("3pl", "weak")])
+def test_pyro_and_the_preconditioned_steps_reach_the_same_optimum(kind: str, prior: str) -> None:
+    _, responses = simulated(400, 8, seed=11, guessing=0.2 if kind == "3pl" else 0.0, missing=0.1)
+    ours = fit_model(responses, FitSettings(kind=kind, prior=prior))  # type: ignore[arg-type]
+    pyro = fit_model(responses, FitSettings(kind=kind, prior=prior, optimiser="adam"))  # type: ignore[arg-type]
+    assert ours.converged
+    assert pyro.converged
+    np.testing.assert_allclose(ours.items.discrimination, pyro.items.discrimination, atol=2e-3)
+    np.testing.assert_allclose(ours.items.intercept, pyro.items.intercept, atol=2e-3)
+    np.testing.assert_allclose(ours.items.guessing, pyro.items.guessing, atol=2e-3)
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_gradient_and_observed_information_equal_automatic_differentiation(free: bool, missing: float) -> None:
+    _, responses = simulated(200, 4, seed=2, missing=missing, guessing=0.2)
+    responses = responses.select_respondents(responses.observed.any(axis=1))
+    problem = make_problem(responses, prior="weak", free=free, fixed=0.0 if free else 0.15)
+    rng = torch.Generator().manual_seed(0)
+    parameters = torch.rand(4, 3, generator=rng, dtype=torch.float64) - torch.tensor([-0.5, 0.5, 1.5])
+    if not free:
+        parameters[:, 2] = 0.0
+    chosen = problem.free.reshape(-1)
+    rows = problem.rows
+    assert isinstance(rows, DenseRows)
+
+    def log_posterior(values: torch.Tensor) -> torch.Tensor:
+        full = parameters.reshape(-1).clone().index_put((torch.nonzero(chosen)[:, 0],), values).reshape(4, 3)
+        row = CollapsedLogistic(full[:, :1], full[:, 1], problem.log_guessing(full), problem.nodes)
+        prior = torch.distributions.Normal(1.0, 1.5).log_prob(full[:, 0]).sum()
+        prior = prior + torch.distributions.Normal(0.0, 4.0).log_prob(full[:, 1]).sum()
+        if free:  # Beta(5, 15) of c on the logit scale, up to its constant
+            logit = full[:, 2]
+            prior = prior + (5 * torch.nn.functional.logsigmoid(logit)).sum()
+            prior = prior + (15 * torch.nn.functional.logsigmoid(-logit)).sum()
+        return row.log_prob(rows.values).sum() + prior
+
+    values = parameters.reshape(-1)[chosen]
+    counts = expected_counts(problem, parameters)
+    gradient = item_derivatives(problem, with_probability(problem, parameters), counts).gradient
+    if free:  # by c, of which the derivative by logit c is c (1 - c)
+        c = torch.sigmoid(parameters[:, 2])
+        gradient[:, 2] *= c * (1 - c)
+    by_torch = torch.autograd.functional.jacobian(log_posterior, values)
+    np.testing.assert_allclose(gradient.reshape(-1)[chosen].numpy(), by_torch.numpy(), atol=1e-9)
+    hessian = torch.autograd.functional.hessian(log_posterior, values)
+    np.testing.assert_allclose(observed_information(problem, parameters).numpy(), -hessian.numpy(), atol=1e-8)
+
+
+def test_the_log_prior_is_the_density_pyro_sees() -> None:
+    _, responses = simulated(50, 3, seed=1)
+    problem = make_problem(responses, prior="weak", free=True)
+    parameters = torch.tensor([[0.8, 0.1, -1.0], [1.2, -0.4, -2.0], [-0.3, 2.0, 0.5]], dtype=torch.float64)
+    c = torch.sigmoid(parameters[:, 2])
+
+    def double(value: float) -> torch.Tensor:
+        return torch.tensor(value, dtype=torch.float64)
+
+    def normal(mean: float, deviation: float) -> torch.distributions.Normal:
+        return torch.distributions.Normal(double(mean), double(deviation))
+
+    by_parts = normal(1.0, 1.5).log_prob(parameters[:, 0]).sum()
+    by_parts += normal(0.0, 4.0).log_prob(parameters[:, 1]).sum()
+    # density of logit c = density of c times |dc / dlogit c| = c (1 - c)
+    by_parts += (torch.distributions.Beta(double(5.0), double(15.0)).log_prob(c) + torch.log(c * (1 - c))).sum()
+    assert log_prior(problem.priors, problem.guessing_free, parameters) == pytest.approx(float(by_parts), abs=1e-9)
+
+
+def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -> None:
+    rng = np.random.default_rng(8)
+    truth = ItemParameters.from_difficulty([-1.2, 1.0, 1.3, 0.9, 1.1, 1.4], [0.5, -1, 0, 1, 0.3, -0.4])
+    fitted = fit_model(simulate_responses(rng.normal(size=1500), truth, rng=rng))
+    assert fitted.items.discrimination[0] < -0.8
+    assert (fitted.items.discrimination[1:] > 0.5).all()
+    # the fit, its sign of theta included, does not depend on where the steps begin
+    responses = simulate_responses(rng.normal(size=1500), truth, rng=rng)
+    problem = make_problem(responses)
+    with torch.no_grad():
+        usual = find_mode(problem).parameters
+        flipped = find_mode(problem, start=usual * torch.tensor([-1.0, 1.0, 1.0]) + 0.1).parameters
+    np.testing.assert_allclose(usual[:, 0].abs().numpy(), flipped[:, 0].abs().numpy(), atol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    _, responses = simulated(300, 10, seed=4)
+    first, second = fit_model(responses, seed=1), fit_model(responses, seed=1)
+    assert np.array_equal(first.items.discrimination, second.items.discrimination)
+    assert np.array_equal(first.items.intercept, second.items.intercept)
+
+
+def test_the_order_of_respondents_and_items_changes_nothing() -> None:
+    _, responses = simulated(300, 6, seed=9)
+    mirrored = ResponseMatrix(responses.values[::-1, ::-1], responses.respondent_ids[::-1], responses.item_ids[::-1])
+    np.testing.assert_allclose(
+        fit_model(responses).items.discrimination, fit_model(mirrored).items.discrimination[::-1], atol=1e-4
+    )
+
+
+def test_a_fit_cut_short_is_not_called_converged() -> None:
+    _, responses = simulated(300, 6, seed=9)
+    fitted = fit_model(responses, FitSettings(max_steps=2))
+    assert not fitted.converged
+    assert "no convergence in 2 steps" in fitted.stopped_because
+
+
+def test_a_slope_that_runs_away_is_not_called_converged() -> None:
+    # two items answered alike by everyone: their slopes have no finite maximum
+    rng = np.random.default_rng(0)
+    values = (rng.random((200, 4)) < 0.5).astype(float)
+    values[:, 1] = values[:, 0]
+    responses = ResponseMatrix(values, tuple(map(str, range(200))), ("a", "b", "c", "d"))
+    assert not fit_model(responses).converged
+
+
+def test_float32_reaches_the_same_estimates() -> None:
+    _, responses = simulated(500, 12, seed=6, guessing=0.2)
+    for kind in ("2pl", "3pl"):
+        double = fit_model(responses, FitSettings(kind=kind))
+        single = fit_model(responses, FitSettings(kind=kind, dtype="float32"))
+        np.testing.assert_allclose(double.items.discrimination, single.items.discrimination, atol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_in_float32_gives_the_same_estimates() -> None:
+    _, responses = simulated(1000, 40, seed=6)
+    here = fit_model(responses, FitSettings(device="cpu"))
+    there = fit_model(responses, FitSettings(device="cuda", dtype="float32", tolerance=1e-3))
+    np.testing.assert_allclose(here.items.discrimination, there.items.discrimination, atol=1e-3)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said() -> None:
+    _, responses = simulated(50, 4, seed=1)
+    with pytest.raises(InputError, match="sees no GPU"):
+        fit_model(responses, FitSettings(device="cuda"))
+
+
+def test_draws_from_the_collapsed_model_have_its_moments() -> None:
+    torch.manual_seed(0)
+    slope = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    intercept, guessing = torch.tensor([[0.0, 0.5], [0.0, 0.2]], dtype=torch.float64)
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
+    row = CollapsedLogistic(slope, intercept, torch.log(guessing), nodes)
+    draws = row.sample(torch.Size([40000]))
+    share = float(((draws[:, 0] == 1) & (draws[:, 1] == 1)).double().mean())
+    p_both = float(row.log_prob(torch.tensor([[1, 1]])).exp())
+    assert share == pytest.approx(p_both, abs=4 * (p_both * (1 - p_both) / 40000) ** 0.5)
+
+
+def test_data_that_determine_nothing_are_refused() -> None:
+    _, responses = simulated(60, 4, seed=1)
+    with pytest.raises(InputError, match="2 respondents; expected at least 10"):
+        fit_model(responses.select_respondents(np.arange(60) < 2))
+    constant = responses.values.copy()
+    constant[:, 2] = 1.0
+    with pytest.raises(InputError, match="all responses are the same for item item3"):
+        fit_model(ResponseMatrix(constant, responses.respondent_ids, responses.item_ids))
+    assert fit_model(
+        ResponseMatrix(constant, responses.respondent_ids, responses.item_ids), FitSettings(prior="weak")
+    ).converged
+    empty = responses.values.copy()
+    empty[:, 1] = np.nan
+    with pytest.raises(InputError, match="no response to item item2"):
+        fit_model(ResponseMatrix(empty, responses.respondent_ids, responses.item_ids))
+    idle = responses.values.copy()
+    idle[7] = np.nan
+    with pytest.raises(InputError, match="no response from respondent r8"):
+        fit_model(ResponseMatrix(idle, responses.respondent_ids, responses.item_ids))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"guessing": 1.0}, "guessing must be in"),
+        ({"kind": "3pl", "guessing": 0.2}, "guessing is estimated"),
+        ({"n_options": 1}, "n_options must be at least 2"),
+        ({"n_nodes": 3}, "n_nodes must be at least 11"),
+    ],
+)
+def test_settings_are_checked_at_the_door(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FitSettings(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,437 @@
+"""The variational posterior of items: against integrals on a grid, the Laplace approximation, and its own promises.
+
+scripts/posterior_against_nuts.py compares it with NUTS; docs/uncertainty.md has the figures.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pyro
+import pytest
+import torch
+from numpy.typing import NDArray
+from pyro import poutine
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
+from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.mode import find_mode, starting_values
+from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.estimation.variational import importance_weights as weighted_draws
+from irtbench.estimation.variational import item_guide
+from irtbench.estimation.variational.importance_weights import Target
+from irtbench.estimation.variational.item_guide import (
+    ItemGuide,
+    coordinates_of,
+    item_coordinates,
+    natural_derivatives,
+    natural_parameters,
+)
+from irtbench.estimation.variational.item_posterior import (
+    ItemPosterior,
+    PosteriorKind,
+    drop_at_endless_slopes,
+    fit_posterior,
+    model_arguments,
+)
+from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
+from irtbench.models.logistic import NodeTensors, logistic_model
+from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.quadrature import node_posterior, normal_grid
+
+MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
+
+
+def simulated(n_respondents: int, slopes: list[float], difficulties: list[float], *, guessing: float = 0.0, seed: int):
+    rng = np.random.default_rng(seed)
+    truth = ItemParameters.from_difficulty(slopes, difficulties, guessing)
+    return simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
+
+
+def make_problem(responses: ResponseMatrix, priors: Priors, *, free: bool | list[bool] = False, fixed: float = 0.0):
+    cpu = torch.device("cpu")
+    is_free = torch.tensor(np.broadcast_to(free, responses.n_items).copy())
+    return Problem(
+        encode_responses(responses, cpu),
+        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+        priors,
+        is_free,
+        torch.where(is_free, 0.0, torch.tensor(fixed, dtype=torch.float64)),
+    )
+
+
+def normal_density(x: NDArray[np.float64], moments: tuple[float, float]) -> NDArray[np.float64]:
+    return np.exp(-0.5 * ((x - moments[0]) / moments[1]) ** 2) / (moments[1] * np.sqrt(2 * np.pi))
+
+
+def agrees(
+    mean: NDArray[np.float64],
+    deviation: NDArray[np.float64],
+    exact_mean: NDArray[np.float64],
+    exact_deviation: NDArray[np.float64],
+) -> bool:
+    near = np.abs(mean - exact_mean) < MEANS_WITHIN * exact_deviation
+    return bool(near.all() and (np.abs(deviation / exact_deviation - 1) < WIDTHS_WITHIN).all())
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the moments' precision is not the question."""
+    monkeypatch.setattr(weighted_draws, "BLOCK", 2_000)
+    monkeypatch.setattr(weighted_draws, "ENOUGH", 1_000.0)
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Problem, torch.Tensor]:
+    """Two items of 150 respondents: four parameters, a posterior that is far from normal."""
+    responses = simulated(150, [1.5, 1.2], [1.0, -0.5], seed=3)
+    problem = make_problem(responses, Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0)))
+    return problem, find_mode(problem).parameters
+
+
+def integrate_pair(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+    """Mean and sd of (a, d) of both items, covariance of those of the first, and log evidence: sums over a grid.
+
+    P(x1, x2) = sum_q w_q P1(theta_q)^x1 ... at all pairs of grid points is one matrix product for each pattern.
+    """
+    slopes, intercepts = np.linspace(-1.6, 4.2, 59), np.linspace(-4.5, 4.5, 61)
+    a, d = (x.ravel() for x in np.meshgrid(slopes, intercepts, indexing="ij"))
+    grid = normal_grid()
+    p = 1 / (1 + np.exp(-(a[:, None] * grid.nodes + d[:, None])))
+    prior = np.log(normal_density(a, problem.priors.slope) * normal_density(d, problem.priors.intercept))
+    log_density = prior[:, None] + prior[None, :]
+    rows = problem.rows.values.numpy()
+    for first, second in ((1, 1), (1, 0), (0, 1), (0, 0)):
+        count = int(((rows[:, 0] == first) & (rows[:, 1] == second)).sum())
+        left, right = (p if first else 1 - p), (p if second else 1 - p)
+        log_density += count * np.log((left * grid.weights) @ right.T)
+    top = log_density.max()
+    density = np.exp(log_density - top)
+    cell = ((slopes[1] - slopes[0]) * (intercepts[1] - intercepts[0])) ** 2
+    evidence = top + np.log(density.sum() * cell)
+    density /= density.sum()
+    marginals = density.sum(axis=1), density.sum(axis=0)
+    mean = np.array([[w @ a, w @ d] for w in marginals])
+    square = np.array([[w @ a**2, w @ d**2] for w in marginals])
+    covariance = marginals[0] @ (a * d) - mean[0, 0] * mean[0, 1]
+    edge = max(w.reshape(59, 61)[[0, -1]].sum() + w.reshape(59, 61)[:, [0, -1]].sum() for w in marginals)
+    assert edge < 1e-4  # the grid holds all of it
+    return mean, np.sqrt(square - mean**2), covariance, evidence
+
+
+@pytest.fixture(scope="module")
+def integrated(pair: tuple[Problem, torch.Tensor]) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+    return integrate_pair(pair[0])
+
+
+@pytest.mark.parametrize("kind", ["normal", "lowrank"])
+def test_two_items_agree_with_integration_over_a_grid(
+    pair: tuple[Problem, torch.Tensor],
+    integrated: tuple[NDArray[np.float64], NDArray[np.float64], float, float],
+    kind: PosteriorKind,
+) -> None:
+    mean, deviation, covariance, evidence = integrated
+    found = fit_posterior(*pair, kind, seed=0, n_particles=2, tolerance=0.05)
+    assert found.converged
+    assert agrees(found.mean[:, :2], found.standard_deviations[:, :2], mean, deviation)
+    assert found.covariance[0, 0, 1] == pytest.approx(covariance, abs=0.1 * deviation[0].prod())
+    # a lower bound of the log evidence, by as much as the divergence says
+    assert found.elbo < evidence + 4 * found.elbo_error
+    assert evidence - found.elbo == pytest.approx(found.divergence, abs=0.1)
+
+
+def test_the_laplace_approximation_would_not_pass(
+    pair: tuple[Problem, torch.Tensor],
+    integrated: tuple[NDArray[np.float64], NDArray[np.float64], float, float],
+) -> None:
+    problem, mode = pair
+    mean, deviation, _, _ = integrated
+    errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(2, 2).numpy()
+    assert not agrees(mode[:, :2].numpy(), errors, mean, deviation)
+
+
+def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
+    responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
+    priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=(5.0, 15.0))
+    problem = make_problem(responses, priors, free=True)
+    found = fit_posterior(problem, find_mode(problem).parameters, "normal", seed=0, n_particles=2, tolerance=0.05)
+    a, d, logit = np.meshgrid(
+        np.linspace(0.0, 2.4, 41), np.linspace(-6, 5, 111), np.linspace(-5, 1.5, 66), indexing="ij"
+    )
+    c = 1 / (1 + np.exp(-logit))
+    grid = normal_grid()
+    marginal = sum(w / (1 + np.exp(-(a * node + d))) for node, w in zip(grid.nodes, grid.weights, strict=True))
+    p = c + (1 - c) * marginal
+    n_correct = responses.values.sum()
+    log_density = n_correct * np.log(p) + (200 - n_correct) * np.log1p(-p) + 5 * np.log(c) + 15 * np.log1p(-c)
+    weight = np.exp(log_density - log_density.max()) * normal_density(a, (1.2, 0.25)) * normal_density(d, (0.0, 1.5))
+    weight /= weight.sum()
+    mean = np.array([(weight * x).sum() for x in (a, d, c)])
+    deviation = np.sqrt([(weight * (x - m) ** 2).sum() for x, m in zip((a, d, c), mean, strict=True)])
+    assert found.converged
+    assert agrees(found.mean[0], found.standard_deviations[0], mean, deviation)
+    covariance = (weight * (d - mean[1]) * (c - mean[2])).sum()
+    assert found.covariance[0, 1, 2] == pytest.approx(covariance, abs=0.1 * deviation[1] * deviation[2])
+
+
+def test_many_respondents_bring_it_to_the_mode_and_observed_information() -> None:
+    problem = make_problem(simulated(4000, [1.2, 1.3, 1.1], [0.0, 0.5, -0.5], seed=1), Priors.named("none"))
+    mode = find_mode(problem).parameters
+    errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(3, 2).numpy()
+    found = fit_posterior(problem, mode, "normal", seed=0, **QUICK)
+    assert found.converged
+    assert (np.abs(found.mean[:, :2] - mode[:, :2].numpy()) < 0.2 * errors).all()
+    np.testing.assert_allclose(found.standard_deviations[:, :2], errors, rtol=0.06)
+    assert found.divergence < 0.05
+    assert found.stretch == pytest.approx(1, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def five() -> ResponseMatrix:
+    return simulated(300, [1.2, 0.9, 1.5, 1.0, -0.8], [0.5, -0.5, 0.2, 1.0, 0.1], seed=2)
+
+
+def equal(one: ItemPosterior, other: ItemPosterior) -> bool:
+    same = np.array_equal(one.mean, other.mean) and np.array_equal(one.covariance, other.covariance)
+    return same and one.elbo == other.elbo and one.steps == other.steps
+
+
+QUICK = {"n_particles": 1, "tolerance": 0.05}
+
+
+@pytest.fixture(scope="module")
+def five_fitted(five: ResponseMatrix) -> tuple[Problem, torch.Tensor, ItemPosterior]:
+    problem = make_problem(five, Priors.named("weak"))
+    mode = find_mode(problem).parameters
+    return problem, mode, fit_posterior(problem, mode, "normal", seed=1, **QUICK)
+
+
+def close(one: ItemPosterior, other: ItemPosterior) -> bool:
+    deviation = one.standard_deviations[:, :2]
+    return agrees(other.mean[:, :2], other.standard_deviations[:, :2], one.mean[:, :2], deviation)
+
+
+def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
+    five_fitted: tuple[Problem, torch.Tensor, ItemPosterior],
+) -> None:
+    problem, mode, first = five_fitted
+    torch.manual_seed(6)
+    pyro.get_param_store().clear()
+    before = torch.get_rng_state()
+    with torch.no_grad():  # as a caller may have it
+        second = fit_posterior(problem, mode, "normal", seed=1, **QUICK)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not list(pyro.get_param_store().keys())
+    assert equal(first, second)
+    other = fit_posterior(problem, mode, "normal", seed=2, **QUICK)
+    assert not equal(first, other)
+    assert close(first, other)
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
+    problem, mode, _ = five_fitted
+    one, two = (fit_posterior(problem, mode, "lowrank", seed=1, n_particles=1, max_steps=200) for _ in range(2))
+    assert equal(one, two)
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_what_is_held_has_no_variance_and_a_mixture_works(five: ResponseMatrix) -> None:
+    priors = Priors.named("weak")
+    problem = make_problem(five, priors, free=[True, False, False, False, False], fixed=0.1)
+    found = fit_posterior(problem, find_mode(problem).parameters, "normal", seed=0, n_particles=1, max_steps=200)
+    assert found.mean.shape == (5, 3)
+    assert found.covariance.shape == (5, 3, 3)
+    np.testing.assert_array_equal(found.mean[1:, 2], 0.1)
+    assert not found.covariance[1:, 2, :].any()
+    assert not found.covariance[1:, :, 2].any()
+    assert 0 < found.mean[0, 2] < 0.6
+    assert (np.linalg.eigvalsh(found.covariance[0]) > 0).all()
+    np.testing.assert_allclose(found.covariance, found.covariance.transpose(0, 2, 1))
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
+    problem = make_problem(five, Priors.named("hierarchical", guessing_estimated=False))
+    start = starting_values(problem)
+    start[4, 0] = -0.8  # a slope keeps the sign it starts with
+    problem, mode = find_hierarchical_mode(problem, start, tolerance=1e-5, max_steps=500)
+    assert mode.converged
+    found = fit_posterior(problem, mode.parameters, "normal", seed=0, **QUICK)
+    assert found.converged
+    assert np.sign(found.mean[:, 0]).tolist() == [1, 1, 1, 1, -1]
+    # log-normal slopes: the posterior of log a is about normal around its mode, so a's mean is exp(sd^2 / 2) higher
+    expected = (
+        mode.parameters[:, 0].numpy() * np.sqrt(1 + (found.standard_deviations[:, 0] / found.mean[:, 0]) ** 2) ** 0.5
+    )
+    assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
+
+
+@pytest.mark.usefixtures("few_draws")
+def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
+    five_fitted: tuple[Problem, torch.Tensor, ItemPosterior], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, mode, whole = five_fitted
+    monkeypatch.setattr(item_guide, "MOST_COUPLED_ITEMS", 2)
+    assert item_coordinates(problem, mode).roots.shape == (5, 3, 3)
+    blocks = fit_posterior(problem, mode, "lowrank", seed=1, n_particles=2, tolerance=0.05)
+    deviation = whole.standard_deviations[:, :2]
+    assert (np.abs(blocks.mean - whole.mean)[:, :2] < MEANS_WITHIN * deviation).all()
+    np.testing.assert_allclose(blocks.standard_deviations[:, :2], deviation, rtol=0.15)
+
+
+def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
+    problem, mode, double = five_fitted
+    single = replace(problem, nodes=replace(problem.nodes, dtype=torch.float32))
+    found = fit_posterior(single, mode, "normal", seed=1, **QUICK)
+    np.testing.assert_allclose(found.mean, double.mean, atol=1e-3)
+    np.testing.assert_allclose(found.covariance, double.covariance, atol=1e-3)
+
+
+@pytest.mark.parametrize("sign", [None, torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)])
+def test_coordinates_there_and_back(sign: torch.Tensor | None) -> None:
+    parameters = torch.tensor([[1.4, -0.7, -1.3], [-0.6, 2.0, 0.4], [0.02, -3.0, 0.0]], dtype=torch.float64)
+    guesses = torch.tensor([True, True, False])
+    psi = coordinates_of(parameters, sign, guesses)
+    torch.testing.assert_close(natural_parameters(psi, sign, guesses), parameters)
+    # by hand for the first item: eta = d / sqrt(1 + a^2 / 2.89), p = c + (1 - c) / (1 + exp(-eta)), s = logit(c / p)
+    c, eta = 1 / (1 + np.exp(1.3)), -0.7 / np.sqrt(1 + 1.96 / 2.89)
+    p = c + (1 - c) / (1 + np.exp(-eta))
+    assert float(psi[0, 1]) == pytest.approx(np.log(p / (1 - p)))
+    assert float(psi[0, 2]) == pytest.approx(np.log(c / (p - c)))
+    derivatives = natural_derivatives(psi, sign, guesses)
+    for j in range(3):
+        one = None if sign is None else sign[j]
+        numeric = torch.autograd.functional.jacobian(
+            lambda x, one=one, j=j: natural_parameters(x, one, guesses[j]), psi[j]
+        )
+        torch.testing.assert_close(derivatives[j], numeric)
+
+
+@pytest.mark.parametrize("prior", ["weak", "hierarchical"])
+@pytest.mark.parametrize("free", [False, True])
+def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
+    five: ResponseMatrix, prior: str, free: bool
+) -> None:
+    problem = make_problem(five, Priors.named(prior), free=free)  # type: ignore[arg-type]
+    if prior == "hierarchical":
+        problem, mode = find_hierarchical_mode(problem, starting_values(problem), tolerance=1e-4, max_steps=200)
+    else:
+        mode = find_mode(problem)
+    coordinates = item_coordinates(problem, mode.parameters)
+    u = torch.linspace(-1, 1, len(coordinates.cells), dtype=torch.float64)
+    phi = coordinates(u)
+    jacobian = torch.autograd.functional.jacobian(coordinates._call, u)
+    expected = torch.linalg.slogdet(jacobian).logabsdet
+    torch.testing.assert_close(coordinates.log_abs_det_jacobian(u, phi), expected)
+    torch.testing.assert_close(coordinates._inverse(phi.clone()), u)
+    torch.testing.assert_close(
+        coordinates.natural(coordinates(torch.zeros_like(u)))[:, : 3 if free else 2],
+        mode.parameters[:, : 3 if free else 2],
+    )
+
+
+def test_the_drop_at_endless_slopes_equals_the_likelihood_of_a_step(five: ResponseMatrix) -> None:
+    problem = make_problem(five, Priors.named("none"))
+    mode = find_mode(problem)
+    drop = drop_at_endless_slopes(problem, mode.parameters).numpy()
+    grid = normal_grid()
+    slope, intercept = mode.parameters[:, 0].numpy().copy(), mode.parameters[:, 1].numpy().copy()
+    best = -np.inf
+    for place in (grid.nodes[:-1] + grid.nodes[1:]) / 2:
+        for steep in (30.0, -30.0):
+            slope[2], intercept[2] = steep, -steep * place
+            items = ItemParameters(five.item_ids, slope, intercept, np.zeros(5), np.zeros(5, dtype=bool))
+            likelihood = log_likelihood(five.values, grid.nodes, items)
+            best = max(best, node_posterior(likelihood, grid)[1].sum())
+    assert drop[2] == pytest.approx(mode.log_likelihood - best, abs=1e-6)
+    assert (drop > 0).all()
+
+
+def test_no_convergence_is_said(five: ResponseMatrix) -> None:
+    problem = make_problem(five, Priors.named("weak"))
+    mode = find_mode(problem).parameters
+    found = fit_posterior(problem, mode, "normal", seed=0, n_particles=1, tolerance=1e-6, max_steps=200)
+    assert not found.converged
+    assert found.stopped_because.startswith("no convergence in 200 steps: means and standard deviations moved by up to")
+    assert found.steps == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "flow"}, "kind must be normal or lowrank but got 'flow'"),
+        ({"kind": "normal", "rank": 2}, "goes with lowrank"),
+        ({"kind": "lowrank", "rank": 0}, "rank must be at least 1"),
+        ({"kind": "normal", "n_particles": 0}, "n_particles must be at least 1"),
+        ({"kind": "normal", "tolerance": 0.5}, "at most 0.05 but got 0.5"),
+        ({"kind": "normal", "max_steps": 100}, "at least 200"),
+    ],
+)
+def test_settings_are_checked(five: ResponseMatrix, options: dict, message: str) -> None:
+    problem = make_problem(five, Priors.named("weak"))
+    with pytest.raises(InputError, match=message) as raised:
+        fit_posterior(problem, starting_values(problem), seed=0, **options)
+    assert "\n" not in str(raised.value)
+
+
+def refusal(problem: Problem, parameters: torch.Tensor, **options) -> str:
+    with pytest.raises(InputError) as raised:
+        fit_posterior(problem, parameters, "normal", seed=0, **options)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
+    flat = Priors.named("none")
+    problem = make_problem(five, flat, free=True)
+    assert "guessing without a prior has an improper posterior" in refusal(problem, starting_values(problem))
+
+    few = simulated(30, [1.5, 1.2, 2.0], [1.5, -0.5, 0.2], seed=4)
+    problem = make_problem(few, flat)
+    mode = find_mode(problem).parameters
+    worst = int(drop_at_endless_slopes(problem, mode).argmin())
+    names = ["i1", "i2", "i3"]
+    assert f"item {names[worst]}: without a prior of its slope" in refusal(problem, mode, item_ids=names)
+    assert f"item {worst + 1} of 3: without" in refusal(problem, mode)
+
+    wide = make_problem(five.select_respondents(five.respondent_ids[:5]), flat)
+    assert "5 items and 5 respondents" in refusal(wide, starting_values(wide))
+
+
+def test_problems_the_guide_is_not_made_for_are_refused(five: ResponseMatrix) -> None:
+    problem = make_problem(five, Priors.named("weak"))
+    start = starting_values(problem)
+    start[:, 0] = torch.tensor([-9.0, 9.0, -9.0, 9.0, -9.0])
+    assert "not positive definite" in refusal(problem, start)
+    sparse = encode_responses(SparseResponses.from_long(five.to_long()), torch.device("cpu"))
+    assert "needs a response matrix" in refusal(replace(problem, rows=sparse), start)
+    theta = torch.cat([problem.nodes.theta, problem.nodes.theta], dim=1)
+    two = replace(problem, nodes=replace(problem.nodes, theta=theta))
+    assert "2 abilities; expected one" in refusal(two, torch.zeros(5, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("prior", ["none", "weak", "hierarchical", "guessing"])
+def test_the_density_that_draws_are_weighted_by_is_the_pyro_models(five: ResponseMatrix, prior: str) -> None:
+    priors = {
+        "none": Priors.named("none"),
+        "weak": Priors.named("weak", guessing_estimated=False),
+        "hierarchical": Priors("hierarchical", hierarchy=Hierarchy((0.1, -0.3), (0.4, 1.1), 0.2)),
+        "guessing": Priors.named("weak"),
+    }[prior]
+    problem = make_problem(five, priors, free=[prior == "guessing"] * 5)
+    mode = find_mode(problem, tolerance=1e-3).parameters
+    guide = ItemGuide(problem, mode, 0, 0)
+    arguments, options = model_arguments(problem, mode)
+    with pyro.get_param_store().scope():
+        guide(*arguments, **options)  # learns what the model draws
+    for seed in range(3):
+        u = 0.3 * torch.randn(len(guide.coordinates.cells), generator=torch.Generator().manual_seed(seed)).double()
+        phi = guide.coordinates(u)
+        values = {site["name"]: value for site, value in guide._unpack_latent(phi)}
+        trace = poutine.trace(poutine.condition(logistic_model, data=values)).get_trace(*arguments, **options)
+        expected = float(trace.log_prob_sum() + guide.coordinates.log_abs_det_jacobian(u, phi))
+        assert float(Target(guide, problem).log_density(u)) == pytest.approx(expected, abs=1e-6)

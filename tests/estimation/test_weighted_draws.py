@@ -1,0 +1,90 @@
+"""Weighted draws: a known density from a guide that is too narrow, and what is refused."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from irtbench.estimation.variational.importance_weights import (
+    WIDER,
+    WeightedDraws,
+    divergence,
+    elbo_draws,
+    log_mixture,
+    weighted_draws,
+)
+from irtbench.estimation.variational.item_guide import Spread
+
+
+class SkewedTarget:
+    """Exponential of a normal, less its mode: of three independent coordinates, each item one of them."""
+
+    SIGMA = 0.5
+
+    def __init__(self, width: float = 1.0) -> None:
+        spread = Spread(torch.zeros(3), torch.full((3,), math.log(width)), torch.zeros(3, 1))
+        spread = Spread(*(part.double() for part in (spread.mean, spread.log_scale, spread.factor)))
+        normals = torch.Generator().manual_seed(0)
+        draw = SimpleNamespace(draw=lambda: torch.randn(4, generator=normals, dtype=torch.float64))
+        self.guide = SimpleNamespace(spread=spread, normals=draw)
+
+    def log_density(self, u: torch.Tensor) -> torch.Tensor:
+        # y = (exp(s v) - 1) / s with v standard normal: v = log(1 + s y) / s, dv / dy = 1 / (1 + s y)
+        inside = 1 + self.SIGMA * u
+        if bool((inside <= 0).any()):
+            return u.new_tensor(-math.inf)
+        v = inside.log() / self.SIGMA
+        return (-0.5 * v**2 - inside.log()).sum() - 1.5 * math.log(2 * math.pi)
+
+    def evaluate(self, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.stack([draws] * 3, dim=2), torch.stack([self.log_density(u) for u in draws])
+
+
+def test_moments_are_those_of_the_target_and_not_of_the_guide() -> None:
+    target = SkewedTarget()
+    found = weighted_draws(target, seed=1)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.effective > 1000
+    mean, covariance = found.moments(found.values)
+    s = SkewedTarget.SIGMA
+    expected = (math.exp(s**2 / 2) - 1) / s
+    deviation = math.exp(s**2 / 2) * math.sqrt(math.exp(s**2) - 1) / s
+    assert deviation > 1.15  # the guide's is 1
+    np.testing.assert_allclose(mean[:, 0], expected, atol=4 * deviation / math.sqrt(found.effective))
+    np.testing.assert_allclose(covariance[:, 0, 0].sqrt(), deviation, rtol=0.08)
+    # the target is normalised: the mean of the weights before they are, is one
+    assert float(torch.logsumexp(found.log_ratios, 0)) - math.log(len(found)) == pytest.approx(0, abs=0.05)
+
+
+def test_a_seed_gives_the_same_draws() -> None:
+    first, again = (weighted_draws(SkewedTarget(), seed=3) for _ in range(2))  # type: ignore[arg-type]
+    assert first is not None
+    assert again is not None
+    assert torch.equal(first.log_ratios, again.log_ratios)
+
+
+def test_a_guide_that_is_nowhere_near_is_of_no_use() -> None:
+    far = SkewedTarget(width=0.02)
+    assert divergence(elbo_draws(far)) > 0  # type: ignore[arg-type]
+    assert weighted_draws(far, seed=1) is None  # type: ignore[arg-type]
+
+
+def test_the_mixture_is_a_density() -> None:
+    # on a grid of one coordinate: half normal, half twice as wide
+    z = torch.linspace(-20, 20, 4001, dtype=torch.float64)[:, None]
+    density = log_mixture(z, torch.eye(1, dtype=torch.float64)).exp()
+    assert float(density.sum() * 0.01) == pytest.approx(1, abs=1e-6)
+    variance = float((density * z[:, 0] ** 2).sum() * 0.01)
+    assert variance == pytest.approx(0.5 + 0.5 * WIDER**2, abs=1e-4)
+
+
+def test_weights_are_cut_and_add_up_to_one() -> None:
+    ratios = torch.zeros(100, dtype=torch.float64)
+    ratios[0] = 50.0
+    draws = WeightedDraws(torch.zeros(100, 1, 3), ratios)
+    assert float(draws.weights.sum()) == pytest.approx(1)
+    # all mass on one draw, cut to the root of their number: .1, alone in what is left
+    assert draws.effective == pytest.approx(1, abs=1e-6)
+    assert WeightedDraws(torch.zeros(100, 1, 3), torch.zeros(100)).effective == pytest.approx(100)

@@ -1,0 +1,233 @@
+"""Accuracy by type: counts by hand, an independent tabulation of real data, planted advantages, bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import read_responses
+from irtbench.data.readers.tagged_items import read_tags
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.tags import ItemTags
+from irtbench.evaluation.breakdown import (
+    ALL,
+    UNTYPED,
+    accuracy_by_type,
+    advantage_by_type,
+    type_counts,
+    values_by_type,
+)
+from irtbench.evaluation.paired_tests import mcnemar
+from irtbench.evaluation.system_comparison import paired_bootstrap
+
+# Five items: two of one type, one of both, one of the other, one of none
+TAGS = ItemTags(("i1", "i2", "i3", "i4", "i5"), (("x",), ("x",), ("x", "y"), ("y",), ()))
+
+
+def responses_of(rows, item_ids=TAGS.item_ids):
+    return ResponseMatrix(np.array(list(rows.values()), dtype=float), tuple(rows), tuple(item_ids))
+
+
+# --- counts
+
+
+def test_counts_and_shares_both_ways_by_hand():
+    counts = type_counts(TAGS)
+    assert counts.types == ("x", "y")
+    assert counts.n_items.tolist() == [3, 2]
+    assert counts.n_only.tolist() == [2, 1]
+    assert counts.share_of_items == pytest.approx([3 / 5, 2 / 5])
+    assert counts.share_of_mentions == pytest.approx([3 / 5, 2 / 5])  # five mentions on five items
+    assert counts.shared.tolist() == [[3, 1], [1, 2]]
+    assert (counts.n_all, counts.n_untyped, counts.overlap) == (5, 1, True)
+    assert counts.overlap_table().to_dict("records") == [
+        {"type_1": "x", "type_2": "y", "n_shared": 1, "share_of_smaller": 0.5}
+    ]
+
+
+def test_one_type_an_item_shares_nothing():
+    counts = type_counts(ItemTags(("a", "b", "c"), (("x",), ("y",), ("x",))))
+    assert not counts.overlap
+    assert counts.overlap_table().empty
+    assert counts.share_of_mentions == pytest.approx(counts.share_of_items)
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=20))
+@settings(max_examples=40, deadline=None)
+def test_shares_add_up_as_they_say(given_tags):
+    tags = ItemTags(tuple(f"i{k}" for k in range(len(given_tags))), tuple(tuple(sorted(own)) for own in given_tags))
+    if not tags.names:
+        return
+    counts = type_counts(tags)
+    assert counts.share_of_mentions.sum() == pytest.approx(1)
+    assert counts.share_of_items.sum() == pytest.approx(np.mean([len(own) for own in given_tags]))
+    assert counts.n_untyped + (np.array([len(own) for own in given_tags]) > 0).sum() == counts.n_all
+    assert (counts.shared == counts.shared.T).all()
+
+
+# --- accuracy
+
+
+def test_an_item_of_two_types_counts_in_each():
+    data = responses_of({"s": [1, 0, 1, 0, 1]})
+    found = accuracy_by_type(data, TAGS).set_index("type")
+    assert found["accuracy"].to_dict() == pytest.approx({ALL: 3 / 5, "x": 2 / 3, "y": 1 / 2, UNTYPED: 1.0})
+    assert found["n_items"].to_dict() == {ALL: 5, "x": 3, "y": 2, UNTYPED: 1}
+    # Wilson for 1 of 2 at 95%: (.5 + z^2/4 +- z sqrt(1/8 + z^2/16)) / (1 + z^2/2), z = 1.959964
+    z = 1.959964
+    half = z * np.sqrt(1 / 8 + z**2 / 16) / (1 + z**2 / 2)
+    assert (found.loc["y", "lower"], found.loc["y", "upper"]) == (pytest.approx(0.5 - half), pytest.approx(0.5 + half))
+
+
+def test_missing_responses_do_not_count_and_none_is_nan():
+    found = accuracy_by_type(responses_of({"s": [1, np.nan, np.nan, np.nan, 0]}), TAGS).set_index("type")
+    assert found["n_items"].to_dict() == {ALL: 2, "x": 1, "y": 0, UNTYPED: 1}
+    assert np.isnan(found.loc["y", ["accuracy", "lower", "upper"]].astype(float)).all()
+
+
+def test_mmlu_subjects_of_the_leaderboard(real_data):
+    """1,000 systems by subject, against pandas' own grouping of the same tables."""
+    folder = real_data / "openllm_leaderboard"
+    tags = read_tags(folder / "items.csv", ["subject"], where={"benchmark": "mmlu"})
+    long = read_responses(folder / "responses.csv.gz").frame
+    long = long[long["item_id"].isin(tags.item_ids)]
+    data = ResponseMatrix.from_long(long)
+    assert (data.n_items, data.n_respondents, len(tags.names)) == (102, 1000, 41)
+    counts = type_counts(tags)
+    items = pd.read_csv(folder / "items.csv").query("benchmark == 'mmlu'").set_index("item_id")
+    assert dict(zip(counts.types, counts.n_items, strict=True)) == items["subject"].value_counts().to_dict()
+    assert counts.share_of_items.sum() == pytest.approx(1)
+    expected = long.groupby(["respondent_id", long["item_id"].map(items["subject"])])["response"].mean()
+    found = accuracy_by_type(data, tags)
+    found = found[found["type"] != ALL].set_index(["respondent_id", "type"])["accuracy"]
+    assert found.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
+
+
+def test_rte_tasks_of_the_crowd(real_data):
+    """The majority of ten crowd labels against a single label, by RTE task: tabulated by pandas, tested by hand."""
+    folder = real_data / "snow2008_rte"
+    tags = read_tags(folder / "items.csv", ["task"])
+    assert tags.names == ("CD", "IE", "IR", "MT", "PP", "QA", "RC")
+    long = pd.read_csv(folder / "responses.csv", dtype={"item_id": str})
+    votes = long.groupby("item_id", sort=False)["correct"]
+    # a tie of five to five is no majority
+    scores = pd.DataFrame({"majority": (votes.mean() > 0.5), "one": votes.first()}).astype(float)
+    data = ResponseMatrix(scores.T.to_numpy(), ("majority", "one"), tuple(scores.index))
+    table = advantage_by_type(data, tags, [("majority", "one")]).set_index("type")
+    task = pd.read_csv(folder / "items.csv", dtype={"item_id": str}).set_index("item_id")["task"]
+    means = scores.groupby(task.loc[scores.index]).mean()
+    for name in tags.names:
+        assert table.loc[name, "accuracy_first"] == pytest.approx(means.loc[name, "majority"])
+        assert table.loc[name, "advantage"] == pytest.approx(means.loc[name, "majority"] - means.loc[name, "one"])
+        own = scores[(task.loc[scores.index] == name).to_numpy()]
+        assert table.loc[name, "permutation_p"] == pytest.approx(mcnemar(own["majority"], own["one"]).p)
+    assert table["n_items"].drop(ALL).sum() == table.loc[ALL, "n_items"] == 800
+    assert table.loc[ALL, "p"] < 0.001  # ten heads are better than one
+
+
+# --- advantage
+
+
+def test_a_planted_advantage_is_found_where_it_was_planted_only():
+    rng = np.random.default_rng(0)
+    types = np.repeat(["hard", "easy", "odd"], 200)
+    first = (rng.random(600) < 0.5).astype(float)
+    second = (rng.random(600) < np.where(types == "odd", 0.25, 0.5)).astype(float)
+    ids = tuple(f"i{k}" for k in range(600))
+    tags = ItemTags(ids, tuple((name,) for name in types))
+    table = advantage_by_type(responses_of({"a": first, "b": second}, ids), tags, [("a", "b")]).set_index("type")
+    assert (table["permutation_p_adjusted"] <= 0.05).to_dict() == {
+        ALL: False,
+        "easy": False,
+        "hard": False,
+        "odd": True,
+    }
+    assert table.loc["odd", "lower"] <= 0.25 <= table.loc["odd", "upper"]
+    odd = types == "odd"
+    assert table.loc["odd", "p"] == paired_bootstrap(first[odd], second[odd]).p
+    # Holm over the three types: the smallest p times 3; the row over all items is no part of the family
+    assert table.loc["odd", "p_adjusted"] == pytest.approx(3 * table.loc["odd", "p"])
+    assert np.isnan(table.loc[ALL, "p_adjusted"])
+
+
+def test_groups_of_items_widen_the_interval_of_a_type():
+    rng = np.random.default_rng(1)
+    first, second = (np.repeat(rng.random(40) < 0.5, 4).astype(float) for _ in range(2))
+    ids = tuple(f"i{k}" for k in range(160))
+    data, tags = responses_of({"a": first, "b": second}, ids), ItemTags(ids, (("x",),) * 160)
+    alone = advantage_by_type(data, tags, [("a", "b")]).iloc[1]
+    grouped = advantage_by_type(data, tags, [("a", "b")], groups=[f"g{k // 4}" for k in range(160)]).iloc[1]
+    # copies of four: the standard error doubles
+    assert (grouped["upper"] - grouped["lower"]) / (alone["upper"] - alone["lower"]) == pytest.approx(2, abs=0.15)
+
+
+def test_a_type_without_a_response_is_nan_and_no_test():
+    data = responses_of({"a": [1, 0, 1, np.nan, 1], "b": [0, 1, 1, np.nan, 0]})
+    tags = ItemTags(TAGS.item_ids, (("x",), ("x",), ("x",), ("y",), ("x",)))
+    table = advantage_by_type(data, tags, [("a", "b")]).set_index("type")
+    assert np.isnan(table.loc["y", ["advantage", "p", "p_adjusted"]].astype(float)).all()
+    assert table.loc["x", "p_adjusted"] == table.loc["x", "p"]  # the only test
+
+
+# --- figures of the items
+
+
+def test_item_figures_by_type_by_hand():
+    table = values_by_type({"difficulty": [0.0, 1.0, 5.0, 3.0, np.nan]}, TAGS).set_index("type")
+    assert table.loc["x", ["n_items", "mean", "lowest", "median", "highest"]].tolist() == [3, 2.0, 0.0, 1.0, 5.0]
+    assert table.loc["x", "sd"] == pytest.approx(np.sqrt((4 + 1 + 9) / 2))
+    assert table.loc["y", "sd"] == pytest.approx(np.sqrt(2))
+    assert table.loc[UNTYPED, "n_items"] == 0
+    assert np.isnan(table.loc[UNTYPED, "mean"])
+
+
+# --- reading tags
+
+
+def test_tags_from_texts_lists_and_columns_of_1_and_0(tmp_path):
+    file = tmp_path / "items.csv"
+    file.write_text("item_id,kind,uses,flag\na,p,u; v,1\nb,q,v,0\nc,,,\n")
+    assert read_tags(file, ["kind"]).tags == (("p",), ("q",), ())
+    assert read_tags(file, ["uses"], separator=";").tags == (("u", "v"), ("v",), ())
+    assert read_tags(file, ["uses"]).tags[0] == ("u; v",)
+    assert read_tags(file, ["flag"]).tags == (("flag",), (), ())
+    assert read_tags(file, ["kind", "flag"]).tags == (("p", "flag"), ("q",), ())
+    assert read_tags(file, ["kind"], where={"flag": "1"}).item_ids == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("call", "saying"),
+    [
+        (lambda: ItemTags(("a", "a"), ((), ())), "a is repeated"),
+        (lambda: ItemTags(("a",), (("x", "x"),)), "a tag twice"),
+        (lambda: ItemTags(("a",), ()), "0 entries for 1 items"),
+        (lambda: TAGS.select(["i9"]), "unknown item i9"),
+        (lambda: type_counts(ItemTags(("a",), ((),))), "no item has a type"),
+        (lambda: type_counts(ItemTags(("a",), ((ALL,),))), "cannot be called"),
+        (lambda: accuracy_by_type(responses_of({"s": [1]}, ["i9"]), TAGS), "unknown item i9"),
+        (lambda: advantage_by_type(responses_of({"s": [1] * 5}), TAGS, [("s", "t")]), "unknown system t"),
+        (lambda: values_by_type({"difficulty": [1.0]}, TAGS), r"shape \(1,\) for 5 items"),
+    ],
+)
+def test_bad_input_is_refused(call, saying):
+    with pytest.raises(InputError, match=saying):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "where", "saying"),
+    [
+        ("item_id,kind\na,p\na,q\n", ["kind"], {}, "row 2 (line 3), column item_id: item names must be unique but 'a'"),
+        ("item_id,kind\na,p\n", ["sort"], {}, "column 'sort' missing"),
+        ("item_id,kind\na,p\n", ["kind"], {"kind": "z"}, "no item with kind = z"),
+        ("item_id,kind\na,p\n", [], {}, "at least one column of tags"),
+        ("item_id,kind\n,p\n", ["kind"], {}, "it is empty"),
+    ],
+)
+def test_a_bad_table_of_items_is_refused(tmp_path, content, columns, where, saying):
+    (tmp_path / "items.csv").write_text(content)
+    with pytest.raises(InputError) as refusal:
+        read_tags(tmp_path / "items.csv", columns, where=where)
+    assert saying in str(refusal.value)

@@ -1,0 +1,369 @@
+"""Paired comparison: exact values by hand and by fractions, other implementations, and what must never matter."""
+
+import itertools
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import read_responses
+from irtbench.data.responses import ResponseMatrix
+from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum, flipped_sum
+from irtbench.evaluation.paired_tests import mcnemar, permutation_test
+from irtbench.evaluation.system_comparison import compare_systems, paired_bootstrap
+
+# The example of Jansen's post, METHODS 9
+BASELINE = [int(digit) for digit in "0110010101"]
+EXPERIMENTAL = [int(digit) for digit in "1101101100"]
+
+right_or_wrong = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
+
+
+def of_counts(n, helped, hurt):
+    """Scores of two systems on n items with these counts."""
+    first = np.zeros(n)
+    second = np.zeros(n)
+    first[:helped] = 1
+    second[helped : helped + hurt] = 1
+    return first, second
+
+
+def chance_of_not_more_than_zero(n, helped, hurt):
+    """P(sum of n draws <= 0) as a fraction: sum over the counts of the trinomial distribution."""
+    ways = 0
+    for plus in range(n + 1):
+        for minus in range(plus, n - plus + 1):
+            others = n - plus - minus
+            ways += comb(n, plus) * comb(n - plus, minus) * helped**plus * hurt**minus * (n - helped - hurt) ** others
+    return Fraction(ways, n**n)
+
+
+# --- the paired bootstrap
+
+
+def test_the_example_of_the_post_exactly():
+    # d = +1 four times, -1 three times, 0 three times of 10; as a fraction of 10^10 by the trinomial sum
+    expected = chance_of_not_more_than_zero(10, 4, 3)
+    result = paired_bootstrap(EXPERIMENTAL, BASELINE, alternative="greater")
+    assert result.p == pytest.approx(float(expected), rel=1e-12)
+    assert round(result.p, 5) == 0.42173
+    assert (result.helped, result.hurt, result.n_items, result.method) == (4, 3, 10, "exact")
+    assert result.difference == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_example_of_the_post_resampled(seed):
+    result = paired_bootstrap(
+        EXPERIMENTAL, BASELINE, alternative="greater", exact=False, rng=np.random.default_rng(seed)
+    )
+    # 10,000 resamples: standard error sqrt(.42 .58 / 10,000) = .005, three of them .015
+    assert result.p == pytest.approx(0.4217, abs=0.015)
+    assert (result.method, result.n_resamples) == ("resampled", 10_000)
+
+
+@pytest.mark.parametrize(
+    ("n", "helped", "hurt", "p", "digits"),
+    [(500, 10, 7, 0.27174, 5), (100, 2, 0, 0.1326, 4), (100, 7, 2, 0.058, 3)],
+)
+def test_the_figures_of_the_post(n, helped, hurt, p, digits):
+    assert round(paired_bootstrap(*of_counts(n, helped, hurt), alternative="greater").p, digits) == p
+
+
+def test_without_items_hurt_p_is_the_chance_that_no_helped_item_is_drawn():
+    # (1 - 60/100)^100 = .4^100 = 1.6e-40: far below what the convolution alone resolves
+    assert paired_bootstrap(*of_counts(100, 60, 0), alternative="greater").p == pytest.approx(0.4**100, rel=1e-9)
+
+
+@pytest.mark.parametrize(("helped", "hurt"), [(8, 1), (5, 5), (1, 8), (20, 2)])
+def test_tiny_chances_keep_their_digits(helped, hurt):
+    n = 24
+    found = chance_at_most_zero(np.array([-1, 0, 1]), np.array([hurt, n - helped - hurt, helped]) / n, n)
+    assert found == pytest.approx(float(chance_of_not_more_than_zero(n, helped, hurt)), rel=1e-11)
+
+
+def test_whole_numbers_of_any_size_by_enumeration():
+    d = np.array([4, -2, 1, 1, -1])
+    sums = np.array([sum(draw) for draw in itertools.product(d, repeat=5)])  # 5^5 = 3125 equally likely resamples
+    result = paired_bootstrap(d, np.zeros(5), interval="percentile", level=0.9)
+    low, high = (sums <= 0).mean(), (sums >= 0).mean()
+    assert result.p == pytest.approx(min(1, 2 * min(low, high)), rel=1e-12)
+    # the smallest values whose cumulative share is at least 5% and 95%
+    assert result.lower == pytest.approx(np.quantile(sums, 0.05, method="inverted_cdf") / 5)
+    assert result.upper == pytest.approx(np.quantile(sums, 0.95, method="inverted_cdf") / 5)
+    values, counts = np.unique(sums, return_counts=True)
+    whole = drawn_sum(np.array([-2, -1, 1, 4]), np.array([1, 1, 2, 1]) / 5, 5)
+    assert whole.probability[np.isin(whole.values, values)] == pytest.approx(counts / 3125, abs=1e-14)
+
+
+def test_the_three_alternatives():
+    first, second = of_counts(50, 9, 4)
+    greater, less = (paired_bootstrap(first, second, alternative=side).p for side in ("greater", "less"))
+    assert less == pytest.approx(paired_bootstrap(second, first, alternative="greater").p)
+    assert paired_bootstrap(first, second).p == pytest.approx(2 * greater)
+    assert greater + less > 1  # a sum of 0 counts for both
+
+
+@given(pairs=right_or_wrong, seed=st.integers(0, 2**16))
+@settings(max_examples=25, deadline=None)
+def test_exact_and_resampled_agree_within_the_error_of_resampling(pairs, seed):
+    first, second = np.array(pairs).T
+    if np.ptp(first - second) == 0:
+        return
+    exact = paired_bootstrap(first, second, alternative="greater")
+    resampled = paired_bootstrap(
+        first, second, alternative="greater", exact=False, n_resamples=2000, rng=np.random.default_rng(seed)
+    )
+    error = np.sqrt(exact.p * (1 - exact.p) / 2000)
+    assert abs(exact.p - resampled.p) < 5 * error + 2 / 2001
+
+
+@given(pairs=right_or_wrong, order=st.randoms(use_true_random=False), exact=st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_items_never_matters(pairs, order, exact):
+    scores = np.array(pairs) * 0.1 if not exact else np.array(pairs)
+    shuffled = list(range(len(pairs)))
+    order.shuffle(shuffled)
+    groups = [f"g{k // 3}" for k in range(len(pairs))]
+    for names in (None, groups):
+        if np.ptp(scores[:, 0] - scores[:, 1]) == 0 or len(pairs) <= 3:
+            return
+        d = scores[:, 0] - scores[:, 1]
+        means = [d[[g == name for g in groups]].mean() for name in set(groups)]
+        if names is not None and np.ptp(means) < 1e-9:
+            return
+        one, other = (
+            paired_bootstrap(
+                scores[rows, 0], scores[rows, 1], groups=None if names is None else [names[k] for k in rows],
+                n_resamples=200, exact=None if exact else False,
+            )
+            for rows in (list(range(len(pairs))), shuffled)
+        )  # fmt: skip
+        assert (one.p, one.helped, one.hurt) == (other.p, other.helped, other.hurt)
+        assert (one.lower, one.upper) == pytest.approx((other.lower, other.upper), abs=1e-12)
+
+
+def test_the_interval_agrees_with_scipys_bca():
+    rng = np.random.default_rng(1)
+    d = rng.exponential(size=40) ** 1.5  # skewed, so that BCa differs from the percentiles
+    theirs = scipy.stats.bootstrap(
+        (d,), np.mean, n_resamples=40_000, method="BCa", rng=np.random.default_rng(2)
+    ).confidence_interval
+    ours = paired_bootstrap(d, np.zeros(40), n_resamples=40_000, rng=np.random.default_rng(3))
+    plain = paired_bootstrap(d, np.zeros(40), n_resamples=40_000, interval="percentile")
+    spread = d.std() / np.sqrt(40)
+    assert (ours.lower, ours.upper) == pytest.approx(tuple(theirs), abs=0.04 * spread)
+    assert ours.upper - plain.upper > 0.1 * spread
+
+
+def test_exact_intervals_cover_the_true_difference():
+    """800 sets of 200 items, .25 helped and .15 hurt: 95% intervals hold .10 in 93 to 97% of them."""
+    rng = np.random.default_rng(0)
+    held = []
+    for helped, _, hurt in rng.multinomial(200, [0.25, 0.6, 0.15], size=800):
+        result = paired_bootstrap(*of_counts(200, helped, hurt))
+        held.append(result.lower <= 0.1 <= result.upper)
+    assert 0.93 < np.mean(held) < 0.975
+
+
+def test_groups_are_resampled_as_one():
+    # 30 groups of 4 copies are worth 30 items: the same p and interval as of one item each
+    first, second = of_counts(30, 9, 4)
+    alone = paired_bootstrap(first, second)
+    grouped = paired_bootstrap(np.repeat(first, 4), np.repeat(second, 4), groups=np.repeat(np.arange(30), 4).tolist())
+    assert grouped.p == pytest.approx(alone.p, rel=1e-9)
+    assert (grouped.lower, grouped.upper) == pytest.approx((alone.lower, alone.upper))
+    assert (grouped.n_groups, grouped.n_items, grouped.method) == (30, 120, "exact")
+    ignored = paired_bootstrap(np.repeat(first, 4), np.repeat(second, 4))
+    assert ignored.p < grouped.p / 4  # what the copies would feign
+
+
+def test_groups_of_different_sizes_are_resampled_with_their_sizes():
+    """Mean over the items drawn, by hand: groups d = (1, 1), (-1), (0); 27 equally likely draws."""
+    d = [1, 1, -1, 0]
+    groups = ["a", "a", "b", None]  # None stands alone
+    sums, sizes = {"a": 2, "b": -1, "c": 0}, {"a": 2, "b": 1, "c": 1}
+    means = [sum(sums[g] for g in draw) / sum(sizes[g] for g in draw) for draw in itertools.product("abc", repeat=3)]
+    result = paired_bootstrap(d, [0] * 4, groups=groups, interval="percentile", n_resamples=40_000, level=0.8)
+    below, above = np.mean(np.array(means) <= 0), np.mean(np.array(means) >= 0)
+    assert result.method == "resampled"
+    assert result.p == pytest.approx(2 * min(below, above), abs=0.015)
+    assert result.lower == pytest.approx(np.quantile(means, 0.1, method="inverted_cdf"))
+    assert result.upper == pytest.approx(np.quantile(means, 0.9, method="inverted_cdf"))
+    with pytest.raises(InputError, match="groups of one size"):
+        paired_bootstrap(d, [0] * 4, groups=groups, exact=True)
+
+
+def test_items_without_both_scores_are_left_out_and_counted():
+    first, second = of_counts(20, 6, 2)
+    gaps = paired_bootstrap([*first, np.nan, 1], [*second, 1, np.nan])
+    assert (gaps.p, gaps.n_items, gaps.n_missing) == (paired_bootstrap(first, second).p, 20, 2)
+
+
+@pytest.mark.parametrize(("d", "p"), [([1], np.nan), ([1, 1, 1], np.nan), ([0, 0, 0], 1.0), ([0], 1.0)])
+def test_without_any_spread_the_bootstrap_is_undefined(d, p):
+    with pytest.warns(RuntimeWarning, match="undefined"):
+        result = paired_bootstrap(d, [0] * len(d))
+    assert result.p == pytest.approx(p, nan_ok=True)
+    assert np.isnan([result.lower, result.upper]).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "saying"),
+    [
+        ([1, 0], [1], {}, "shapes"),
+        ([1, np.inf], [1, 0], {}, "infinite"),
+        ([np.nan, 1], [1, np.nan], {}, "no item has a score of both"),
+        ([], [], {}, "no item"),
+        ([0.5, 0], [0, 1], {"exact": True}, "whole numbers"),
+        ([1, 0], [0, 1], {"groups": ["a"]}, "1 groups for 2 items"),
+        ([1, 0], [0, 1], {"level": 95}, "level must be between 0 and 1 but got 95"),
+        ([0.5, 0], [0, 1], {"n_resamples": 0}, "at least 1"),
+    ],
+)
+def test_bad_scores_are_refused(first, second, options, saying):
+    with pytest.raises(InputError, match=saying):
+        paired_bootstrap(first, second, **options)
+
+
+# --- permutation and McNemar
+
+
+def test_sign_flips_by_enumeration():
+    d = np.array([3, -2, 0, 1, -2, 5])
+    sums = np.array([np.dot(signs, d) for signs in itertools.product((1, -1), repeat=6)])
+    assert permutation_test(d, np.zeros(6)).p == pytest.approx(np.mean(np.abs(sums) >= 5))
+    assert permutation_test(d, np.zeros(6), alternative="greater").p == pytest.approx(np.mean(sums >= 5))
+    assert permutation_test(d, np.zeros(6), alternative="less").p == pytest.approx(np.mean(sums <= 5))
+    flipped = flipped_sum(d)
+    for value, probability in zip(flipped.values, flipped.probability, strict=True):
+        assert probability == pytest.approx(np.mean(sums == value), abs=1e-14)
+
+
+def test_the_permutation_test_agrees_with_scipys():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(0.4, 1, 12), rng.normal(size=12)
+    theirs = scipy.stats.permutation_test(
+        (x, y), lambda a, b: np.mean(a - b), permutation_type="samples", n_resamples=np.inf
+    )  # all 4,096
+    assert permutation_test(x, y, n_resamples=20_000).p == pytest.approx(theirs.pvalue, abs=0.015)
+
+
+@given(pairs=right_or_wrong)
+@settings(max_examples=40, deadline=None)
+def test_of_right_and_wrong_the_permutation_test_is_mcnemars_and_agrees_with_statsmodels(pairs):
+    first, second = np.array(pairs).T
+    helped, hurt = int(((first - second) > 0).sum()), int(((first - second) < 0).sum())
+    test = mcnemar(first, second)
+    assert (test.helped, test.hurt) == (helped, hurt)
+    assert test.p == pytest.approx(permutation_test(first, second).p, rel=1e-9)
+    if helped + hurt:
+        theirs = statsmodels_mcnemar([[0, helped], [hurt, 0]], exact=True)
+        assert test.p == pytest.approx(theirs.pvalue, rel=1e-9)
+        assert test.mid_p < test.p
+    for side in ("greater", "less"):
+        assert mcnemar(first, second, alternative=side).p == pytest.approx(
+            permutation_test(first, second, alternative=side).p, rel=1e-9
+        )
+
+
+def test_mcnemars_mid_p_by_hand():
+    # m = 7 of 2 and 5: P(B <= 1) = 8/128, P(B = 2) = 21/128; two-sided exact 58/128, mid-p 2 (8 + 21/2) / 128
+    test = mcnemar([1] * 5 + [0] * 2, [0] * 5 + [1] * 2)
+    assert (test.p, test.mid_p) == (pytest.approx(58 / 128), pytest.approx(37 / 128))
+    # m = 4 of 2 and 2: as near to the middle as can be, mid-p 1 - P(B = 2) / 2 = 1 - 3/16
+    assert mcnemar([1, 1, 0, 0], [0, 0, 1, 1]).mid_p == pytest.approx(13 / 16)
+    one_sided = mcnemar([1] * 5 + [0] * 2, [0] * 5 + [1] * 2, alternative="greater")
+    assert (one_sided.p, one_sided.mid_p) == (pytest.approx(29 / 128), pytest.approx(18.5 / 128))
+    assert (mcnemar([1, 0], [1, 0]).p, mcnemar([1, 0], [1, 0]).mid_p) == (1, 1)
+
+
+def test_mcnemar_wants_right_and_wrong():
+    with pytest.raises(InputError, match=r"scores 1 and 0 but got 0\.5"):
+        mcnemar([0.5, 1], [0, 1])
+
+
+def test_levels_of_the_tests_without_a_difference():
+    """1,000 sets of 60 items, equal systems: the permutation test rejects 5% at most, the bootstrap near it."""
+    rng = np.random.default_rng(5)
+    p = []
+    for helped, hurt, _ in rng.multinomial(60, [0.2, 0.2, 0.6], size=1000):
+        first, second = of_counts(60, helped, hurt)
+        p.append(
+            (
+                paired_bootstrap(first, second, alternative="greater").p,
+                permutation_test(first, second, alternative="greater").p,
+            )
+        )
+    bootstrap, permutation = np.mean(np.array(p) <= 0.05, axis=0)
+    assert permutation <= 0.06
+    assert 0.03 <= bootstrap <= 0.08
+
+
+# --- several systems
+
+
+@pytest.fixture
+def three_systems():
+    rng = np.random.default_rng(6)
+    good = (rng.random(300) < 0.8).astype(float)
+    return np.array([good, np.where(rng.random(300) < 0.1, 1 - good, good), rng.random(300) < 0.5]).astype(float)
+
+
+def test_all_pairs_with_holm(three_systems):
+    result = compare_systems(three_systems, ["a", "b", "c"])
+    assert [(pair.first, pair.second) for pair in result.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
+    p = np.array([pair.bootstrap.p for pair in result.pairs])
+    # Holm by hand: the k-th smallest of m times m - k + 1, never less than the one before, at most 1
+    order = np.argsort(p)
+    by_hand = np.minimum(np.maximum.accumulate(p[order] * [3, 2, 1]), 1)
+    assert np.array([pair.p_adjusted for pair in result.pairs])[order] == pytest.approx(by_hand)
+    for pair in result.pairs:
+        x, y = three_systems["abc".index(pair.first)], three_systems["abc".index(pair.second)]
+        assert pair.bootstrap.p == paired_bootstrap(x, y).p
+        assert pair.permutation.p == permutation_test(x, y).p
+        assert pair.mcnemar.p == mcnemar(x, y).p
+
+
+def test_each_against_one_with_benjamini_hochberg(three_systems):
+    result = compare_systems(three_systems, ["a", "b", "c"], against="b", adjustment="fdr_bh")
+    assert [(pair.first, pair.second) for pair in result.pairs] == [("a", "b"), ("c", "b")]
+    p = sorted(pair.bootstrap.p for pair in result.pairs)
+    # Benjamini-Hochberg by hand, m = 2: the smaller times 2 unless the larger is less
+    assert sorted(pair.p_adjusted for pair in result.pairs) == pytest.approx([min(2 * p[0], p[1]), p[1]])
+
+
+def test_scores_on_a_finer_scale_have_no_mcnemar(three_systems):
+    table = compare_systems(three_systems * 0.5, ["a", "b", "c"], n_resamples=500).table()
+    assert table["mcnemar_p"].isna().all()
+    assert set(table["method"]) == {"resampled"}
+    assert compare_systems(three_systems, ["a", "b", "c"]).table()["mcnemar_p"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "options", "saying"),
+    [
+        (3, ["a", "b"], {}, "do not fit 2 systems"),
+        (1, ["a"], {}, "at least two systems"),
+        (2, ["a", "a"], {}, "different names"),
+        (2, ["a", "b"], {"against": "c"}, "unknown system c"),
+    ],
+)
+def test_bad_systems_are_refused(rows, names, options, saying):
+    with pytest.raises(InputError, match=saying):
+        compare_systems(np.eye(rows, 4), names, **options)
+
+
+def test_exact_and_resampled_agree_on_real_systems(real_data):
+    """Four systems of the leaderboard on 338 items."""
+    long = read_responses(real_data / "openllm_leaderboard" / "responses.csv.gz").frame
+    data = ResponseMatrix.from_long(long[long["respondent_id"].isin(["s0001", "s0002", "s0003", "s0004"])])
+    exact = compare_systems(data.values, data.respondent_ids).table()
+    resampled = compare_systems(data.values, data.respondent_ids, exact=False).table()
+    assert exact["p"].to_numpy() == pytest.approx(resampled["p"].to_numpy(), abs=0.02)
+    assert exact["lower"].to_numpy() == pytest.approx(resampled["lower"].to_numpy(), abs=0.01)

@@ -1,0 +1,120 @@
+"""What a set of n items can show: the figures of the papers, brute force, and what must grow with what."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from irtbench.data.input_error import InputError
+from irtbench.evaluation.power import expected_p, expected_p_table, guessers_luck, power, size_needed
+from irtbench.evaluation.system_comparison import paired_bootstrap
+
+
+def p_of(n, helped, hurt):
+    first, second = np.zeros(n), np.zeros(n)
+    first[:helped] = 1
+    second[helped : helped + hurt] = 1
+    return paired_bootstrap(first, second, alternative="greater").p
+
+
+@pytest.mark.parametrize(
+    ("n", "helped", "hurt", "p", "digits"),
+    [(500, 10, 7, 0.27174, 5), (100, 2, 0, 0.1326, 4), (100, 7, 2, 0.058, 3)],
+)
+def test_the_figures_of_the_post(n, helped, hurt, p, digits):
+    assert round(expected_p(n, (helped - hurt) / n, hurt / n), digits) == p
+
+
+def test_the_table_holds_the_bootstraps_own_p_at_every_size():
+    table = expected_p_table(effects=(0.01, 0.04), hurt=(0.0, 0.05))
+    assert sorted(set(table["n_items"])) == [100, 500, 2_000, 10_000]
+    for row in table.itertuples():
+        hurt = round(row.n_items * row.hurt)
+        assert row.p == pytest.approx(p_of(row.n_items, hurt + round(row.n_items * row.effect), hurt), rel=1e-8)
+
+
+def test_expected_p_falls_with_size_and_effect_and_rises_with_items_hurt():
+    table = expected_p_table()
+    wide = table.pivot(index=["hurt", "effect"], columns="n_items", values="p")
+    assert (np.diff(wide.to_numpy(), axis=1) < 0).all()
+    for _, rows in table[table["p"] > 1e-200].groupby(["n_items", "hurt"]):
+        assert (np.diff(rows.sort_values("effect")["p"]) < 0).all()
+    for _, rows in table[table["p"] < 0.5].groupby(["n_items", "effect"]):
+        assert (np.diff(rows.sort_values("hurt")["p"]) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "effect", "hurt", "alpha"), [(40, 0.1, 0.1, 0.05), (50, 0.2, 0.05, 0.01), (25, 0.2, 0.0, 0.1)]
+)
+def test_power_is_the_share_of_all_possible_sets_that_are_significant(n, effect, hurt, alpha):
+    """Every count of items helped and hurt with its trinomial chance, and its own bootstrap p."""
+    expected = 0.0
+    for worse in range(n + 1):
+        for better in range(n - worse + 1):
+            chance = binom.pmf(worse, n, hurt) * binom.pmf(better, n - worse, (hurt + effect) / (1 - hurt))
+            if chance > 1e-9 and better > 0 and p_of(n, better, worse) <= alpha:
+                expected += chance
+    assert power(n, effect, hurt, alpha=alpha) == pytest.approx(expected, abs=1e-6)
+
+
+def test_power_of_a_large_set_needs_few_counts_worked_out(monkeypatch):
+    # 20% decided one way and 18.5% the other: 300 counts are likely, of which 33 are worked out
+    few = power(3_000, 0.015, 0.185)
+    monkeypatch.setattr("irtbench.evaluation.power.N_COUNTS", 10_000)
+    assert few == pytest.approx(power(3_000, 0.015, 0.185), abs=3e-4)
+
+
+def test_a_set_that_turns_out_as_expected_with_p_of_alpha_has_half_the_power():
+    needed = size_needed(0.02, 0.05)
+    assert expected_p(needed.n_expected, 0.02, 0.05) <= 0.05 < expected_p(needed.n_expected - 1, 0.02, 0.05)
+    assert power(needed.n_expected, 0.02, 0.05) == pytest.approx(0.5, abs=0.03)
+
+
+@given(effect=st.floats(0.05, 0.2), hurt=st.floats(0, 0.3), wanted=st.floats(0.55, 0.95))
+@example(effect=0.125, hurt=5e-324, wanted=0.75)
+@settings(max_examples=6, deadline=None)
+def test_the_size_needed_reaches_the_power_and_its_predecessor_does_not(effect, hurt, wanted):
+    n = size_needed(effect, hurt, wanted_power=wanted).n_powered
+    assert power(n, effect, hurt) >= wanted
+    assert n == 1 or power(n - 1, effect, hurt) < wanted
+
+
+def test_the_luck_of_the_best_of_ten_guessers():
+    # METHODS 9: P(X > 150 of 273) = .045, the best of 10: .369
+    luck = guessers_luck(273, 0.55, n_guessers=10)
+    assert luck.n_correct == 151
+    assert luck.one == pytest.approx(binom.sf(150, 273, 0.5))
+    assert (round(luck.one, 3), round(luck.best, 3)) == (0.045, 0.369)
+
+
+def test_the_best_of_guessers_by_simulation():
+    rng = np.random.default_rng(1)
+    best = rng.binomial(40, 0.25, size=(20_000, 5)).max(axis=1)
+    assert guessers_luck(40, 0.35, guess=0.25, n_guessers=5).best == pytest.approx(np.mean(best > 14), abs=0.015)
+
+
+def test_a_threshold_that_is_a_whole_number_of_items_must_be_exceeded():
+    # .55 x 100 is 55.00000000000001 in floating point, .29 x 100 is 28.999999999999996: 56 and 30 exceed them
+    assert guessers_luck(100, 0.55).n_correct == 56
+    assert guessers_luck(100, 0.29).n_correct == 30
+    assert (guessers_luck(10, 1.0).one, guessers_luck(10, 1.0).best) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "saying"),
+    [
+        (lambda: expected_p(0, 0.1, 0.1), "at least one item"),
+        (lambda: expected_p(10, 0.0, 0.1), "above 0"),
+        (lambda: expected_p(10, 0.2, 0.5), "at most 1"),
+        (lambda: expected_p(10, 0.2, -0.1), "at least 0"),
+        (lambda: power(10, 0.1, 0.1, alpha=1), "alpha must be between 0 and 1"),
+        (lambda: size_needed(0.1, 0.1, wanted_power=1), "power must be between 0 and 1"),
+        (lambda: size_needed(0.00001, 0.001), "more than 1,000,000 items"),
+        (lambda: guessers_luck(0, 0.5), "at least one item"),
+        (lambda: guessers_luck(10, 0.5, guess=1.5), "guess must be between 0 and 1"),
+    ],
+)
+def test_bad_input_is_refused(call, saying):
+    with pytest.raises(InputError, match=saying):
+        call()

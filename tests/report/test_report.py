@@ -1,0 +1,647 @@
+"""The report: its numbers are those of the study, its text is safe, and every outcome of a study can be shown."""
+
+import base64
+import inspect
+import re
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from irtbench.building.pruning import Reason as PruningReason
+from irtbench.config import read_study
+from irtbench.data.grading import NormalisationRule
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, icc, information, simulate_responses
+from irtbench.report import explanations, paper_tables, plots, prose
+from irtbench.report.formatting import (
+    COLUMNS,
+    NORMALISATIONS,
+    REASONS,
+    Cell,
+    count,
+    decimal,
+    either,
+    p_value,
+    percent,
+    write_table,
+)
+from irtbench.report.html import render_report
+from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, summary
+from irtbench.scoring.explanation import explain_all
+from irtbench.scoring.scores import score_responses
+from irtbench.study.run import run_study
+
+SCRIPT = "<script>alert('x')</script> & Co"
+N_RESPONDENTS, N_CARELESS = 260, 7
+FINE, SPLIT = "fine <i>", "split"
+SYSTEM = r"<b>$\frac</b> & $1 系统"  # neither HTML nor mathematics, in letters that the figures' font lacks
+
+
+def simulated_files(folder):
+    """Answers, items and one system: a scale with one reversed item, and a scale of two abilities, which must fail."""
+    rng = np.random.default_rng(11)
+    slopes, difficulties = rng.uniform(1.2, 2.2, 10), np.linspace(-1.5, 1, 10)
+    slopes[9] = -1.5
+    fine = ItemParameters.from_difficulty(slopes, difficulties, item_ids=[f"f{j}<&>" for j in range(10)])
+    halves = [
+        ItemParameters.from_difficulty(
+            np.full(5, 2.0), np.linspace(-1, 1, 5), item_ids=[f"{half}{j}" for j in range(5)]
+        )
+        for half in "st"
+    ]
+    respondents = [f"r{i}" for i in range(N_RESPONDENTS)]
+    graded = pd.concat(
+        [
+            simulate_responses(rng.normal(size=N_RESPONDENTS), items, rng=rng, respondent_ids=respondents).to_long()
+            for items in (fine, *halves)
+        ]
+    )
+    checks = pd.DataFrame({"respondent_id": respondents, "item_id": "check", "response": 1})
+    checks.loc[: N_CARELESS - 1, "response"] = 0
+    graded = pd.concat([graded, checks])
+    wrong = rng.choice(["no", "perhaps"], len(graded))
+    answers = graded.assign(answer=np.where(graded["response"] == 1, "yes", wrong)).drop(columns="response")
+    answers.to_csv(folder / "answers.csv", index=False)
+    graded.to_csv(folder / "responses.csv", index=False)
+    ids = [*fine.item_ids, *halves[0].item_ids, *halves[1].item_ids, "check"]
+    pd.DataFrame(
+        {
+            "item_id": ids,
+            "key": "yes",
+            "label": [FINE] * 10 + [SPLIT] * 10 + [""],
+            "text": [SCRIPT] + [""] * 20,
+            "attention": [0] * 20 + [1],
+        }
+    ).to_csv(folder / "items.csv", index=False)
+    system = pd.DataFrame({"respondent_id": SYSTEM, "item_id": fine.item_ids[:9], "answer": ["yes"] * 6 + ["no"] * 3})
+    system.to_csv(folder / "system.csv", index=False)
+
+
+FULL = """
+[study]
+title = "A study of <b>bold</b> claims"
+description = "First paragraph.\\n\\nSecond <i>paragraph</i>."
+seed = 3
+[data]
+answers = "answers.csv"
+items = "items.csv"
+[screening]
+attention_share = 1.0
+[score]
+systems = ["system.csv"]
+[published]
+source = "A paper"
+n_given = 21
+agreement = { fleiss_kappa = 0.25 }
+notes = ["A note <u>on</u> it."]
+[published.scales."fine <i>"]
+n_kept = 8
+difficulty = [-1.5, 1.0]
+[published.scales.split]
+discrimination = [0.5, 2.5]
+"""
+PLAIN = """
+[data]
+answers = "responses.csv"
+items = "items.csv"
+content = "responses"
+where = { label = "split" }
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("study")
+    simulated_files(path)
+    (path / "full.toml").write_text(FULL, encoding="utf-8")
+    (path / "plain.toml").write_text(PLAIN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def study(folder):
+    return run_study(read_study(folder / "full.toml"))
+
+
+@pytest.fixture(scope="module")
+def plain_study(folder):
+    """Graded responses, no systems, and the one scale fails."""
+    return run_study(read_study(folder / "plain.toml"))
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return Page(render_report(study))
+
+
+class Page(HTMLParser):
+    """What a reader gets: text, tables by the beginning of their caption, images; fails on tags that do not match."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.source, self.open_tags, self.text, self.tags = source, [], "", []
+        self.tables, self.images, self.captions, self.rows, self.in_caption = {}, [], [], [], False
+        self.feed(source)
+        self.close()
+        assert not self.open_tags
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag in ("meta", "img", "br", "link"):
+            self.images += [dict(attributes)] if tag == "img" else []
+            return
+        self.open_tags.append(tag)
+        if tag == "figcaption":
+            self.captions.append("")
+        elif tag == "table":
+            self.rows = []
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open_tags.pop() == tag, f"</{tag}> closes nothing"
+        if tag == "table":
+            self.tables[self.captions[-1]] = self.rows
+
+    def handle_data(self, data):
+        if "style" in self.open_tags:
+            return
+        self.text += data
+        if "figcaption" in self.open_tags:
+            self.captions[-1] += data
+        elif self.open_tags and self.open_tags[-1] in ("td", "th"):
+            self.rows[-1][-1] += data
+
+    def table(self, words):
+        """The table whose caption has these words, as a list of dicts."""
+        (rows,) = [rows for caption, rows in self.tables.items() if words in caption]
+        return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+def shown(value, digits):
+    """The number as the page must show it, written here independently."""
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def test_the_study_came_out_as_planted(study):
+    # what the tests below rest on: careless respondents and the reversed item go, the scale of two abilities fails
+    fine, split = study.scales
+    assert study.screening.reason.count("failed attention checks") == N_CARELESS
+    assert "f9<&>" in {removal.item_id for removal in fine.pruning.removals if removal.reason == "negative_slope"}
+    assert fine.pruning.rejected is None
+    assert "one ability does not fit" in split.pruning.rejected
+
+
+def test_page_is_whole_and_refers_to_nothing_outside(page):
+    assert page.source.startswith("<!DOCTYPE html>")
+    assert not re.search(r"https?://", page.source)
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "iframe", "object", "embed"})
+    referring = [value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href")]
+    assert all(value.startswith(("data:image/svg+xml;base64,", "#")) for value in referring)
+    for image in page.images:
+        drawing = base64.b64decode(image["src"].split(",")[1]).decode()
+        assert not re.search(r"(href|src|url)\W{1,3}https?:", drawing)
+        assert "<dc:date>" not in drawing
+        assert image["alt"]
+
+
+def test_links_of_the_contents_lead_somewhere(page):
+    anchors = {attributes["id"] for tag, attributes in page.tags if "id" in attributes}
+    targets = [attributes["href"][1:] for tag, attributes in page.tags if tag == "a"]
+    assert len(targets) >= 9
+    assert set(targets) <= anchors
+    assert "published" in targets
+
+
+def test_text_of_users_is_escaped(page):
+    assert SCRIPT not in page.source
+    assert SCRIPT in page.text
+    for text in (
+        "A study of <b>bold</b> claims",
+        "Second <i>paragraph</i>.",
+        "A note <u>on</u> it.",
+        FINE,
+        "f0<&>",
+        SYSTEM,
+    ):
+        assert escape(text, quote=False) in page.source.replace("&#39;", "'")
+        assert text in page.text
+
+
+def test_a_reader_sees_no_nan_and_no_none(page, plain_study):
+    for read in (page, Page(render_report(plain_study))):
+        assert not re.search(r"\b(nan|NaN|None|inf)\b", read.text)
+
+
+def test_same_study_same_page(study, page):
+    assert render_report(study) == page.source
+
+
+def test_summary_says_what_happened(study, page):
+    kept = len(study.scales[0].pruning.kept)
+    assert f"Of 260 respondents, 253 passed screening ({N_CARELESS} failed attention checks)." in page.text
+    assert f"Of 20 items, {kept} are kept: {FINE} {kept} of 10." in page.text
+    assert f"The scale split is rejected as a whole: {study.scales[1].pruning.rejected}." in page.text
+    assert f"agreement beyond chance among them is {study.agreement.fleiss_kappa:.3f} (Fleiss’ kappa)" in page.text
+    n_fits = sum(len(scale.pruning.rounds) for scale in study.scales)
+    assert f"All {n_fits} fits converged." in page.text
+    assert "1 system is scored" in page.text
+
+
+def test_tables_hold_the_numbers_of_the_study(study, page):
+    items = study.scales[0].scale.items
+    fine, split = page.table("ranges of difficulty")
+    assert (fine["Items given"], fine["Items kept"]) == ("10", str(items.n_items))
+    assert fine["Least\N{NO-BREAK SPACE}b"] == shown(items.difficulty.min(), 3)
+    assert fine["Greatest\N{NO-BREAK SPACE}b"] == shown(items.difficulty.max(), 3)
+    assert fine["Greatest\N{NO-BREAK SPACE}a"] == shown(items.discrimination.max(), 3)
+    assert (split["Items kept"], split["Least\N{NO-BREAK SPACE}b"]) == ("0", "–")
+    assert split["Outcome"] == f"rejected: {study.scales[1].pruning.rejected}"
+
+    (score,) = study.system_scores.to_dict("records")
+    (row,) = page.table("Systems on each scale")
+    assert row["System"] == SYSTEM
+    assert row["Ability θ [interval]"] == (
+        f"{shown(score['theta'], 2)} [{shown(score['theta_lower'], 2)}, {shown(score['theta_upper'], 2)}]"
+    )
+    assert row["Percentile [interval]"].startswith(shown(score["percentile"], 1))
+    assert row["Accuracy"] == f"{100 * score['accuracy']:.1f}%"
+
+    removed = {row["Item"]: row for row in page.table("Rounds of pruning, in order")}
+    slope = next(removal.value for removal in study.scales[0].pruning.removals if removal.item_id == "f9<&>")
+    assert removed["f9<&>"]["Reason"] == "negative slope"
+    assert removed["f9<&>"]["Statistic"] == f"discrimination a = {shown(slope, 3)}"
+
+
+def test_a_system_is_explained_beside_people_of_its_ability(study, page):
+    # right on the six easiest of nine items, wrong on the others: as people answer, and no surprise
+    (score,) = study.system_scores.to_dict("records")
+    fit = shown(score["person_fit"], 2)
+    assert f"Its answers look like a person’s of its ability on {FINE} (lz* {fit})." in page.text
+    assert not any("surprises" in caption for caption in page.tables)
+    levels = study.system_explanation.difficulty.to_dict("records")
+    rows = page.table(f"Accuracy of {SYSTEM} on the items of each scale")
+    assert len(rows) == len(levels)
+    for row, level in zip(rows, levels, strict=True):
+        assert row["Right"] == f"{100 * level['observed']:.1f}%"
+        assert row["People of its ability [interval]"] == (
+            f"{100 * level['expected']:.1f}% [{100 * level['expected_lower']:.1f}%, "
+            f"{100 * level['expected_upper']:.1f}%]"
+        )
+        assert row["Items"] == str(level["n_items"])
+
+
+def test_surprises_of_a_system_are_named_with_their_text(study):
+    # the same system, but wrong on the easiest items and right on the hardest
+    (scale,) = study.bank.scales
+    order = np.argsort(scale.items.difficulty)
+    values = np.ones((2, order.size))
+    values[0, order[:2]] = 0
+    values[1, order[-2:]] = 0
+    odd = ResponseMatrix(values, (SYSTEM, "other"), scale.items.item_ids)
+    changed = replace(
+        study, system_scores=score_responses(study.bank, odd), system_explanation=explain_all(study.bank, odd)
+    )
+    read = Page(render_report(changed))
+    surprises = changed.system_explanation.surprises()
+    own = surprises[surprises["respondent_id"] == SYSTEM]
+    rows = read.table(f"Items on which {SYSTEM} surprises")
+    easiest = [scale.items.item_ids[j] for j in order[:2]]
+    assert {row["Item"] for row in rows if row["The system"] == "missed, people are right"} == set(easiest)
+    assert [row["Item"] for row in rows] == own["item_id"].tolist()
+    assert rows[0]["People of its ability"] == f"{100 * own['expected'].iloc[0]:.1f}%"
+    assert {row["Item"]: row["Text"] for row in rows}["f0<&>"] == SCRIPT
+    assert SCRIPT not in read.source
+    assert f"Its answers do not look like a person’s of its ability on {FINE} (lz* −" in read.text
+    level = changed.system_explanation.difficulty.iloc[0]
+    assert level["z"] < -1.96
+    assert f"Unlike people of its ability it has 0 of {level['n_items']} items right where" in read.text
+
+
+def test_of_many_systems_those_least_like_people_are_explained(study):
+    (scale,) = study.bank.scales
+    values = np.ones((20, scale.items.n_items))
+    values[:, 3] = 0
+    order = np.argsort(scale.items.difficulty)
+    values[7:12, order[:3]] = 0  # misses what is easy
+    many = ResponseMatrix(values, tuple(f"s{i}" for i in range(20)), scale.items.item_ids)
+    changed = replace(
+        study, system_scores=score_responses(study.bank, many), system_explanation=explain_all(study.bank, many)
+    )
+    shown_systems = explanations.explained_systems(changed)
+    assert len(shown_systems) == explanations.MOST_SYSTEMS
+    assert {f"s{i}" for i in range(7, 12)} <= set(shown_systems)
+    assert "Shown are the 12 systems whose answers are least like a person’s." in Page(render_report(changed)).text
+
+
+def test_rejected_scale_shows_rounds_and_parameters(study, page):
+    fitted = study.scales[1].pruning.rounds[-1].fitted
+    rows = {row["Item"]: row for row in page.table("All items given") if row["Scale"] == SPLIT}
+    assert len(rows) == 10
+    error = fitted.items.standard_errors()["discrimination"][0]
+    wanted = f"{shown(fitted.items.discrimination[0], 2)} ({error:.2f})"
+    assert rows["s0"]["Discrimination\N{NO-BREAK SPACE}a (SE)"] == wanted
+    assert rows["s0"]["Outcome"] == "scale rejected"
+    (fit,) = [row for row in page.table("Every fit") if row["Scale"] == SPLIT]
+    assert fit["Log-likelihood"] == f"{fitted.log_likelihood:,.2f}".replace("-", "−")
+
+
+def test_published_figures_stand_beside_ours(study, page):
+    rows = {(row["Scale"], row["Quantity"]): row for row in page.table("This study beside")}
+    assert rows["all", "Items given"] == {
+        "Scale": "all", "Quantity": "Items given", "This study": "20", "Published": "21", "Difference": "−1",
+    }  # fmt: skip
+    kappa = study.agreement.fleiss_kappa
+    assert rows["all", "Fleiss’ κ"]["Difference"] == shown(kappa - 0.25, 3)
+    least = study.scales[0].scale.items.difficulty.min()
+    assert rows[FINE, "Least b"]["Difference"] == shown(least + 1.5, 3)
+    # a rejected scale has no ranges: neither a figure nor a difference
+    assert (rows[SPLIT, "Least a"]["This study"], rows[SPLIT, "Least a"]["Difference"]) == ("–", "–")
+
+
+def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
+    assert plain_study.bank is None
+    read = Page(render_report(plain_study))
+    assert "none is kept: no scale stands" in read.text
+    assert plain_study.scales[0].pruning.rejected in read.text
+    captions = " ".join(read.tables)
+    assert "Agreement" not in captions
+    assert "Systems" not in captions
+    assert "Every fit" in captions
+    # curves of the example, of the scale, its scatter plot, and the worst and best item; no information, no abilities
+    assert len(read.images) == 5
+
+
+def test_respondents_stand_in_for_systems(study):
+    rows = Page(render_report(replace(study, system_scores=None))).table("lowest, the middle and the highest ability")
+    theta = study.respondent_scores["theta"]
+    assert rows[0]["Ability θ [interval]"].startswith(shown(theta.min(), 2))
+    assert rows[-1]["Ability θ [interval]"].startswith(shown(theta.max(), 2))
+
+
+def test_scale_too_small_to_fit_is_reported(study):
+    pruning = replace(
+        study.scales[1].pruning, rounds=(), fit_before=None, fit_after=None, rejected="fewer than 3 items are left"
+    )
+    small = replace(study, scales=(study.scales[0], replace(study.scales[1], pruning=pruning)))
+    read = Page(render_report(small))
+    assert "rejected as a whole: fewer than 3 items are left." in read.text
+    (row,) = [row for row in read.table("All items given") if row["Item"] == "s0"]
+    assert (row["Responses"], row["Difficulty\N{NO-BREAK SPACE}b (SE)"]) == ("253", "–")
+    alone = replace(small, scales=small.scales[1:], bank=None, respondent_scores=None, system_scores=None)
+    assert "Nothing was fitted." in Page(render_report(alone)).text
+
+
+def test_global_fit_before_and_after(study):
+    table = paper_tables.global_fit_table(study)
+    before, after = study.scales[0].pruning.fit_before, study.scales[0].pruning.fit_after
+    assert table["items"].tolist() == ["before removals", "after removals", "none removed"]
+    assert table["m2"].tolist() == [before.m2, after.m2, study.scales[1].pruning.fit_after.m2]
+    assert table["good"].tolist() == [None, study.scales[0].pruning.globally_good, False]
+    last = study.scales[0].pruning.rounds[-1]
+    assert table["least_p_items"][1] == last.item_fit.p_adjusted.min()
+    assert table["least_p_pairs"][1] == last.local_dependence.p_bootstrap_adjusted.min()
+
+
+def unconverged(study):
+    """The same study, its last fit of the first scale stopped too early and without standard errors."""
+    scale = study.scales[0]
+    last = scale.pruning.rounds[-1]
+    fitted = replace(
+        last.fitted, items=replace(last.fitted.items, covariance=None), converged=False, stopped_because="500 steps"
+    )
+    pruning = replace(scale.pruning, rounds=(*scale.pruning.rounds[:-1], replace(last, fitted=fitted)))
+    return replace(study, scales=(replace(scale, pruning=pruning), study.scales[1]))
+
+
+def test_fit_that_did_not_converge_is_said_aloud(study, page):
+    assert "did not converge" not in page.text.split("Every fit")[0]
+    broken = unconverged(study)
+    read = Page(render_report(broken))
+    number = len(broken.scales[0].pruning.rounds)
+    assert f"1 did not converge ({FINE}, round {number})" in read.text
+    assert f"Scale {FINE}: the last fit did not converge: 500 steps." in read.text
+    assert read.table("ranges of difficulty")[0]["Outcome"] == "not converged: 500 steps"
+    assert read.table("Every fit")[number - 1]["Converged"] == "no"
+    assert not re.search(r"\bnan\b", read.text)
+
+
+def test_poor_global_fit_is_cautioned(study):
+    scale = study.scales[0]
+    after = replace(scale.pruning.fit_after, cfi=0.91)
+    poor = replace(study, scales=(replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
+    assert any("do not meet the marks" in caution and "CFI 0.910" in caution for caution in prose.cautions(poor))
+    assert not any("do not meet the marks" in caution for caution in prose.cautions(study))
+    unknown = replace(after, m2=np.nan, rmsea_lower=np.nan, cfi=np.nan, tli=np.nan, respondents_used="1 of 253")
+    scale = replace(scale, pruning=replace(scale.pruning, fit_after=unknown))
+    (caution,) = prose.cautions(replace(study, scales=(scale,)))
+    assert caution.startswith(f"Scale {FINE}: global fit is not known")
+    assert "1 of 253" in caution
+
+
+def test_screening_table(study):
+    table = paper_tables.screening_table(study)
+    assert table["outcome"].tolist() == ["kept", "failed attention checks"]
+    assert table["n_respondents"].tolist() == [253, 7]
+    assert table["share"].tolist() == [253 / 260, 7 / 260]
+    kept = study.screening.kept
+    assert table["accuracy"].tolist() == pytest.approx(
+        [study.screening.accuracy[kept].mean(), study.screening.accuracy[~kept].mean()], rel=1e-12
+    )
+
+
+def test_kappas_of_labels_and_of_answers(study):
+    table = paper_tables.kappa_table(study).set_index("label")
+    # the labels of this study are no answers, so the three answers have rows of their own
+    assert table.index.tolist() == ["all", FINE, SPLIT, "answer: no", "answer: perhaps", "answer: yes"]
+    assert table.loc["answer: yes", "category_kappa"] == study.agreement.category_kappa[2]
+    assert table.loc[SPLIT, "fleiss_kappa"] == study.agreement_by_label[SPLIT].fleiss_kappa
+    named = replace(study, agreement_by_label={"yes": study.agreement_by_label[FINE]})
+    table = paper_tables.kappa_table(named).set_index("label")
+    assert table.index.tolist() == ["all", "yes", "answer: no", "answer: perhaps"]
+    assert table.loc["yes", "category_kappa"] == study.agreement.category_kappa[2]
+
+
+def test_item_fates_take_parameters_from_the_last_fit_an_item_was_in(study):
+    fates = paper_tables.fates_table(study).set_index("item_id")
+    assert len(fates) == 20
+    pruning = study.scales[0].pruning
+    assert fates["outcome"].value_counts().to_dict() == {
+        "scale rejected": 10, "kept": len(pruning.kept), "removed": 10 - len(pruning.kept),
+    }  # fmt: skip
+    for removal in pruning.removals:
+        fitted = pruning.rounds[removal.round - 1].fitted.items.select([removal.item_id])
+        assert fates.loc[removal.item_id, "discrimination"] == fitted.discrimination[0]
+    kept = study.scales[0].scale.items
+    np.testing.assert_array_equal(fates.loc[list(kept.item_ids), "difficulty"], kept.difficulty)
+    np.testing.assert_array_equal(fates["n_responses"], 253)
+    assert fates["guessing"].isna().all()  # a 2PL has none
+
+
+def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
+    table = paper_tables.examples_table(study)
+    items = study.scales[0].scale.items
+    order = np.argsort(items.difficulty)
+    assert table["item_id"].tolist()[:2] == [items.item_ids[order[0]], items.item_ids[order[-1]]]
+    assert len(table) == 2 + len({removal.reason for removal in study.scales[0].pruning.removals})
+
+
+def test_worst_and_best_fit_are_those_of_the_first_round(study):
+    table = paper_tables.fit_extremes(study)
+    p = np.concatenate([scale.pruning.rounds[0].item_fit.p for scale in study.scales])
+    assert table.loc["worst", "p"] == p.min()
+    assert table.loc["best", "p"] == p.max()
+
+
+def test_files_tables(study, plain_study):
+    found = summary(study)
+    assert found["n_items_kept"] == len(study.scales[0].pruning.kept)
+    assert found["scales"][0]["global_fit_after"]["cfi"] == study.scales[0].pruning.fit_after.cfi
+    assert found["scales"][1]["rejected"] == study.scales[1].pruning.rejected
+    assert "difficulty" not in found["scales"][1]
+    removals = pruning_table(study)
+    assert removals["item_id"].tolist() == [removal.item_id for removal in study.scales[0].pruning.removals]
+    scores = scores_table(study)
+    assert scores["role"].tolist() == ["system"] + ["respondent"] * 253
+    assert scores.columns.tolist() == [*SCORE_COLUMNS, "role"]
+    empty = scores_table(plain_study)
+    assert empty.empty
+    assert empty.columns.tolist() == scores.columns.tolist()
+
+
+def test_formatting_at_its_edges():
+    assert p_value(0.001) == ".001"
+    assert p_value(0.00099999) == "<.001"
+    assert p_value(np.nan) == "–"
+    assert decimal(-0.0049) == "0.00"
+    assert decimal(-12345.678) == "−12,345.68"
+    assert decimal(np.inf) == "∞"
+    assert (count(np.int64(1000)), count(None)) == ("1,000", "–")
+    assert percent(1 / 3) == "33.3%"
+    assert percent(np.nan) == "–"
+    assert either(np.int64(3)) == "3"
+    assert either(3.0) == "3.000"
+
+
+def test_written_table_joins_estimates_with_their_uncertainty():
+    table = pd.DataFrame(
+        {
+            "item_id": ["x", None],
+            "theta": [-0.5, np.nan],
+            "theta_lower": [-1.0, np.nan],
+            "theta_upper": [0.25, np.nan],
+            "difficulty": [1.234, 2.0],
+            "se_difficulty": [0.1, np.nan],
+            "percentile": [np.nan, np.nan],  # nothing known: no column
+        }
+    )
+    written = write_table(table)
+    assert [cell.text for cell in written.headings] == [
+        "Item", "Ability θ [interval]", "Difficulty\N{NO-BREAK SPACE}b (SE)"
+    ]  # fmt: skip
+    assert [[cell.text for cell in row] for row in written.rows] == [
+        ["x", "−0.50 [−1.00, 0.25]", "1.23 (0.10)"],
+        ["", "–", "2.00 (–)"],
+    ]
+    assert written.headings[0] == Cell("Item", "words")
+
+
+def test_every_column_of_every_table_has_a_heading(study):
+    functions = dict(inspect.getmembers(paper_tables, inspect.isfunction))
+    own = [
+        name for name in functions if name.endswith("_table") and functions[name].__module__ == paper_tables.__name__
+    ]
+    tables = [functions[name](study) for name in own]
+    assert len(tables) == 13
+    companions = re.compile("^se_|_lower$|_upper$")
+    system = study.system_scores["respondent_id"].iloc[0]
+    tables += [explanations.difficulty_table(study, system), explanations.surprises_table(study, system)]
+    names = {name for table in tables for name in table.columns if not companions.search(name)}
+    assert names <= COLUMNS.keys()
+
+
+def test_every_code_has_its_words():
+    # a dependent item is described by its partner, not by a fixed word
+    assert REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
+    assert NORMALISATIONS.keys() == set(get_args(NormalisationRule))
+
+
+def axes():
+    return Figure().subplots()
+
+
+def test_curves_are_drawn_as_the_model_says():
+    kept = ItemParameters.from_difficulty([1.0, 2.0], [0.0, -1.0])
+    removed = ItemParameters.from_difficulty([-0.5], [1.0])
+    ax = plots.draw_curves(axes(), kept, [removed], others_are="removed")
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "-", ":"]
+    theta, probability = ax.lines[2].get_data()
+    np.testing.assert_allclose(probability, icc(theta, removed)[:, 0], atol=1e-15)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["kept (2)", "removed (1)"]
+
+
+def test_right_axis_of_the_information_is_its_standard_error():
+    items = ItemParameters.from_difficulty(np.full(20, 1.5), np.linspace(-2, 2, 20))
+    ax = plots.draw_information(axes(), {r"$\frac$": items, "_other": items})
+    theta, total = ax.lines[0].get_data()
+    np.testing.assert_allclose(total, information(theta, items).sum(axis=1), atol=1e-12)
+    (right,) = [other for other in ax.figure.axes if other is not ax]
+    assert right.get_ylim() == ax.get_ylim()
+    for place, label in zip(right.get_yticks(), right.get_yticklabels(), strict=True):
+        assert float(label.get_text()) == pytest.approx(1 / np.sqrt(place), rel=1e-12)
+    # a name is neither mathematics, which would fail here, nor with its underscore a hidden label
+    ax.figure.draw_without_rendering()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"$\frac$ (20 items)", "_other (20 items)"]
+
+
+def test_items_beyond_the_axes_stand_at_their_edge():
+    fates = pd.DataFrame(
+        {
+            "outcome": ["kept", "kept", "removed"],
+            "difficulty": [0.0, 1.0, -40.0],
+            "discrimination": [1.0, 2.0, 0.05],
+            "se_difficulty": [0.1, 0.1, 900.0],
+            "se_discrimination": [0.1, 0.1, 0.1],
+        }
+    )
+    ax = plots.draw_parameters(axes(), fates, axes_for=fates)
+    (arrow,) = [line for line in ax.lines if line.get_marker() == "<" and len(line.get_xdata())]
+    assert (arrow.get_xdata()[0], arrow.get_ydata()[0]) == (-6.0, 0.05)
+    assert ax.get_xlim() == (-6.0, 1.5)
+
+
+def test_positions_show_interval_and_name():
+    scores = pd.DataFrame(
+        {"respondent_id": [r"$\frac$", "b"], "theta": [0.0, 3.0], "theta_lower": [-1.0, 2.0], "theta_upper": [0.5, 6.0]}
+    )
+    ax = plots.draw_positions(axes(), scores)
+    ax.figure.draw_without_rendering()  # mathematical text would fail here
+    assert [label.get_text() for label in ax.get_yticklabels()] == [r"$\frac$", "b"]
+    (bars,) = ax.containers
+    segments = bars.lines[2][0].get_segments()
+    assert [(segment[0][0], segment[1][0]) for segment in segments] == [(-1.0, 0.5), (2.0, 6.0)]
+    assert ax.get_xlim()[1] > 6.0
+
+
+def test_norm_sample_counts_everyone():
+    theta = np.array([-2.3, -0.25, 0.0, 0.0, 2.6, 4.7])
+    ax = plots.draw_norm_sample(axes(), theta)
+    heights = {round(bar.get_x(), 2): bar.get_height() for bar in ax.patches if bar.get_height()}
+    assert heights == {-2.5: 1, -0.25: 1, 0.0: 2, 2.5: 1, 4.5: 1}
+    assert ax.get_xlim()[1] >= 4.75
+
+
+def test_colours_of_scales_differ_in_line_style_too():
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    ax = plots.draw_information(axes(), {f"s{k}": items for k in range(20)})
+    looks = {(to_hex(line.get_color()), line.get_linestyle()) for line in ax.lines}
+    assert len(looks) == 20

@@ -1,0 +1,405 @@
+"""Ability: against R mirt, against brute-force integration, by hand, and at the corners."""
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, information, log_likelihood, simulate_responses
+from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.scoring import theta_posterior as posterior
+from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
+from irtbench.scoring.modal import BOUND
+from irtbench.scoring.theta_posterior import ability_posterior
+
+
+def matrix(rows: list[list[float]], items: ItemParameters) -> ResponseMatrix:
+    return ResponseMatrix(np.array(rows, dtype=float), tuple(f"r{i}" for i in range(len(rows))), items.item_ids)
+
+
+def varied_items(n_items: int, *, guessing: float = 0.0, seed: int = 1) -> ItemParameters:
+    rng = np.random.default_rng(seed)
+    return ItemParameters.from_difficulty(rng.lognormal(0, 0.4, n_items), rng.normal(size=n_items), guessing)
+
+
+def integrate(
+    values: NDArray[np.float64], items: ItemParameters, *, low: float, high: float, n_points: int = 2001
+) -> tuple[float, float, float, float]:
+    """Mean, sd and 95% quantiles of the posterior under N(0, 1), by a sum over very many points."""
+    theta = np.linspace(low, high, n_points)
+    parts = [log_likelihood(values[None, :], part, items)[0] for part in np.array_split(theta, 10)]
+    log_density = np.concatenate(parts) - theta**2 / 2
+    mass = np.exp(log_density - log_density.max())
+    mass /= mass.sum()
+    mean = float(mass @ theta)
+    lower, upper = np.interp([0.025, 0.975], np.cumsum(mass) - mass / 2, theta)
+    return mean, float(np.sqrt(mass @ (theta - mean) ** 2)), float(lower), float(upper)
+
+
+def assert_integrates(abilities: Abilities, i: int, values: NDArray[np.float64], items: ItemParameters) -> None:
+    """Theta within .002 of a standard error, the error within .2%, the quantiles within .02 of a standard error."""
+    theta, se = abilities.theta[i], abilities.standard_error[i]
+    mean, sd, lower, upper = integrate(values, items, low=theta - 12 * se, high=theta + 12 * se)
+    assert theta == pytest.approx(mean, abs=0.002 * sd)
+    assert se == pytest.approx(sd, rel=0.002)
+    assert abilities.lower[i] == pytest.approx(lower, abs=0.02 * sd)
+    assert abilities.upper[i] == pytest.approx(upper, abs=0.02 * sd)
+
+
+# --- reference: R mirt 1.45.1, fscores(method = "EAP") -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior"])
+def test_lsat6_agrees_with_mirt(reference: Path, model: str) -> None:
+    parameters = pd.read_csv(reference / f"mirt_lsat6_{model}_pars.csv")
+    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_EAP.csv", dtype={"pattern": str})
+    items = ItemParameters(
+        tuple(parameters["item"]), parameters["a"], parameters["d"], parameters["c"], np.full(5, model != "2pl")
+    )
+    abilities = eap(matrix([[int(x) for x in pattern] for pattern in expected["pattern"]], items), items)
+    np.testing.assert_allclose(abilities.theta, expected["theta"], atol=1e-4)
+    np.testing.assert_allclose(abilities.standard_error, expected["se"], atol=1e-4)
+
+
+@pytest.mark.parametrize("label", ["entailment", "neutral"])
+def test_a_crowd_agrees_with_mirt(reference: Path, real_data: Path, label: str) -> None:
+    parameters = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
+    expected = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")
+    items = ItemParameters(
+        tuple(parameters["item_id"]), parameters["a"], parameters["intercept"], np.zeros(30), np.zeros(30, bool)
+    )
+    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
+    abilities = eap(ResponseMatrix.from_long(table[table["item_id"].isin(items.item_ids)]), items)
+    expected = expected.loc[list(abilities.respondent_ids)]
+    assert len(expected) == 983
+    np.testing.assert_allclose(abilities.theta, expected["theta"], atol=1e-4)
+    np.testing.assert_allclose(abilities.standard_error, expected["se"], atol=1e-4)
+
+
+# --- brute force ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_items", "guessing"), [(6, 0.0), (60, 0.25), (1000, 0.0), (1000, 0.25), (4000, 0.0)])
+def test_theta_error_and_interval_are_those_of_the_integral(n_items: int, guessing: float) -> None:
+    # posterior sd from .5 down to .04: below the default grid's spacing of .2 from some 60 items on
+    items = varied_items(n_items, guessing=guessing)
+    responses = simulate_responses([-2.5, -0.07, 1.3], items, rng=np.random.default_rng(2), missing=0.2)
+    abilities = eap(responses, items)
+    for i in range(3):
+        assert_integrates(abilities, i, responses.values[i], items)
+
+
+def test_without_the_finer_grid_many_items_go_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the control: on the population's own nodes an error of .06 comes out of a spacing of .2, and fails the test above
+    items = varied_items(1000)
+    responses = simulate_responses([-0.07], items, rng=np.random.default_rng(2))
+    monkeypatch.setattr(posterior, "step_needed", lambda *_: np.inf)
+    with pytest.raises(AssertionError):
+        assert_integrates(eap(responses, items), 0, responses.values[0], items)
+
+
+def test_a_curve_steeper_than_the_grid_is_integrated() -> None:
+    # one item that splits the population at .1 between nodes at 0 and .2: the posterior is a normal cut there, and
+    # E(theta | theta > b) = phi(b) / (1 - Phi(b)) = .39695 / .46017 = .8626
+    items = ItemParameters.from_difficulty([200.0], [0.1])
+    assert eap(matrix([[1]], items), items).theta[0] == pytest.approx(0.39695 / 0.46017, abs=0.005)
+
+
+def test_short_and_long_patterns_in_one_batch() -> None:
+    items = varied_items(1500)
+    values = simulate_responses([0.4, 0.4], items, rng=np.random.default_rng(5)).values.copy()
+    values[1, 4:] = np.nan
+    abilities = eap(ResponseMatrix(values, ("long", "short"), items.item_ids), items)
+    assert abilities.n_items.tolist() == [1500, 4]
+    for i in range(2):
+        assert_integrates(abilities, i, values[i], items)
+
+
+def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = varied_items(25)
+    responses = simulate_responses(np.linspace(-2, 2, 31), items, rng=np.random.default_rng(3), missing=0.1)
+    whole = eap(responses, items)
+    monkeypatch.setattr(posterior, "BATCH_CELLS", 125)  # five respondents a batch, one node a part
+    parted = eap(responses, items)
+    np.testing.assert_allclose(parted.theta, whole.theta, atol=2e-6)
+    np.testing.assert_allclose(parted.standard_error, whole.standard_error, atol=2e-6)
+    np.testing.assert_allclose(parted.upper, whole.upper, atol=0.01)
+
+
+# --- corners -------------------------------------------------------------------------------------------------------
+
+
+def test_one_response_by_hand() -> None:
+    # P = 1 / (1 + e^-theta) is 1/2 plus an odd function, so p(x=1) = 1/2 and E(theta | 1) = 2 E(theta P(theta)):
+    # -E(theta | 0) by symmetry. E(theta P) = E(P') (Stein) = E(s(theta) s(-theta)) = .206621 for theta ~ N(0, 1).
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    right, wrong = eap(matrix([[1], [0]], items), items).theta
+    assert right == pytest.approx(2 * 0.206621, abs=1e-5)
+    assert wrong == pytest.approx(-right, abs=1e-12)
+
+
+def test_without_a_response_theta_is_the_populations() -> None:
+    items = varied_items(3)
+    none = matrix([[np.nan] * 3], items)
+    abilities = eap(none, items)
+    assert abilities.n_items[0] == 0
+    assert abilities.theta[0] == pytest.approx(0, abs=1e-9)
+    assert abilities.standard_error[0] == pytest.approx(1, abs=1e-4)
+    assert abilities.upper[0] == pytest.approx(1.95996, abs=0.01)
+    no_columns = ResponseMatrix(np.empty((1, 0)), ("r",), ())
+    assert eap(no_columns, items).standard_error[0] == pytest.approx(1, abs=1e-4)
+    # a population of other shape: mean .5 * -1 + .5 * 2 = .5, variance .25 * 9 = 2.25
+    two_points = Quadrature(np.array([-1.0, 0.5, 2.0]), np.log([0.5, 1e-300, 0.5]))
+    abilities = eap(no_columns, items, quadrature=two_points)
+    assert abilities.theta[0] == pytest.approx(0.5)
+    assert abilities.standard_error[0] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("n_items", [5, 40, 2000])
+def test_all_right_and_all_wrong_are_finite_and_right(n_items: int) -> None:
+    items = varied_items(n_items)
+    values = np.stack([np.ones(n_items), np.zeros(n_items)])
+    abilities = eap(ResponseMatrix(values, ("right", "wrong"), items.item_ids), items)
+    assert not abilities.at_bound.any()
+    for i in range(2):
+        assert_integrates(abilities, i, values[i], items)
+
+
+def test_a_theta_at_the_end_of_the_population_is_flagged() -> None:
+    # all right on 2,000 items wants theta near 6.5; a population on +-3 cannot say so, and the result shows it
+    items = varied_items(2000)
+    values = np.stack([np.ones(2000), simulate_responses([0.0], items, rng=np.random.default_rng(0)).values[0]])
+    responses = ResponseMatrix(values, ("right", "middle"), items.item_ids)
+    assert eap(responses, items, quadrature=normal_grid(31, bound=3.0)).at_bound.tolist() == [True, False]
+
+
+def test_the_prior_is_the_population_also_between_its_nodes() -> None:
+    # population N(1, .5^2) on a grid; 200 items need a finer one. Brute force over the same density.
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1) / 0.5) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = varied_items(200)
+    responses = simulate_responses([-1.0], items, rng=np.random.default_rng(8))
+    theta = np.linspace(-3, 1, 4001)
+    log_posterior = log_likelihood(responses.values, theta, items)[0] - 0.5 * ((theta - 1) / 0.5) ** 2
+    mass = np.exp(log_posterior - log_posterior.max())
+    mean = mass @ theta / mass.sum()
+    assert eap(responses, items, quadrature=population).theta[0] == pytest.approx(mean, abs=2e-4)
+
+
+def test_a_population_with_an_empty_node_is_no_obstacle() -> None:
+    grid = normal_grid(61)
+    weights = grid.weights.copy()
+    weights[grid.nodes > 2.01] = 0
+    with np.errstate(divide="ignore"):
+        cut = Quadrature(grid.nodes, np.log(weights / weights.sum()))
+    items = varied_items(300)
+    abilities = eap(ResponseMatrix(np.ones((1, 300)), ("right",), items.item_ids), items, quadrature=cut)
+    assert 1.5 < abilities.theta[0] < 2.2
+
+
+# --- alignment and order -------------------------------------------------------------------------------------------
+
+
+def test_items_are_found_by_name() -> None:
+    items = varied_items(12)
+    responses = simulate_responses([0.3, -1.0], items, rng=np.random.default_rng(4))
+    shuffled = [items.item_ids[k] for k in np.random.default_rng(0).permutation(12)]
+    np.testing.assert_allclose(eap(responses.select_items(shuffled), items).theta, eap(responses, items).theta)
+    # an item absent from the responses is as one not answered
+    values = responses.values.copy()
+    values[:, 5:] = np.nan
+    blanked = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    subset = eap(responses.select_items(items.item_ids[:5]), items)
+    np.testing.assert_allclose(subset.theta, eap(blanked, items).theta, atol=1e-6)
+
+
+def test_bad_input_is_named() -> None:
+    items = varied_items(2)
+    stranger = ResponseMatrix(np.ones((1, 2)), ("r",), ("item1", "other"))
+    with pytest.raises(InputError, match="no parameters known for item other"):
+        eap(stranger, items)
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
+        eap(matrix([[1, 0]], items), items, level=95)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=8, max_size=8), st.integers(0, 7))
+def test_a_right_answer_raises_theta_and_a_wrong_one_lowers_it(row: list[float], k: int) -> None:
+    items = varied_items(8)
+    right, wrong, missing = ([*row[:k], x, *row[k + 1 :]] for x in (1.0, 0.0, np.nan))
+    abilities = eap(matrix([right, wrong, missing], items), items)
+    assert abilities.theta[1] < abilities.theta[2] < abilities.theta[0]
+    assert (abilities.lower < abilities.theta).all()
+    assert (abilities.theta < abilities.upper).all()
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    # theta drawn from the prior: a Bayesian 80% interval holds exactly 80% of them. sd of the share over 2,000: .009
+    rng = np.random.default_rng(6)
+    items = varied_items(20)
+    theta = rng.normal(size=2000)
+    abilities = eap(simulate_responses(theta, items, rng=rng), items, level=0.8)
+    held = ((abilities.lower < theta) & (theta < abilities.upper)).mean()
+    assert held == pytest.approx(0.8, abs=0.03)
+    assert (theta < abilities.lower).mean() == pytest.approx(0.1, abs=0.025)
+
+
+def test_posterior_for_all_is_that_of_each() -> None:
+    items = varied_items(30)
+    responses = simulate_responses([-1.0, 0.0, 2.0], items, rng=np.random.default_rng(7))
+    found, abilities = ability_posterior(responses, items), eap(responses, items)
+    np.testing.assert_allclose(found.mass.sum(axis=1), 1)
+    np.testing.assert_allclose(found.mean(), abilities.theta)
+    # the quantile function inverts the cumulative mass: P(theta < median) = 1/2
+    below = (found.mass * (found.nodes <= found.quantile(0.5)[:, None])).sum(axis=1)
+    np.testing.assert_allclose(below, 0.5, atol=found.mass.max())
+
+
+# --- MAP, ML, WLE, EAP from the sum score --------------------------------------------------------------------------
+
+
+def lsat6(reference: Path, model: str) -> ItemParameters:
+    table = pd.read_csv(reference / f"mirt_lsat6_{model}_pars.csv")
+    return ItemParameters(tuple(table["item"]), table["a"], table["d"], table["c"], np.full(5, model != "2pl"))
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior"])
+@pytest.mark.parametrize(("method", "file"), [("map", "MAP"), ("ml", "ML")])
+def test_modes_of_lsat6_agree_with_mirt(reference: Path, model: str, method: Literal["map", "ml"], file: str) -> None:
+    # R mirt 1.45.1, fscores(method = "MAP") and "ML", by pattern; where mirt's ML is infinite ours is at its bound
+    items = lsat6(reference, model)
+    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_{file}.csv", dtype={"pattern": str})
+    found = estimate_ability(
+        matrix([[int(x) for x in row] for row in expected["pattern"]], items), items, method=method
+    )
+    finite = np.isfinite(expected["theta"].to_numpy())
+    np.testing.assert_allclose(found.theta[finite], expected["theta"][finite], atol=2e-4)
+    np.testing.assert_allclose(found.standard_error[finite], expected["se"][finite], atol=5e-4)
+    np.testing.assert_array_equal(found.at_bound, ~finite)
+    np.testing.assert_array_equal(np.sign(found.theta[~finite]), np.sign(expected["theta"][~finite]))
+
+
+@pytest.mark.parametrize("model", ["2pl", "3plprior"])
+def test_sum_score_eap_of_lsat6_agrees_with_mirt(reference: Path, model: str) -> None:
+    # R mirt 1.45.1, fscores(method = "EAPsum", full.scores = FALSE): sum scores 0 to 5
+    items = lsat6(reference, model)
+    expected = pd.read_csv(reference / f"mirt_lsat6_{model}_EAPsum.csv")
+    rows = [[1] * k + [0] * (5 - k) for k in range(6)]
+    found = estimate_ability(matrix(rows, items), items, method="eap_sum")
+    np.testing.assert_allclose(found.theta, expected.iloc[:, 1], atol=1e-4)
+    np.testing.assert_allclose(found.standard_error, expected.iloc[:, 2], atol=1e-4)
+    # which of the items are right does not matter
+    turned = estimate_ability(matrix([row[::-1] for row in rows], items), items, method="eap_sum")
+    np.testing.assert_array_equal(turned.theta, found.theta)
+
+
+def test_one_item_by_hand() -> None:
+    # a = 1, b = 0, no guessing. WLE: x - P + (1 - 2P) / 2 = 0, so P = (x + 1/2) / 2 = 3/4 or 1/4, theta = +-log 3;
+    # I = P (1 - P) = 3/16, se = 4 / sqrt 3. MAP: x - P = theta; theta = 1 / (1 + e^theta) gives .401058, and its
+    # information is 1 + P (1 - P) with P = 1 - .401058.
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    responses = matrix([[1], [0]], items)
+    wle = estimate_ability(responses, items, method="wle")
+    np.testing.assert_allclose(wle.theta, [np.log(3), -np.log(3)], atol=1e-8)
+    np.testing.assert_allclose(wle.standard_error, 4 / np.sqrt(3), atol=1e-8)
+    found = estimate_ability(responses, items, method="map")
+    np.testing.assert_allclose(found.theta, [0.401058, -0.401058], atol=1e-6)
+    np.testing.assert_allclose(found.standard_error, 1 / np.sqrt(1 + 0.401058 * 0.598942), atol=1e-6)
+    ml = estimate_ability(responses, items, method="ml")
+    np.testing.assert_array_equal(ml.theta, [BOUND, -BOUND])
+    assert ml.at_bound.all()
+    # log P falls by z^2 / 2 = 1.9207 from its bound: P = .14650, theta = -1.762; the grid's step is .1
+    assert ml.lower[0] == pytest.approx(-1.762, abs=0.1)
+    assert ml.upper[0] == BOUND
+    assert np.isnan(ml.standard_error).all()
+
+
+def test_two_equal_items_half_right_have_their_mode_at_the_difficulty() -> None:
+    items = ItemParameters.from_difficulty([1.5, 1.5], [0.7, 0.7])
+    for method in ("ml", "wle"):
+        found = estimate_ability(matrix([[1, 0]], items), items, method=method)
+        assert found.theta[0] == pytest.approx(0.7, abs=1e-8)
+        # I = 2 a^2 / 4
+        assert found.standard_error[0] == pytest.approx(1 / np.sqrt(2 * 1.5**2 / 4), abs=1e-8)
+
+
+@pytest.mark.parametrize("method", ["map", "ml", "wle"])
+def test_modes_are_where_the_objective_is_highest(method: Literal["map", "ml", "wle"]) -> None:
+    # brute force over a fine grid; Warm's objective for the 2PL is log L + log(I) / 2
+    items = varied_items(25)
+    responses = simulate_responses(np.linspace(-2, 2, 9), items, rng=np.random.default_rng(11), missing=0.2)
+    theta = np.linspace(-5, 5, 10001)
+    objective = log_likelihood(responses.values, theta, items)
+    if method == "map":
+        objective = objective - theta**2 / 2
+    elif method == "wle":
+        objective = objective + np.log(responses.observed @ information(theta, items).T) / 2
+    found = estimate_ability(responses, items, method=method)
+    np.testing.assert_allclose(found.theta, theta[objective.argmax(axis=1)], atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
+def test_no_item_is_defined(method: Method) -> None:
+    items = varied_items(3)
+    found = estimate_ability(matrix([[np.nan] * 3], items), items, method=method)
+    if method in ("ml", "wle"):
+        assert np.isnan(found.theta[0])
+        assert (found.lower[0], found.upper[0]) == (-BOUND, BOUND)
+    else:
+        assert found.theta[0] == pytest.approx(0, abs=1e-9)
+        assert found.standard_error[0] == pytest.approx(1, abs=1e-6)
+    assert not found.at_bound[0]
+
+
+def test_the_mode_follows_an_estimated_population() -> None:
+    # N(1, .5^2) on a grid: without a response MAP is its mode and its sd; one item at 1 moves it alike to both sides
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1) / 0.5) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = ItemParameters.from_difficulty([1.0], [1.0])
+    found = estimate_ability(matrix([[np.nan], [1], [0]], items), items, method="map", quadrature=population)
+    assert found.theta[0] == pytest.approx(1, abs=1e-8)
+    assert found.standard_error[0] == pytest.approx(0.5, abs=1e-8)
+    assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
+
+
+def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
+    # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
+    items = varied_items(20)
+    responses = simulate_responses(np.full(2000, 1.5), items, rng=np.random.default_rng(12))
+    usual = responses.select_respondents(responses.values.mean(axis=1) < 1)
+    bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
+    assert bias["wle"] < 0.05
+    assert bias["wle"] < min(bias["ml"], bias["eap"])
+
+
+def test_an_unknown_method_is_refused() -> None:
+    items = varied_items(2)
+    with pytest.raises(InputError, match="method must be one of eap, map, ml, wle, eap_sum but got mode"):
+        estimate_ability(matrix([[1, 0]], items), items, method="mode")  # type: ignore[arg-type]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=6, max_size=6),
+    st.integers(0, 5),
+    st.sampled_from(["map", "wle", "eap_sum"]),
+    st.sampled_from([0.0, 0.2]),
+)
+def test_a_right_answer_is_never_worse_than_a_wrong_one(
+    row: list[float], k: int, method: Literal["map", "wle", "eap_sum"], guessing: float
+) -> None:
+    items = varied_items(6, guessing=guessing if method != "wle" else 0.0)
+    right, wrong = ([*row[:k], x, *row[k + 1 :]] for x in (1.0, 0.0))
+    found = estimate_ability(matrix([right, wrong], items), items, method=method)
+    assert found.theta[1] < found.theta[0]
+    assert (found.lower <= found.theta).all()
+    assert (found.theta <= found.upper).all()

@@ -1,0 +1,252 @@
+"""Scores from Parquet to Parquet: the same numbers as one by one, and one line for what is wrong."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Norms, Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers import long_parts
+from irtbench.data.readers import wide_parts as parts
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature
+from irtbench.scoring.bulk import score_parquet
+from irtbench.scoring.scores import ScoringSettings, score_responses
+
+
+def make_scale(name: str, n_items: int, *, guessing: float = 0.0) -> Scale:
+    rng = np.random.default_rng(n_items)
+    ids = [f"{name}{k}" for k in range(n_items)]
+    a = rng.lognormal(0.2, 0.4, n_items)
+    a[0] = -0.4  # a reversed item
+    items = ItemParameters.from_difficulty(a, rng.normal(size=n_items), guessing, item_ids=ids)
+    items = replace(items, covariance=np.broadcast_to(np.diag([0.02, 0.02, 0.0]), (n_items, 3, 3)))
+    return Scale(name, items, ItemTable.plain(ids), Norms(rng.normal(size=200)))
+
+
+@pytest.fixture
+def bank() -> ItemBank:
+    nodes = np.linspace(-6, 6, 61)
+    density = 0.7 * np.exp(-(((nodes - 0.4) / 0.7) ** 2) / 2) / 0.7 + 0.3 * np.exp(-((nodes + 0.93) ** 2) / 2)
+    skewed = Quadrature(nodes, np.log(density / density.sum()))
+    return ItemBank((make_scale("plain", 90), replace(make_scale("guessed", 25, guessing=0.2), population=skewed)))
+
+
+def responses_to(bank: ItemBank, n: int, *, missing: float) -> ResponseMatrix:
+    """Patterns of simulated people; the first three all right, all wrong, and empty."""
+    rng = np.random.default_rng(n)
+    theta = rng.normal(size=n)
+    parts = [simulate_responses(theta, scale.items, rng=rng, missing=missing) for scale in bank.scales]
+    values = np.concatenate([part.values for part in parts], axis=1)
+    values[0], values[1] = 1, 0
+    if missing:
+        values[2] = np.nan
+    return ResponseMatrix(values, parts[0].respondent_ids, tuple(item for part in parts for item in part.item_ids))
+
+
+def write(responses: ResponseMatrix, path: Path, *, dtype: str = "Int8") -> Path:
+    frame = pd.DataFrame(responses.values, columns=list(responses.item_ids)).astype(dtype)
+    frame.insert(0, "who", responses.respondent_ids)
+    frame.to_parquet(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_the_same_scores_as_one_by_one(
+    bank: ItemBank, tmp_path: Path, missing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROWS", 64)  # several parts, out of step with the respondents
+    responses = responses_to(bank, 300, missing=missing)
+    source = write(responses, tmp_path / "responses.parquet")
+    assert score_parquet(bank, source, tmp_path / "scores.parquet") == 300
+    found, expected = pd.read_parquet(tmp_path / "scores.parquet"), score_responses(bank, responses)
+    assert list(found) == list(expected)
+    for name in ("respondent_id", "scale", "n_items", "n_correct", "method", "flags"):
+        assert found[name].tolist() == expected[name].tolist(), name
+    for name, tolerance in (
+        ("accuracy", 1e-6),
+        ("theta", 1e-4),
+        ("se", 1e-4),
+        ("theta_lower", 0.02),  # both spread a node's mass over its cell; within .02 of a standard error each
+        ("theta_upper", 0.02),
+        ("percentile", 4e-3),
+        ("percentile_empirical", 0.51),  # a tie or not with one of 200
+        ("person_fit", 1e-3),
+    ):
+        np.testing.assert_allclose(found[name], expected[name], atol=tolerance, err_msg=name)
+
+
+def test_other_methods_go_part_by_part_too(bank: ItemBank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ROWS", 32)
+    responses = responses_to(bank, 70, missing=0.0)
+    source = write(responses, tmp_path / "responses.parquet")
+    settings = ScoringSettings(method="wle", item_error="delta")
+    score_parquet(bank, source, tmp_path / "scores.parquet", settings)
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "scores.parquet"),
+        score_responses(bank, responses, settings),
+        check_dtype=False,
+        rtol=1e-6,
+    )
+
+
+def test_items_of_the_bank_may_be_absent_and_others_ignored(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 20, missing=0.1)
+    few = responses.select_items([*responses.item_ids[:30], *responses.item_ids[90:100]])
+    source = write(few, tmp_path / "few.parquet", dtype="float32")
+    frame = pd.read_parquet(source)
+    frame["stranger"] = 1
+    frame.to_parquet(source, index=False)
+    with pytest.raises(InputError, match="items unknown to the bank: stranger"):
+        score_parquet(bank, source, tmp_path / "scores.parquet")
+    score_parquet(bank, source, tmp_path / "scores.parquet", unknown_items="ignore")
+    expected = score_responses(bank, few)
+    found = pd.read_parquet(tmp_path / "scores.parquet")
+    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
+    assert found["n_items"].tolist() == expected["n_items"].tolist()
+
+
+def test_a_scale_without_any_item_in_the_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 20, missing=0.0).select_items(bank.scales[1].items.item_ids)
+    source = write(responses, tmp_path / "guessed.parquet")
+    score_parquet(bank, source, tmp_path / "scores.parquet")
+    expected, found = score_responses(bank, responses), pd.read_parquet(tmp_path / "scores.parquet")
+    assert found["flags"].tolist() == expected["flags"].tolist()
+    np.testing.assert_allclose(found["person_fit"], expected["person_fit"], atol=1e-3)
+    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
+
+
+def test_all_forms_of_missing_are_one(bank: ItemBank, tmp_path: Path) -> None:
+    items = list(bank.scales[0].items.item_ids[:6])
+    scale = replace(
+        bank.scales[0], items=bank.scales[0].items.select(items), details=bank.scales[0].details.select(items)
+    )
+    rows = {"null": [None] * 3 + [1, 0, 1], "code": [-1] * 3 + [1, 0, 1]}
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=items).astype("Int8")
+    frame.insert(0, "who", list(rows))
+    frame.to_parquet(tmp_path / "r.parquet", index=False)
+    score_parquet(ItemBank((scale,)), tmp_path / "r.parquet", tmp_path / "s.parquet")
+    found = pd.read_parquet(tmp_path / "s.parquet")
+    assert found["n_items"].tolist() == [3, 3]
+    assert found["theta"][0] == found["theta"][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.assign(plain3=[0] * 9 + [2]), "row 10, column plain3: expected 1, 0 or missing but got 2"),
+        (lambda f: f.assign(plain3=["x"] * 10), "column plain3: expected 1, 0 or missing but it holds"),
+        (lambda f: f.assign(who=["a", "b"] * 5), "respondent a comes twice"),
+        (lambda f: f.assign(who=[None, *"bcdefghij"]), "column who: expected a name in every row"),
+        (lambda f: f[:0], "no rows; expected at least one respondent"),
+        (lambda f: f[["who"]].assign(other=1), "items unknown to the bank: other"),
+    ],
+)
+def test_bad_input_is_named(bank: ItemBank, tmp_path: Path, change, message: str) -> None:  # type: ignore[no-untyped-def]
+    source = write(responses_to(bank, 10, missing=0.0), tmp_path / "responses.parquet", dtype="int8")
+    change(pd.read_parquet(source)).to_parquet(source, index=False)
+    with pytest.raises(InputError, match=message):
+        score_parquet(bank, source, tmp_path / "scores.parquet")
+
+
+def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, row_group_size: int = 1000) -> Path:
+    """The long form, missing responses as null, -1 or no row at all; but for one respondent, who has rows of null."""
+    rows, columns = np.divmod(np.arange(responses.values.size), responses.n_items)
+    frame = pd.DataFrame(
+        {
+            "respondent_id": np.array(responses.respondent_ids)[rows],
+            "item_id": np.array(responses.item_ids)[columns],
+            "response": pd.array(responses.values.ravel(), dtype="Int8"),
+        }
+    )
+    kept = frame["response"].notna() | (rows == 2) | (np.arange(len(frame)) % 3 == 0)
+    frame.loc[np.arange(len(frame)) % 2 == 0, "response"] = frame["response"].fillna(-1)
+    frame = frame[kept]
+    if shuffled:
+        frame = frame.sample(frac=1, random_state=0)
+    frame.to_parquet(path, index=False, row_group_size=row_group_size)
+    return path
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_long_form_gives_the_scores_of_the_wide_one(
+    bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROWS", 64)
+    monkeypatch.setattr(long_parts, "ROWS", 50)
+    monkeypatch.setattr(long_parts, "ROWS_READ", 777)  # cuts respondents in two
+    monkeypatch.setattr(long_parts, "CELLS_KEPT", 115 * 120)  # scattered rows: three readings for 300 respondents
+    responses = responses_to(bank, 300, missing=missing)
+    score_parquet(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
+    source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
+    said: list[str] = []
+    assert score_parquet(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
+    assert any("do not stand together" in line for line in said) == shuffled
+    wanted, found = pd.read_parquet(tmp_path / "wide_scores.parquet"), pd.read_parquet(tmp_path / "long_scores.parquet")
+    if shuffled:
+        order = pd.unique(pd.read_parquet(source)["respondent_id"])
+        assert found["respondent_id"].tolist() == [name for name in order for _ in range(2)]
+        wanted = wanted.set_index("respondent_id").loc[order].reset_index()
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_other_names_types_and_methods_of_a_long_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 12, missing=0.0)
+    frame = responses.to_long().rename(columns={"respondent_id": "who", "item_id": "what", "response": "passed"})
+    frame["who"] = frame["who"].str[1:].astype(int)  # numbers as names
+    frame["passed"] = frame["passed"] == 1
+    frame.to_parquet(tmp_path / "r.parquet", index=False)
+    settings = ScoringSettings(method="map")
+    names = {"respondent_id": "who", "item_id": "what", "response": "passed"}
+    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", settings, columns=names) == 12
+    wanted = score_responses(bank, responses, settings)
+    found = pd.read_parquet(tmp_path / "s.parquet")
+    assert found["theta"].tolist() == pytest.approx(wanted["theta"].tolist())
+    assert found["respondent_id"].tolist() == wanted["respondent_id"].str[1:].tolist()
+
+
+def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 5, missing=0.0)
+    frame = responses.to_long()
+    strange = pd.DataFrame({"respondent_id": ["r1", "only"], "item_id": "stranger", "response": 1})
+    pd.concat([strange[:1], frame, strange[1:]]).to_parquet(tmp_path / "r.parquet", index=False)
+    with pytest.raises(InputError, match="items unknown to the bank: stranger"):
+        score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet")
+    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", unknown_items="ignore") == 6
+    found = pd.read_parquet(tmp_path / "s.parquet").set_index(["respondent_id", "scale"])
+    assert found.loc[("only", "plain"), "flags"] == "no_items"
+    assert found.loc[("r1", "plain"), "n_items"] == 90
+    strange.to_parquet(tmp_path / "none.parquet", index=False)
+    with pytest.raises(InputError, match="none of the items is known"):
+        score_parquet(bank, tmp_path / "none.parquet", tmp_path / "s.parquet", unknown_items="ignore")
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: pd.concat([f, f[-1:]]), "respondent r[0-9]+ and item [a-z0-9]+ come twice; expected one row"),
+        (lambda f: pd.concat([f[:1], f]), "respondent r[0-9]+ and item [a-z0-9]+ come twice; expected one row"),
+        (lambda f: f.assign(response=[*f["response"][:-1], 7]), "row 1150, column response: expected 1, 0 or missing"),
+        (lambda f: f.assign(response="right"), "column response: expected 1, 0 or missing but it holds"),
+        (lambda f: f.assign(item_id=["", *f["item_id"][1:]]), "row 1, column item_id: expected a name but it is empty"),
+        (lambda f: f.assign(respondent_id=[*f["respondent_id"][:-1], None]), "row 1150, column respondent_id: expec"),
+        (lambda f: f[:0], "no rows; expected at least one respondent"),
+        (lambda f: f.drop(columns="response"), "expected columns of respondents, items and responses"),
+    ],
+)
+def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
+    bank: ItemBank, tmp_path: Path, change, message: str, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_parts, "ROWS_READ", 100)
+    source = long_file(responses_to(bank, 10, missing=0.0), tmp_path / "r.parquet", shuffled=shuffled)
+    change(pd.read_parquet(source)).to_parquet(source, index=False)
+    with pytest.raises(InputError, match=message):
+        score_parquet(bank, source, tmp_path / "s.parquet")

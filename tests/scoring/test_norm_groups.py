@@ -1,0 +1,229 @@
+"""Norm groups: columns of the respondents from a study's files to the bank, and percentiles within each group."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import load_bank, save_bank
+from irtbench.bank.scale import Norms, Scale
+from irtbench.config import read_study
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.report import prose
+from irtbench.report.html import render_report
+from irtbench.scoring.group_percentiles import percentiles_by_group
+from irtbench.scoring.scores import ScoringSettings, score_responses
+from irtbench.study.run import run_study
+
+N = 300
+STUDY = """
+[data]
+answers = "answers.csv"
+content = "responses"
+{data}
+[pruning]
+preset = "none"
+[score]
+systems = ["systems.csv"]
+{score}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 people: those of group able have abilities 1 higher; the last person's group is not known."""
+    folder = tmp_path_factory.mktemp("groups")
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 12), rng.normal(size=12))
+    able = np.arange(N) % 3 == 0
+    responses = simulate_responses(rng.normal(able * 1.0 - 1 / 3, 1), items, rng=rng)
+    people = pd.DataFrame({"worker": responses.respondent_ids, "group": np.where(able, "able", "<i>other")})
+    people.loc[N - 1, "group"] = ""
+    people["weight"] = np.where(able, 2, 1)
+    people.iloc[::-1].to_csv(folder / "workers.csv", index=False)
+    long = responses.to_long()
+    long.to_csv(folder / "answers.csv", index=False)
+    renamed = people.rename(columns={"worker": "respondent_id"})
+    long.merge(renamed).to_csv(folder / "with_columns.csv", index=False)
+    simulate_responses([0.0], items, rng=rng, respondent_ids=["sys<b>"]).to_long().to_csv(
+        folder / "systems.csv", index=False
+    )
+    return folder
+
+
+def study_of(folder: Path, *, data: str = "", score: str = ""):  # type: ignore[no-untyped-def]
+    path = folder / "study.toml"
+    path.write_text(STUDY.format(data=data, score=score))
+    return read_study(path)
+
+
+WORKERS = 'respondents = "workers.csv"\nrespondent_columns = { respondent_id = "worker" }'
+
+
+@pytest.fixture(scope="module")
+def study(folder: Path):  # type: ignore[no-untyped-def]
+    return run_study(
+        study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nnorm_weight = "weight"\nnorm = "empirical"')
+    )
+
+
+def test_columns_reach_the_bank_in_the_order_of_its_respondents(study, folder: Path, tmp_path: Path) -> None:
+    (scale,) = study.bank.scales
+    people = pd.read_csv(folder / "workers.csv", keep_default_na=False).set_index("worker")
+    own = people.loc[list(study.scales[0].abilities.respondent_ids)]
+    assert scale.norms.groups["group"] == tuple(value or None for value in own["group"])
+    assert scale.norms.weights.tolist() == own["weight"].tolist()
+    save_bank(study.bank, tmp_path / "bank.json")
+    again = load_bank(tmp_path / "bank.json").scales[0].norms
+    assert again.groups == scale.norms.groups
+    assert again.group("group", "able").n == 100
+
+
+def test_the_answers_own_columns_serve_as_well(study, folder: Path) -> None:
+    settings = study_of(folder, score='norm_groups = ["group"]\nnorm_weight = "weight"')
+    settings = replace(settings, data=replace(settings.data, answers=folder / "with_columns.csv"))
+    mine, theirs = run_study(settings).bank.scales[0].norms, study.bank.scales[0].norms
+    assert mine.groups == theirs.groups
+    assert mine.weights.tolist() == theirs.weights.tolist()
+
+
+def test_percentiles_within_groups_are_those_of_the_groups_alone(study, folder: Path) -> None:
+    found = study.group_percentiles
+    assert found["value"].tolist() == ["<i>other", "able"]  # the larger first; the person without a group is in none
+    assert found["n_people"].tolist() == [199, 100]
+    responses = ResponseMatrix.from_long(pd.read_csv(folder / "systems.csv"))
+    for row in found.itertuples():
+        alone = score_responses(
+            study.bank, responses, ScoringSettings(norm="empirical", norm_group=("group", row.value))
+        )
+        assert (row.percentile, row.percentile_lower, row.percentile_upper) == pytest.approx(
+            tuple(alone.loc[0, ["percentile", "percentile_lower", "percentile_upper"]])
+        )
+    other, able = found["percentile"]
+    assert other - able > 15  # the same answers stand higher among less able people; planted difference of 1
+
+
+def test_groups_are_smoothed_where_the_norm_is_normal_and_few_are_shown() -> None:
+    items = ItemParameters.from_difficulty([1.0] * 6, [-1, -0.5, 0, 0.5, 1, 1.5])
+    norms = Norms(np.linspace(-2, 2, 6), groups={"c": ("a", "a", "a", "b", "b", None)})
+    scale = Scale("s", items, ItemTable.plain(items.item_ids), norms)
+    responses = simulate_responses([0.0, 1.0], items, rng=np.random.default_rng(0))
+    found = percentiles_by_group(scale, responses, ["c", "unheard"], most_values=1)
+    assert found[["respondent_id", "value", "n_people"]].to_numpy().tolist() == [["r1", "a", 3], ["r2", "a", 3]]
+    wanted = score_responses(scale, responses, ScoringSettings(norm="smoothed", norm_group=("c", "a")))
+    assert found["percentile"].tolist() == pytest.approx(wanted["percentile"].tolist())
+    bare = percentiles_by_group(replace(scale, norms=None), responses, ["c"])
+    assert len(bare) == 0
+    assert list(bare) == list(found)
+
+
+def test_the_report_shows_groups_and_the_settings(study) -> None:
+    page = render_report(study)
+    assert '<td class="words">&lt;i&gt;other</td>' in page
+    assert "<i>other" not in page
+    text = re.sub(r"\s+", " ", page)
+    assert "is its rank among the screened respondents, weighted by weight;" in text
+    row = study.group_percentiles.iloc[1]
+    assert f"{row['percentile']:.1f} [{row['percentile_lower']:.1f}, {row['percentile_upper']:.1f}]" in page
+
+
+@pytest.mark.parametrize(
+    ("data", "score", "message"),
+    [
+        (WORKERS, "", "data.respondents: no column of it is asked for; expected score.norm_groups"),
+        (WORKERS, 'norm_groups = ["land"]', "workers.csv: column 'land' missing; it has: worker, group, weight"),
+        ("", 'norm_groups = ["group"]', "answers.csv: column 'group' missing"),
+        (
+            WORKERS,
+            'norm_group = { group = "none" }',
+            "no screened respondent has group none; expected one of <i>other, a",
+        ),
+        (
+            WORKERS,
+            'norm_weight = "group"',
+            "column group: respondent r1 has the weight able; expected a positive number",
+        ),
+        ('respondents = "workers.csv"', 'norm_groups = ["group"]', "column 'respondent_id' missing"),
+        (WORKERS.replace("respondent_id", "id"), 'norm_groups = ["group"]', "unknown name id; expected respondent_id"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_fitted(
+    folder: Path, data: str, score: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irtbench.study.study_scale", lambda *_: pytest.fail("fitted"))
+    with pytest.raises(InputError, match=re.escape(message)):
+        run_study(study_of(folder, data=data, score=score))
+
+
+def test_one_value_a_respondent(tmp_path: Path) -> None:
+    table = pd.DataFrame({"respondent_id": ["a", "b", "a", "a"], "land": ["", "fr", "de", "de"]})
+    assert respondents_of(table, ["land"], "t.csv")["land"].to_dict() == {"a": "de", "b": "fr"}
+    with pytest.raises(InputError, match=r"t\.csv, column land: respondent a has both de and it; expected one value"):
+        respondents_of(table.assign(land=["it", "fr", "", "de"]).iloc[::-1], ["land"], "t.csv")
+    (tmp_path / "r.csv").write_text("who,land\n01,NA\n2,it\n")
+    found = read_respondents(tmp_path / "r.csv", ["land"], columns={"respondent_id": "who"})
+    assert found["land"].to_dict() == {"01": None, "2": "it"}
+    with pytest.raises(InputError, match="respondent 01 has no weight; expected a positive number"):
+        weights_of(found, "land", "r.csv")
+
+
+def test_a_column_nobody_has_is_refused(folder: Path, tmp_path: Path) -> None:
+    people = pd.read_csv(folder / "workers.csv").assign(group="")
+    people.to_csv(tmp_path / "empty.csv", index=False)
+    settings = study_of(folder, data=WORKERS, score='norm_groups = ["group"]')
+    settings = replace(settings, data=replace(settings.data, respondents=tmp_path / "empty.csv"))
+    with pytest.raises(InputError, match="column group: empty for all 300 screened respondents"):
+        run_study(settings)
+
+
+def test_the_page_says_how_abilities_were_estimated(study) -> None:
+    def said(**changes: object) -> str:
+        settings = replace(study.settings, score=replace(study.settings.score, norm_weight=None, **changes))
+        return prose.method(settings)[-1]
+
+    plain = said(norm=None)
+    assert (
+        "expected a posteriori (EAP) under the standard normal population, with the 2.5% and 97.5% quantiles" in plain
+    )
+    assert "The percentile of an ability is the share of the standard normal population below it;" in plain
+    assert "their parameters count as known" in plain
+    other = said(method="wle", item_error="draw", level=0.9, norm=None, norm_group={"group": "able"})
+    assert "Warm’s weighted likelihood estimates (WLE), with 90% intervals from the information" in other
+    assert "of the population that the screened respondents with group able stand for;" in other
+    assert "by scoring again under drawn parameters" in other
+    settings = replace(study.settings, model=replace(study.settings.model, population="estimated"))
+    assert "under the population estimated with the items" in prose.method(settings)[-1]
+
+
+def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp_path: Path) -> None:
+    study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nmethod = "map"')
+    program = "from irtbench.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "build", folder / "study.toml", "-o", tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (score,) = pd.read_csv(tmp_path / "out" / "scores.csv").query("role == 'system'").to_dict("records")
+    assert score["method"] == "map"
+    place = f"[{score['percentile_lower']:.0f}, {score['percentile_upper']:.0f}]"
+    assert f"sys<b> on all: better than {score['percentile']:.0f}% of the crowd {place}" in done.stdout
+    groups = pd.read_csv(tmp_path / "out" / "group_percentiles.csv")
+    assert groups["value"].tolist() == ["<i>other", "able"]
+    provenance = load_bank(tmp_path / "out" / "bank.json").scales[0].provenance
+    assert provenance["scoring"]["method"] == "map"
+    assert provenance["scoring"]["norm_groups"] == ["group"]
+    assert "workers.csv" in provenance["data"]

@@ -1,0 +1,307 @@
+"""Human percentiles: the paper's Table 5, ranks counted by hand, and their intervals."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.norm_table import with_norms
+from irtbench.bank.scale import Norms, Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.scoring.ability import Abilities, eap
+from irtbench.scoring.norms import (
+    empirical_percentile,
+    normal_percentile,
+    percentiles,
+    population_percentile,
+    population_share,
+    smoothed_percentile,
+)
+
+
+def abilities_at(*theta: float, half_width: float = 0.5) -> Abilities:
+    middle = np.array(theta)
+    zeros = np.zeros(middle.size, dtype=np.int64)
+    return Abilities(
+        respondent_ids=tuple(f"r{i}" for i in range(middle.size)),
+        theta=middle,
+        standard_error=np.full(middle.size, half_width / 1.96),
+        lower=middle - half_width,
+        upper=middle + half_width,
+        level=0.95,
+        n_items=zeros,
+        n_correct=zeros,
+        at_bound=zeros.astype(bool),
+        method="eap",
+    )
+
+
+@pytest.mark.parametrize(
+    ("theta", "published", "exact"),
+    [
+        (-0.133, 44.8, 44.710),
+        (1.539, 93.8, 93.810),
+        (0.423, 66.3, 66.385),
+        (1.777, 96.3, 96.222),
+        (0.441, 67.0, 67.039),
+    ],
+)
+def test_table_5_of_the_paper(theta: float, published: float, exact: float) -> None:
+    # Rounding theta to three digits moves 100 Phi by .02 at most, rounding the percentage by .05. Three of the five
+    # (44.8, 66.3, 96.3) are off by .08 to .09, so the paper did not compute them from the theta printed beside them.
+    # Hence two checks: the exact value, and the paper's within .1.
+    percentile = normal_percentile(abilities_at(theta)).percentile[0]
+    assert percentile == pytest.approx(exact, abs=5e-4)
+    assert percentile == pytest.approx(published, abs=0.1)
+
+
+def test_the_normal_interval_is_that_of_theta() -> None:
+    # Phi(-.5) = .30854, Phi(.5) = .69146
+    found = normal_percentile(abilities_at(0.0))
+    assert (found.lower[0], found.upper[0]) == pytest.approx((30.854, 69.146), abs=1e-3)
+
+
+def test_ranks_by_hand() -> None:
+    # norm sample -1, 0, 0, 1, 2: below 0 is one of five, two tie: (1 + 2/2) / 5 = 40%; at 1.5 four are below: 80%
+    found = empirical_percentile(abilities_at(0.0, 1.5, -3.0, 9.0, half_width=1.0), Norms(np.array([0, 2, -1, 0, 1.0])))
+    assert found.percentile.tolist() == pytest.approx([40, 80, 0, 100])
+    # theta 0 reaches from -1 to 1: (0 + 1/2) / 5 = .1 and (3 + 1/2) / 5 = .7. Wilson's interval for 2 of 5 is
+    # (.4 + .38415) / 1.76829 -+ (1.96 / 1.76829) sqrt(.4 x .6 / 5 + 3.8415 / 100) = .4435 -+ .3258: .1176 to .7693.
+    # By squares: .4 - hypot(.3, .2824) = -.012, cut at 0; .4 + hypot(.3, .3693) = .8758
+    assert (found.lower[0], found.upper[0]) == pytest.approx((0, 87.58), abs=0.02)
+
+
+def test_weights_count_as_so_many_respondents() -> None:
+    weighted = Norms(np.array([1.0, -1.0, 0.5]), np.array([2.0, 3.0, 1.0]))
+    repeated = Norms(np.array([1.0, 1.0, -1.0, -1.0, -1.0, 0.5]))
+    abilities = abilities_at(-1.0, 0.0, 0.5, 1.0, 2.0)
+    np.testing.assert_allclose(
+        empirical_percentile(abilities, weighted).percentile, empirical_percentile(abilities, repeated).percentile
+    )
+
+
+def test_a_member_of_the_norm_sample_ties_with_itself() -> None:
+    # the norm sample is kept to four decimals; unrounded, a theta would fall beside its own entry
+    theta = np.random.default_rng(0).normal(size=101)
+    found = empirical_percentile(abilities_at(*theta), Norms(theta))
+    expected = 100 * (np.argsort(np.argsort(theta)) + 0.5) / 101
+    np.testing.assert_allclose(found.percentile, expected)
+
+
+def test_all_percentiles_agree_where_the_norm_sample_is_normal() -> None:
+    # 4,001 quantiles of the standard normal as the norm sample; a rank then differs by at most half a step of 1/4001,
+    # and the norm sample's error is small beside theta's
+    sample = Norms(ndtri((np.arange(4001) + 0.5) / 4001))
+    abilities = abilities_at(-2.0, -0.3, 0.0, 1.1)
+    normal = normal_percentile(abilities)
+    for norm in ("normal", "empirical", "smoothed"):
+        found = percentiles(abilities, sample, norm=norm)
+        np.testing.assert_allclose(found.percentile, normal.percentile, atol=0.02)
+        np.testing.assert_allclose(found.upper, normal.upper, atol=0.1)
+        assert (found.upper > normal.upper).all()
+        assert (found.lower < normal.lower).all()
+
+
+def test_the_norm_samples_error_by_hand() -> None:
+    # theta known, 100 people, theta = 1: sd of the scale sqrt((1 + 1/2) / 100) = .12247; Phi(1 -+ 1.96 x .12247)
+    sample = Norms(ndtri((np.arange(100) + 0.5) / 100))
+    found = normal_percentile(abilities_at(1.0, half_width=0.0), sample)
+    assert found.lower[0] == pytest.approx(100 * ndtr(1 - 1.959964 * 0.122474), abs=1e-3)
+    assert found.upper[0] == pytest.approx(100 * ndtr(1 + 1.959964 * 0.122474), abs=1e-3)
+    # ranks: 84 of 100 lie below, Wilson's interval (.84 + .019207) / 1.038415 -+ 1.88746 sqrt(.001344 + .000096)
+    ranked = empirical_percentile(abilities_at(1.0, half_width=0.0), sample)
+    assert ranked.percentile[0] == pytest.approx(84)
+    assert (ranked.lower[0], ranked.upper[0]) == pytest.approx((75.58, 89.90), abs=0.02)
+
+
+def skewed_population() -> Quadrature:
+    """.7 N(.4, .7) + .3 N(-.93, 1) on the nodes of a fit."""
+    nodes = np.linspace(-6, 6, 61)
+    density = 0.7 * np.exp(-(((nodes - 0.4) / 0.7) ** 2) / 2) / 0.7 + 0.3 * np.exp(-((nodes + 0.93) ** 2) / 2)
+    return Quadrature(nodes, np.log(density / density.sum()))
+
+
+def test_an_estimated_population_gives_its_own_distribution_function() -> None:
+    theta = np.array([-4.0, -1.3, -0.05, 0.0, 0.7, 2.0, 5.0])
+    exact = 0.7 * ndtr((theta - 0.4) / 0.7) + 0.3 * ndtr(theta + 0.93)
+    np.testing.assert_allclose(population_share(theta, skewed_population()), exact, atol=1e-4)
+    # the density of a normal fit gives Phi, and the norm normal is this population's
+    np.testing.assert_allclose(population_share(theta, normal_grid(61)), ndtr(theta), atol=1e-4)
+    found = percentiles(abilities_at(*theta), None, population=skewed_population())
+    np.testing.assert_allclose(found.percentile, 100 * exact, atol=0.01)
+    assert found.norm == "normal"
+    assert abs(found.percentile - 100 * ndtr(theta)).max() > 5  # and not the standard normal's
+    # it ends at 0 and 1, and says nothing of an unknown ability
+    ends = population_share(np.array([-99.0, 99.0, np.nan]), skewed_population())
+    np.testing.assert_array_equal(ends, [0, 1, np.nan])
+
+
+def test_the_error_of_an_estimated_population_by_hand() -> None:
+    # theta known and in the middle of a symmetric density, 100 people: Wilson's interval for 50 of 100,
+    # .5 -+ 1.96 / 1.038415 x sqrt(.25 / 100 + 3.8415 / 40000) = .5 -+ .096163
+    sample = Norms(ndtri((np.arange(100) + 0.5) / 100))
+    found = population_percentile(abilities_at(0.0, half_width=0.0), normal_grid(61), sample)
+    assert (found.lower[0], found.upper[0]) == pytest.approx((40.384, 59.616), abs=0.01)
+    # without people the density counts as known, and the interval is theta's
+    known = population_percentile(abilities_at(0.0), normal_grid(61))
+    assert (known.lower[0], known.upper[0]) == pytest.approx((30.854, 69.146), abs=0.01)
+
+
+def test_weights_cost_certainty() -> None:
+    # weights 1 and 3: (sum w)^2 / sum w^2 = 16 / 10
+    assert Norms(np.array([0.0, 1.0]), np.array([1.0, 3.0])).effective_n == pytest.approx(1.6)
+    assert Norms(np.array([0.0, 1.0]), np.array([2.0, 2.0])).effective_n == pytest.approx(2)
+
+
+def test_the_smoothed_norm_by_hand() -> None:
+    # two people at -1 and 1 with errors .5 and 2: (Phi(1 / .5) + Phi(-1 / 2)) / 2 = (.97725 + .30854) / 2 at 0
+    sample = Norms(np.array([-1.0, 1.0]), None, np.array([0.5, 2.0]))
+    assert smoothed_percentile(abilities_at(0.0), sample).percentile[0] == pytest.approx(64.29, abs=0.01)
+    # weights 3 to 1: (3 x .97725 + .30854) / 4
+    weighted = Norms(sample.theta, np.array([3.0, 1.0]), sample.standard_error)
+    assert smoothed_percentile(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
+
+
+def test_the_smoothed_norm_gives_back_what_eaps_have_lost() -> None:
+    # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
+    shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
+    assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)
+    found = smoothed_percentile(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
+    np.testing.assert_allclose(found, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
+    # the ranks among the EAPs are another thing: 100 Phi(1.5 / sqrt(.75)) = 95.84
+    ranks = empirical_percentile(abilities_at(1.5), shrunk).percentile
+    assert ranks[0] == pytest.approx(95.84, abs=0.05)
+
+
+def test_a_norm_group_is_a_norm_sample_of_its_own() -> None:
+    sample = Norms(
+        np.array([-1.0, 0.0, 1.0, 2.0]),
+        np.array([1.0, 2.0, 3.0, 4.0]),
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        {"language": ("en", "de", "en", None), "screened": ("yes", "yes", "no", "yes")},
+    )
+    english = sample.group("language", "en")
+    assert english.theta.tolist() == [-1.0, 1.0]
+    assert english.weights is not None
+    assert english.weights.tolist() == [1.0, 3.0]
+    assert english.groups == {"language": ("en", "en"), "screened": ("yes", "no")}
+    # mid-rank of 0: weight 1 of 4 below
+    assert empirical_percentile(abilities_at(0.0), english).percentile[0] == pytest.approx(25)
+    with pytest.raises(InputError, match="nobody has language fr; expected one of de, en"):
+        sample.group("language", "fr")
+    with pytest.raises(InputError, match="no column age of the respondents is kept; there is: language, screened"):
+        sample.group("age", "30")
+
+
+def test_a_group_keeps_the_spread_of_the_whole_sample() -> None:
+    # a narrow group: its own variance says nothing of what its EAPs have lost
+    theta = np.sqrt(0.75) * ndtri((np.arange(1001) + 0.5) / 1001)
+    groups = {"able": tuple("yes" if t > 1 else "no" for t in theta)}
+    whole = Norms(theta, None, None, groups)
+    np.testing.assert_allclose(whole.group("able", "yes").spread, whole.spread[0], atol=1e-4)
+
+
+def test_without_a_sample_only_the_normal_norm_is_known() -> None:
+    abilities = abilities_at(0.0, 1.0)
+    assert np.isnan(percentiles(abilities, None, norm="smoothed").percentile).all()
+    np.testing.assert_allclose(percentiles(abilities, None).percentile, [50, 84.134], atol=1e-3)
+    with pytest.raises(InputError, match="norm must be one of normal, empirical, smoothed but got rank"):
+        percentiles(abilities, None, norm="rank")  # type: ignore[arg-type]
+
+
+def test_an_unknown_theta_has_an_unknown_percentile() -> None:
+    sample = Norms(np.array([-1.0, 0.0, 1.0]))
+    for norm in ("normal", "empirical", "smoothed"):
+        assert np.isnan(percentiles(abilities_at(np.nan), sample, norm=norm).percentile[0])
+
+
+def test_percentile_intervals_hold_the_true_percentile() -> None:
+    # people drawn from the population: the percentile of the true theta lies in 95% of the intervals (sd .5%)
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(-1, 1, 30))
+    theta = rng.normal(size=2000)
+    found = normal_percentile(eap(simulate_responses(theta, items, rng=rng), items))
+    truth = normal_percentile(abilities_at(*theta)).percentile
+    assert ((found.lower < truth) & (truth < found.upper)).mean() == pytest.approx(0.95, abs=0.015)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.lists(st.floats(-6, 6), min_size=2, max_size=10))
+def test_percentiles_rise_with_theta_from_0_to_100(sample: list[float], theta: list[float]) -> None:
+    found = empirical_percentile(abilities_at(*sorted(theta)), Norms(np.array(sample)))
+    assert (np.diff(found.percentile) >= 0).all()
+    assert ((found.lower <= found.percentile) & (found.percentile <= found.upper)).all()
+    assert (found.percentile >= 0).all()
+    assert (found.percentile <= 100).all()
+
+
+@pytest.mark.parametrize(
+    ("theta", "weights", "message"),
+    [
+        ([], None, "at least one finite number"),
+        ([0.0, np.nan], None, "at least one finite number"),
+        ([0.0, 1.0], [1.0], "1 weights for 2 respondents"),
+        ([0.0, 1.0], [1.0, 0.0], "weights must be positive"),
+        ([0.0, 1.0], [1.0, np.inf], "weights must be positive"),
+    ],
+)
+def test_bad_norms_are_refused(theta: list[float], weights: list[float] | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Norms(np.array(theta), None if weights is None else np.array(weights))
+
+
+def test_a_percentile_without_answers_is_the_middle() -> None:
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    found = normal_percentile(eap(ResponseMatrix(np.array([[np.nan]]), ("r",), items.item_ids), items))
+    assert found.percentile[0] == pytest.approx(50)
+    assert (found.lower[0], found.upper[0]) == pytest.approx((2.5, 97.5), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("error", "groups", "message"),
+    [
+        ([0.1], {}, "1 standard errors for 2 respondents"),
+        ([0.1, -0.1], {}, "standard errors must be finite and not negative"),
+        ([0.1, 0.1], {"sex": ("f",)}, "column sex has 1 values for 2 respondents"),
+    ],
+)
+def test_bad_details_of_norms_are_refused(error: list[float], groups: dict[str, tuple[str, ...]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Norms(np.array([0.0, 1.0]), None, np.array(error), groups)
+
+
+def test_a_norm_sample_from_a_table(tmp_path: Path) -> None:
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    one, two = (Scale(name, items, ItemTable.plain(items.item_ids)) for name in ("one", "two"))
+    path = tmp_path / "norms.csv"
+    path.write_text(
+        "respondent_id,role,scale,theta,se,weight,language\n"
+        "r1,respondent,one,0.5,0.3,1,en\n"
+        "r2,respondent,one,-0.5,0.4,2,\n"
+        "m,system,one,9,0.1,1,en\n"
+        "r1,respondent,two,1.5,0.3,1,en\n"
+    )
+    bank = with_norms(ItemBank((one, two)), path)
+    norms = bank.scales[0].norms
+    assert norms is not None
+    assert norms.theta.tolist() == [0.5, -0.5]
+    assert norms.standard_error is not None
+    assert norms.standard_error.tolist() == [0.3, 0.4]
+    assert norms.groups == {"language": ("en", None)}
+    assert norms.effective_n == pytest.approx(9 / 5)
+    with pytest.raises(InputError, match="no respondent for scale three"):
+        with_norms(ItemBank((replace(one, name="three"),)), path)
+    path.write_text("theta\n0.5\nx\n")
+    with pytest.raises(InputError, match=r"row 2 .*column theta: expected a number but got 'x'"):
+        with_norms(ItemBank((one,)), path)
+    path.write_text("theta\n0.5\n")
+    with pytest.raises(InputError, match="column 'scale' missing; the bank has 2 scales"):
+        with_norms(ItemBank((one, two)), path)

@@ -1,0 +1,104 @@
+"""The whole benchmark from a part: by hand, its coverage where the model is right, and the correction where not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.scoring.prediction import learn_correction, predict_accuracy
+
+
+def make_scale(name: str, n_items: int) -> Scale:
+    rng = np.random.default_rng(n_items)
+    ids = [f"{name}{k}" for k in range(n_items)]
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items), item_ids=ids)
+    return Scale(name, items, ItemTable.plain(ids))
+
+
+def test_two_items_by_hand() -> None:
+    # two items with a = 1 and b = 0, one seen and right. E(P(theta) | 1) = 2 E(P^2) with theta ~ N(0, 1):
+    # E(P) = 1/2, E(P Q) = .206621, so E(P^2) = .293379 and the second is expected right with .586758.
+    items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
+    scale = Scale("two", items, ItemTable.plain(items.item_ids))
+    seen = ResponseMatrix(np.array([[1.0, np.nan], [np.nan, np.nan]]), ("one", "none"), items.item_ids)
+    found = predict_accuracy(scale, seen)
+    np.testing.assert_allclose(found.accuracy, [(1 + 0.586758) / 2, 0.5], atol=1e-5)
+    # one unseen response of chance p has variance p (1 - p), whatever is known of theta
+    assert found.standard_error[0] == pytest.approx(np.sqrt(0.586758 * (1 - 0.586758)) / 2, abs=1e-5)
+    assert found.n_seen.tolist() == [1, 0]
+    # nothing below what is right already, nothing above all right
+    assert found.lower[0] >= 0.5
+    assert found.upper[0] <= 1
+
+
+def test_everything_seen_is_certain() -> None:
+    scale = make_scale("s", 10)
+    responses = simulate_responses([0.0, 2.0], scale.items, rng=np.random.default_rng(0))
+    found = predict_accuracy(scale, responses)
+    np.testing.assert_allclose(found.accuracy, responses.values.mean(axis=1))
+    np.testing.assert_allclose(found.upper - found.lower, 0, atol=1e-12)
+
+
+def test_intervals_hold_and_errors_are_smaller_than_those_of_the_part() -> None:
+    # two scales, 30 of 150 items seen, 500 people: 95% (sd 1%) of the intervals hold the accuracy on all 150
+    scales = (make_scale("a", 100), make_scale("b", 50))
+    rng = np.random.default_rng(1)
+    parts = [simulate_responses(rng.normal(size=500), scale.items, rng=rng) for scale in scales]
+    ids = tuple(item for part in parts for item in part.item_ids)
+    whole = ResponseMatrix(np.concatenate([part.values for part in parts], axis=1), parts[0].respondent_ids, ids)
+    truth = whole.values.mean(axis=1)
+    form = [*ids[:20], *ids[100:110]]
+    found = predict_accuracy(scales, whole.select_items(form))
+    assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.025)
+    plain = np.abs(whole.select_items(form).values.mean(axis=1) - truth).mean()
+    assert np.abs(found.accuracy - truth).mean() < 0.85 * plain
+    # one scale without any item seen is predicted from its population alone
+    first_only = predict_accuracy(scales, whole.select_items(ids[:20]))
+    assert ((first_only.lower <= truth) & (truth <= first_only.upper)).mean() == pytest.approx(0.95, abs=0.025)
+
+
+def test_a_correction_mends_a_wrong_model() -> None:
+    # the bank says one ability; the items outside the form measure another, correlated .5 with it
+    scale = make_scale("s", 80)
+    rng = np.random.default_rng(2)
+    theta = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=800)
+    first = simulate_responses(theta[:, 0], scale.items, rng=rng).values[:, :30]
+    second = simulate_responses(theta[:, 1], scale.items, rng=rng).values[:, 30:]
+    whole = ResponseMatrix(np.concatenate([first, second], axis=1), tuple(map(str, range(800))), scale.items.item_ids)
+    known, new = (whole.select_respondents((np.arange(800) < 400) == old) for old in (True, False))
+    form, truth = scale.items.item_ids[:30], new.values.mean(axis=1)
+    model = predict_accuracy(scale, new.select_items(form))
+    correction = learn_correction(scale, known, form)
+    corrected = predict_accuracy(scale, new.select_items(form), correction=correction)
+    held = [((found.lower <= truth) & (truth <= found.upper)).mean() for found in (model, corrected)]
+    assert held[0] < 0.8
+    assert held[1] == pytest.approx(0.95, abs=0.035)
+    error = [np.abs(found.accuracy - truth).mean() for found in (model, corrected)]
+    assert error[1] < error[0]
+
+
+def test_bad_input_is_refused() -> None:
+    scale = make_scale("s", 20)
+    rng = np.random.default_rng(3)
+    responses = simulate_responses(rng.normal(size=60), scale.items, rng=rng)
+    form = scale.items.item_ids[:5]
+    correction = learn_correction(scale, responses, form)
+    with pytest.raises(InputError, match="form of 5 items; missing: s4"):
+        predict_accuracy(scale, responses.select_items(form[:4]), correction=correction)
+    with pytest.raises(InputError, match="an item stands in two scales"):
+        predict_accuracy((scale, replace(scale, name="again")), responses)
+    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
+        predict_accuracy(scale, responses, level=95)
+    with pytest.raises(InputError, match="there is nothing to predict"):
+        learn_correction(scale, responses, scale.items.item_ids)
+    with pytest.raises(InputError, match="needs 30 systems but got 10"):
+        learn_correction(scale, responses.select_respondents(np.arange(60) < 10), form)
+    gap = responses.values.copy()
+    gap[0, 19] = np.nan
+    with pytest.raises(InputError, match="some are missing"):
+        learn_correction(scale, ResponseMatrix(gap, responses.respondent_ids, responses.item_ids), form)

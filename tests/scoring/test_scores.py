@@ -1,0 +1,255 @@
+"""The table of scores: its columns, its flags, unknown and missing items, and how light it is to import."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtr
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Norms, Scale
+from irtbench.data.grading import GradingSettings
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.quadrature import Quadrature
+from irtbench.scoring import scores
+from irtbench.scoring.ability import eap, estimate_ability
+from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.modal import BOUND
+from irtbench.scoring.norms import normal_percentile, smoothed_percentile
+from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
+
+COLUMNS = [
+    *("respondent_id", "scale", "n_items", "n_correct", "accuracy"),
+    *("theta", "se", "theta_lower", "theta_upper"),
+    *("percentile", "percentile_lower", "percentile_upper", "percentile_empirical"),
+    *("person_fit", "method", "flags"),
+]
+
+
+def make_scale(name: str, n_items: int, *, norms: Norms | None = None) -> Scale:
+    rng = np.random.default_rng(n_items)
+    ids = [f"{name[0]}{k + 1:02d}" for k in range(n_items)]
+    items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n_items), rng.normal(size=n_items), item_ids=ids)
+    details = replace(ItemTable.plain(ids), key=(name,) * n_items)
+    return Scale(name, items, details, norms)
+
+
+@pytest.fixture
+def bank() -> ItemBank:
+    return ItemBank((make_scale("entailment", 20, norms=Norms(np.array([-1.0, 0.0, 1.0]))), make_scale("neutral", 8)))
+
+
+def ones_and_zeros(bank: ItemBank) -> ResponseMatrix:
+    """Three respondents: all right, all wrong, and one who answered three items of the first scale."""
+    ids = tuple(item for scale in bank.scales for item in scale.items.item_ids)
+    values = np.stack([np.ones(len(ids)), np.zeros(len(ids)), np.full(len(ids), np.nan)])
+    values[2, :3] = [1, 0, 1]
+    return ResponseMatrix(values, ("best", "worst", "short"), ids)
+
+
+def test_a_row_for_each_respondent_and_scale_with_the_agreed_columns(bank: ItemBank) -> None:
+    scores = score_responses(bank, ones_and_zeros(bank))
+    assert list(scores.columns) == COLUMNS
+    assert scores[["respondent_id", "scale"]].to_numpy().tolist() == [
+        [respondent, scale] for respondent in ("best", "worst", "short") for scale in ("entailment", "neutral")
+    ]
+    assert scores["n_items"].tolist() == [20, 8, 20, 8, 3, 0]
+    assert scores["n_correct"].tolist() == [20, 8, 0, 0, 2, 0]
+    assert scores["accuracy"].tolist()[:5] == pytest.approx([1, 1, 0, 0, 2 / 3])
+
+
+def test_flags_say_what_a_number_cannot(bank: ItemBank) -> None:
+    scores = score_responses(bank, ones_and_zeros(bank))
+    assert scores["flags"].tolist() == ["all_correct", "all_correct", "all_wrong", "all_wrong", "few_items", "no_items"]
+    empty = scores.iloc[5]
+    assert np.isnan(empty["accuracy"])
+    assert np.isnan(empty["person_fit"])
+    assert empty["theta"] == pytest.approx(0, abs=1e-9)
+    assert empty["percentile"] == pytest.approx(50)
+
+
+def test_the_numbers_are_those_of_the_steps(bank: ItemBank) -> None:
+    scale = bank.scales[0]
+    responses = simulate_responses([-1.0, 0.2, 1.4], scale.items, rng=np.random.default_rng(0), missing=0.1)
+    scores, abilities = score_responses(scale, responses), eap(responses, scale.items)
+    np.testing.assert_array_equal(scores["theta"], abilities.theta)
+    np.testing.assert_array_equal(scores["se"], abilities.standard_error)
+    np.testing.assert_allclose(scores["percentile"], 100 * ndtr(abilities.theta))
+    place = normal_percentile(abilities, scale.norms)
+    np.testing.assert_array_equal(scores["percentile_lower"], place.lower)
+    np.testing.assert_array_equal(scores["percentile_upper"], place.upper)
+    # norm sample -1, 0, 1: so many below, of three
+    below = (abilities.theta[:, None] > [-1, 0, 1]).sum(axis=1)
+    np.testing.assert_allclose(scores["percentile_empirical"], 100 * below / 3)
+
+
+def test_without_norms_the_empirical_percentile_is_unknown(bank: ItemBank) -> None:
+    scores = score_responses(bank, ones_and_zeros(bank)).set_index("scale")["percentile_empirical"]
+    assert scores["neutral"].isna().all()
+    assert scores["entailment"].notna().all()
+
+
+def test_the_prior_is_the_scales_population(bank: ItemBank) -> None:
+    weights = np.array([0.25, 0.5, 0.25])
+    scale = replace(bank.scales[1], population=Quadrature(np.array([1.0, 2.0, 3.0]), np.log(weights)))
+    nothing = ResponseMatrix(np.full((1, 1), np.nan), ("r",), ("n01",))
+    assert score_responses(scale, nothing)["theta"][0] == pytest.approx(2.0)
+
+
+def test_answers_against_the_difficulties_are_flagged_and_the_models_own_are_not() -> None:
+    # right on the hard half and wrong on the easy half, against 200 patterns of the model (5% flagged, sd 1.5%)
+    items = ItemParameters.from_difficulty(np.full(30, 1.5), np.linspace(-2, 2, 30))
+    scale = Scale("all", items, ItemTable.plain(items.item_ids))
+    reversed_pattern = ResponseMatrix((items.difficulty > 0).astype(float)[None, :], ("odd",), items.item_ids)
+    odd = score_responses(scale, reversed_pattern).iloc[0]
+    assert odd["flags"] == "unlikely_pattern"
+    assert odd["person_fit"] < -4
+    rng = np.random.default_rng(3)
+    usual = score_responses(scale, simulate_responses(rng.normal(size=200), items, rng=rng))
+    assert (usual["flags"] == "unlikely_pattern").mean() == pytest.approx(0.05, abs=0.045)
+
+
+# --- items that the bank does not know, and items that the responses do not have -----------------------------------
+
+
+def test_unknown_items_are_an_error_that_names_five(bank: ItemBank) -> None:
+    ids = ("n01", *(f"x{k}" for k in range(7)))
+    responses = ResponseMatrix(np.ones((1, 8)), ("system",), ids)
+    with pytest.raises(InputError, match="items unknown to the bank: x0, x1, x2, x3, x4 and 2 more"):
+        score_responses(bank, responses)
+    ignored = score_responses(bank, responses, unknown_items="ignore")
+    alone = score_responses(bank, responses.select_items(["n01"]))
+    pd.testing.assert_frame_equal(ignored, alone)
+
+
+def test_no_known_item_at_all_is_an_error_even_when_ignoring(bank: ItemBank) -> None:
+    responses = ResponseMatrix(np.ones((1, 1)), ("system",), ("x",))
+    with pytest.raises(InputError, match="none of the items is known"):
+        score_responses(bank, responses, unknown_items="ignore")
+
+
+def test_missing_items_are_counted(bank: ItemBank, caplog: pytest.LogCaptureFixture) -> None:
+    ids = bank.scales[0].items.item_ids[:15]
+    values = np.ones((2, 15))
+    values[0, :4] = np.nan
+    with caplog.at_level("INFO"):
+        scores = score_responses(bank.scales[0], ResponseMatrix(values, ("a", "b"), ids))
+    assert scores["n_items"].tolist() == [11, 15]
+    assert "scale entailment: 5 of 20 items have no response" in caplog.text
+
+
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
+def answers_table(*rows: tuple[str, str, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
+
+
+def test_answers_are_graded_by_the_banks_key(bank: ItemBank) -> None:
+    answers = answers_table(
+        ("s", "e01", "entailment"), ("s", "e02", "neutral"), ("s", "n01", " neutral"), ("s", "n03", "Neutral")
+    )
+    scores = score_answers(bank, answers).set_index("scale")
+    assert scores["n_items"].to_dict() == {"entailment": 2, "neutral": 2}
+    assert scores["n_correct"].to_dict() == {"entailment": 1, "neutral": 1}
+    lenient = score_answers(bank, answers, GradingSettings(normalise=("strip", "casefold"))).set_index("scale")
+    assert lenient["n_correct"].to_dict() == {"entailment": 1, "neutral": 2}
+    responses = ResponseMatrix(np.array([[1.0, 0.0]]), ("s",), ("e01", "e02"))
+    assert scores["theta"]["entailment"] == pytest.approx(score_responses(bank.scales[0], responses)["theta"][0])
+
+
+def test_answers_to_unknown_items(bank: ItemBank) -> None:
+    answers = answers_table(("s", "e01", "entailment"), ("s", "check1", "neutral"))
+    with pytest.raises(InputError, match="items unknown to the bank: check1"):
+        score_answers(bank, answers)
+    assert score_answers(bank, answers, unknown_items="ignore")["n_items"].tolist() == [1, 0]
+    with pytest.raises(InputError, match="none of the items is known"):
+        score_answers(bank, answers.iloc[1:], unknown_items="ignore")
+
+
+def test_answers_need_a_key_and_one_key_only(bank: ItemBank) -> None:
+    first = bank.scales[0]
+    keyless = replace(first, details=replace(first.details, key=(None, *first.details.key[1:])))
+    with pytest.raises(InputError, match="no key for item e01"):
+        score_answers(keyless, answers_table(("s", "e01", "entailment")))
+    torn = ItemBank((first, replace(first, name="other", details=replace(first.details, key=("neutral",) * 20))))
+    with pytest.raises(InputError, match="item e01 has the key entailment in one scale and neutral in other"):
+        score_answers(torn, answers_table(("s", "e01", "entailment")))
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_settings_choose_the_estimator_the_norm_and_the_error(bank: ItemBank) -> None:
+    scale = bank.scales[0]
+    items = replace(scale.items, covariance=np.broadcast_to(np.diag([0.05, 0.05, 0]), (20, 3, 3)))
+    norms = Norms(np.array([-1.0, 0.0, 1.0]), groups={"language": ("en", "en", "de")})
+    scale = replace(scale, items=items, norms=norms)
+    responses = simulate_responses([-1.0, 0.2, 1.4], items, rng=np.random.default_rng(0))
+    settings = ScoringSettings(
+        method="wle", item_error="delta", norm="smoothed", norm_group=("language", "en"), level=0.8
+    )
+    scores = score_responses(scale, responses, settings)
+    known = estimate_ability(responses, items, method="wle", level=0.8)
+    found = with_item_error(known, responses, items, item_error="delta")
+    np.testing.assert_array_equal(scores["theta"], known.theta)
+    np.testing.assert_allclose(scores["theta_upper"], found.upper)
+    place = smoothed_percentile(found, norms.group("language", "en"))
+    np.testing.assert_allclose(scores["percentile_lower"], place.lower)
+    np.testing.assert_allclose(scores["percentile_empirical"], [0, 50, 100])
+    assert (scores["method"] == "wle").all()
+
+
+def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
+    scores = score_responses(bank, ones_and_zeros(bank), ScoringSettings(method="ml"))
+    assert scores["flags"].tolist()[:4] == ["all_correct;at_bound"] * 2 + ["all_wrong;at_bound"] * 2
+    assert scores["theta"].tolist()[:4] == [BOUND, BOUND, -BOUND, -BOUND]
+    assert scores["percentile"].tolist()[:4] == pytest.approx([100, 100, 0, 0], abs=1e-6)
+    empty = scores.iloc[5]
+    assert empty["flags"] == "no_items"
+    assert np.isnan(empty["theta"])
+    assert np.isnan(empty["percentile"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"method": "mode"}, "method must be one of eap, map, ml, wle, eap_sum but got mode"),
+        ({"item_error": "yes"}, "item_error must be one of none, delta, draw, integrate but got yes"),
+        ({"norm": "rank"}, "norm must be one of normal, empirical, smoothed but got rank"),
+        ({"level": 95}, "level must be between 0 and 1 but got 95"),
+        ({"norm_group": ("language", "en")}, "expected empirical or smoothed for a group"),
+        ({"method": "eap_sum", "item_error": "delta"}, "not defined for eap_sum"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ScoringSettings(**settings)
+
+
+# --- weight --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["scores", "bulk", "comparison", "prediction", "plausible_values", "norm_table"])
+def test_scoring_imports_nothing_heavy(module: str) -> None:
+    heavy = ("torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib")
+    code = f"import sys, irtbench.scoring.{module}; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_few_answers_of_many_items_are_scored_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale = make_scale("wide", 300, norms=Norms(np.array([-1.0, 0.0, 1.0])))
+    rng = np.random.default_rng(0)
+    responses = simulate_responses(rng.normal(size=130), scale.items, rng=rng, missing=0.95)
+    in_parts = score_responses(scale, responses)
+    monkeypatch.setattr(scores, "SPARSE", 0.0)
+    pd.testing.assert_frame_equal(in_parts, score_responses(scale, responses))
+    assert in_parts["person_fit"].notna().sum() > 100

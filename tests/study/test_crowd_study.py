@@ -1,0 +1,181 @@
+"""The shipped crowd study is what its script makes and what its README says."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ROOT / "data" / "crowd_study"
+LABELS = ["contradiction", "entailment", "neutral"]
+
+
+@pytest.fixture(scope="module")
+def answers() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED / "answers.csv.gz", keep_default_na=False)
+
+
+@pytest.fixture(scope="module")
+def graded(answers: pd.DataFrame) -> pd.DataFrame:
+    """Respondents x items, right or wrong."""
+    gold = pd.read_csv(SHIPPED / "items.csv").set_index("item_id")["gold"]
+    right = answers["answer"] == answers["item_id"].map(gold)
+    return answers.assign(right=right.astype(float)).pivot(index="respondent_id", columns="item_id", values="right")
+
+
+@pytest.fixture(scope="module")
+def truth() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED / "truth_items.csv", keep_default_na=False).set_index("item_id")
+
+
+@pytest.fixture(scope="module")
+def respondents() -> pd.DataFrame:
+    return pd.read_csv(SHIPPED / "truth_respondents.csv").set_index("respondent_id")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the README; compressed ones unpacked, because versions of zlib may pack the same text apart."""
+    return {
+        str(path.relative_to(folder)): gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "README.md"
+    }
+
+
+def make_study(output: Path, *options: str) -> None:
+    script = ROOT / "scripts" / "make_crowd_study.py"
+    subprocess.run([sys.executable, script, "--output", output, *options], check=True, capture_output=True)
+
+
+def test_the_script_makes_the_shipped_files_again(tmp_path: Path) -> None:
+    make_study(tmp_path / "one")
+    made, shipped = contents(tmp_path / "one"), contents(SHIPPED)
+    assert made.keys() == shipped.keys()
+    assert [name for name in shipped if made[name] != shipped[name]] == []
+    make_study(tmp_path / "two", "--seed", "2016")
+    packed = [(tmp_path / name / "answers.csv.gz").read_bytes() for name in ("one", "two")]
+    assert packed[0] == packed[1]
+    assert packed[0][4:8] == bytes(4)  # the date in a gzip header
+
+
+def test_another_seed_makes_another_study(tmp_path: Path) -> None:
+    make_study(tmp_path, "--seed", "1")
+    made, shipped = contents(tmp_path), contents(SHIPPED)
+    # only the table of known items is the same: gold labels and texts are not drawn
+    assert [name for name in shipped if made[name] == shipped[name]] == ["items.csv"]
+
+
+def test_it_is_small() -> None:
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*") if path.is_file()) < 1_000_000
+
+
+def test_everybody_answers_everything_once_in_an_order_of_their_own(answers: pd.DataFrame) -> None:
+    assert len(answers) == 1000 * 93
+    assert not answers.duplicated(["respondent_id", "item_id"]).any()
+    assert set(answers["answer"]) == {*LABELS, ""}
+    assert (answers["answer"] == "").sum() == 12
+    assert not answers.loc[answers["answer"] == "", "item_id"].str.startswith("check").any()
+    assert answers.groupby("respondent_id")["item_id"].first().nunique() == 93
+    assert (answers["seconds"] > 0).all()
+
+
+def test_the_items_known_do_not_give_the_truth_away() -> None:
+    items = pd.read_csv(SHIPPED / "items.csv")
+    assert list(items.columns) == ["item_id", "gold", "attention", "text"]
+    assert items["item_id"].tolist() == [
+        *(f"{letter}{k:02d}" for letter in "cen" for k in range(1, 31)),
+        *("check1", "check2", "check3"),
+    ]
+    assert items.loc[items["attention"] == 0, "gold"].value_counts().to_dict() == dict.fromkeys(LABELS, 30)
+    assert items.loc[items["attention"] == 1, "gold"].tolist() == LABELS
+    assert items["text"].is_unique
+
+
+def test_planted_items_are_as_stated(truth: pd.DataFrame) -> None:
+    planted = truth[truth["planted"] != ""]
+    assert planted["planted"].to_dict() == {
+        **{"c11": "flat", "c22": "reversed", "e17": "flat", "n05": "reversed", "n13": "twin", "n14": "twin"}
+    }
+    assert (planted.loc[["c11", "e17"], "discrimination"] == 0.1).all()
+    assert (planted.loc[["c22", "n05"], "discrimination"] <= -1).all()
+
+
+def test_other_items_lie_in_the_ranges_of_table_4(truth: pd.DataFrame) -> None:
+    # Lalor, Wu & Yu (2016), Table 4, 5GS: min b, max b, min a, max a
+    ranges = {
+        "contradiction": (-2.765, 0.704, 0.846, 2.731),
+        "entailment": (-3.253, -1.898, 0.78, 2.61),
+        "neutral": (-2.082, -0.555, 1.271, 3.598),
+    }
+    for label, (b_low, b_high, a_low, a_high) in ranges.items():
+        sound = truth[(truth["label"] == label) & ~truth["planted"].isin(["flat", "reversed"])]
+        assert sound["difficulty"].between(b_low, b_high).all()
+        assert sound["discrimination"].between(a_low, a_high).all()
+
+
+def test_respondents_are_as_stated(respondents: pd.DataFrame, graded: pd.DataFrame) -> None:
+    assert respondents["kind"].value_counts().to_dict() == {"attentive": 955, "inattentive": 15, "clicker": 30}
+    theta = respondents.loc[respondents["kind"] != "clicker", [f"theta_{label}" for label in LABELS]]
+    assert respondents.loc[respondents["kind"] == "clicker", theta.columns].isna().all(axis=None)
+    # 970 draws: the standard error of a mean or sd is .03, of a correlation of .6 about .02
+    assert theta.notna().all(axis=None)
+    np.testing.assert_allclose(theta.mean(), 0, atol=0.1)
+    np.testing.assert_allclose(theta.std(), 1, atol=0.08)
+    np.testing.assert_allclose(theta.corr().to_numpy()[np.triu_indices(3, 1)], 0.6, atol=0.07)
+    passed = graded[["check1", "check2", "check3"]].sum(axis=1).groupby(respondents["kind"])
+    # clickers get all three right with probability 1/27; attentive workers with (.985 + .015 / 3)^3 = .97
+    assert (passed.get_group("clicker") < 3).mean() > 0.8
+    assert (passed.get_group("attentive") == 3).mean() == pytest.approx(0.97, abs=0.02)
+
+
+def test_answers_show_what_was_planted(graded: pd.DataFrame, respondents: pd.DataFrame, truth: pd.DataFrame) -> None:
+    attentive = graded[respondents["kind"] == "attentive"]
+    theta = respondents.loc[attentive.index]
+    with_theta = {item: attentive[item].corr(theta[f"theta_{truth['label'][item]}"]) for item in truth.index}
+    assert with_theta["c22"] < -0.3
+    assert with_theta["n05"] < -0.3
+    assert abs(with_theta["c11"]) < 0.15
+    assert abs(with_theta["e17"]) < 0.15
+    assert min(with_theta[item] for item in truth.index[~truth["planted"].isin(["flat", "reversed"])]) > 0.15
+    # the copy agrees with its model far more often than its neighbour does
+    same = {item: (attentive["n13"] == attentive[item]).mean() for item in ("n12", "n14", "n15")}
+    assert same["n14"] > max(same["n12"], same["n15"]) + 0.08
+
+
+def test_clickers_are_fast_and_at_chance(
+    answers: pd.DataFrame, graded: pd.DataFrame, respondents: pd.DataFrame
+) -> None:
+    clickers = respondents.index[respondents["kind"] == "clicker"]
+    # 30 x 90 guesses among three labels: sd of the share .009
+    scale_items = [item for item in graded.columns if not item.startswith("check")]
+    assert graded.loc[clickers, scale_items].to_numpy().mean() == pytest.approx(1 / 3, abs=0.03)
+    seconds = answers.groupby("respondent_id")["seconds"].median()
+    assert seconds[clickers].median() == pytest.approx(1.5, rel=0.2)
+    assert seconds[respondents.index[respondents["kind"] == "attentive"]].median() == pytest.approx(9, rel=0.1)
+
+
+def test_wrong_answers_prefer_a_label_item_by_item(answers: pd.DataFrame, respondents: pd.DataFrame) -> None:
+    gold = pd.read_csv(SHIPPED / "items.csv").set_index("item_id")["gold"]
+    attentive = answers[answers["respondent_id"].map(respondents["kind"]) == "attentive"]
+    wrong = attentive[(attentive["answer"] != attentive["item_id"].map(gold)) & (attentive["answer"] != "")]
+    shares = pd.crosstab(wrong["item_id"], wrong["answer"], normalize="index")
+    shares = shares[(wrong["item_id"].value_counts() > 50).reindex(shares.index)]
+    preferred = shares.max(axis=1)
+    assert preferred.max() > 0.8
+    assert preferred.min() < 0.6
+
+
+def test_systems_differ_in_ability_and_one_left_items_out() -> None:
+    gold = pd.read_csv(SHIPPED / "items.csv").set_index("item_id")["gold"]
+    tables = {name: pd.read_csv(SHIPPED / "systems" / f"{name}.csv") for name in ("low", "average", "high")}
+    assert {name: len(table) for name, table in tables.items()} == {"low": 82, "average": 90, "high": 90}
+    for name, table in tables.items():
+        assert list(table.columns) == ["respondent_id", "item_id", "answer"]
+        assert set(table["respondent_id"]) == {name}
+        assert table["item_id"].is_unique
+    accuracy = {name: (table["answer"] == table["item_id"].map(gold)).mean() for name, table in tables.items()}
+    assert accuracy["low"] + 0.1 < accuracy["average"] < accuracy["high"] - 0.05
