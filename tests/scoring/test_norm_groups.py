@@ -160,7 +160,7 @@ def test_the_report_shows_groups_and_the_settings(study) -> None:
 def test_what_does_not_fit_is_said_before_anything_is_fitted(
     folder: Path, data: str, score: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irtbench.study.study_scale", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr("irtbench.study.run.study_scale", lambda *_: pytest.fail("fitted"))
     with pytest.raises(InputError, match=re.escape(message)):
         run_study(study_of(folder, data=data, score=score))
 

@@ -237,7 +237,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 # --- weight --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["scores", "bulk", "comparison", "prediction", "plausible_values", "norm_table"])
+@pytest.mark.parametrize("module", ["scores", "bulk", "ability_comparison", "prediction", "plausible_values"])
 def test_scoring_imports_nothing_heavy(module: str) -> None:
     heavy = ("torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib")
     code = f"import sys, irtbench.scoring.{module}; print([name for name in {heavy} if name in sys.modules])"
