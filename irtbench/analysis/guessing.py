@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,16 @@ from scipy.special import chdtrc
 
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.marginal.asymptotes import slope_at_zero
-from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.response_rows import encode_responses
-from irtbench.models.logistic import NodeTensors
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
 
 START = 0.2  # of guessing
@@ -85,18 +89,19 @@ def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tol
     check_estimable(responses, priors)
     cpu = torch.device("cpu")
     n_items = responses.n_items
-    problem = Problem(
-        rows=encode_responses(responses, cpu),
-        nodes=NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
+    model = partial(
+        logistic_model,
         priors=priors,
         guessing_free=torch.zeros(n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
     )
-    with torch.no_grad():
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu)
+    with fenced(0), torch.no_grad():
+        problem = Problem.of(model, encode_responses(responses, cpu), nodes)
         without = find_mode(problem, tolerance=tolerance / 100)
-        rises = slope_at_zero(problem, without.parameters) > 0
+        rises = slope_at_zero(problem, without.items) > 0
         found = [
-            with_guessing(problem, without.parameters, j, tolerance) if rises[j] else (0.0, without.log_likelihood)
+            with_guessing(problem, without.items, j, tolerance) if rises[j] else (0.0, without.log_likelihood)
             for j in range(n_items)
         ]
     guessing = np.array([c for c, _ in found])
@@ -105,14 +110,14 @@ def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tol
     return GuessingTest(responses.item_ids, guessing, statistic, p, adjust(p, method), method)
 
 
-def with_guessing(problem: Problem, without: torch.Tensor, item: int, tolerance: float) -> tuple[float, float]:
+def with_guessing(problem: Problem, without: ItemTensors, item: int, tolerance: float) -> tuple[float, float]:
     """Guessing of one item with all other items 2PL, and the log-likelihood.
 
     The steps start well away from c = 0.
     """
     only = torch.zeros_like(problem.guessing_free)
     only[item] = True
-    start = without.clone()
-    start[item, -1] = np.log(START / (1 - START))
-    mode = find_mode(replace(problem, guessing_free=only), start=start, tolerance=tolerance)
-    return float(torch.sigmoid(mode.parameters[item, -1])), mode.log_likelihood
+    start = replace(without, guessing=torch.where(only, START, without.guessing))
+    alone = Problem.of(partial(problem.model, guessing_free=only), problem.rows, problem.nodes)
+    mode = find_mode(alone, start=start, tolerance=tolerance)
+    return float(mode.items.guessing[item]), mode.log_likelihood

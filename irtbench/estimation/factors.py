@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.mode import find_mode, starting_values
-from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.status import Status
 from irtbench.models.factor_quadrature import factor_quadrature
-from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import encode_responses
 
 NORMAL_OGIVE = 1.702
 
@@ -39,13 +44,13 @@ class FactorModel(InformationCriteria):
     intercept
         d, shape (n_items,).
     zero_loadings
-        Where slopes were held at zero, shape (n_items, n_factors); None if exploratory.
+        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory.
     log_likelihood
         Marginal log-likelihood of the responses.
     n_respondents
         Number of rows.
-    converged, stopped_because, steps
-        How the steps ended.
+    status
+        How the iterations ended.
     """
 
     item_ids: tuple[str, ...]
@@ -54,9 +59,22 @@ class FactorModel(InformationCriteria):
     zero_loadings: NDArray[np.bool_] | None
     log_likelihood: float
     n_respondents: int
-    converged: bool
-    stopped_because: str
-    steps: int
+    status: Status
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimates are a maximum of the likelihood."""
+        return self.status.converged
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the iterations ended, in words."""
+        return str(self.status)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.status.steps
 
     @property
     def n_factors(self) -> int:
@@ -136,7 +154,7 @@ def fit_factors(
     n_factors
         Number of abilities, independent of each other.
     zero_loadings
-        Where slopes are held at zero, shape (n_items, n_factors); None for an exploratory model.
+        Where slopes are fixed at zero, shape (n_items, n_factors); None for an exploratory model.
     seed
         Of the quasi-Monte Carlo points (more than three abilities).
     tolerance, max_steps
@@ -159,20 +177,18 @@ def fit_factors(
             raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
         if zero_loadings.all(axis=1).any():
             raise InputError("factors: zero_loadings leaves an item without any slope")
-    problem = factor_problem(responses, n_factors, zero_loadings, seed)
-    with torch.no_grad():
+    with fenced(seed), torch.no_grad():
+        problem = factor_problem(responses, n_factors, zero_loadings, seed)
         mode = find_mode(problem, start=factor_start(problem), tolerance=tolerance, max_steps=max_steps)
-    slopes = mode.parameters[:, :-2].numpy()
+    slopes = mode.items.slope.numpy()
     return FactorModel(
         item_ids=responses.item_ids,
         slopes=principal_axes(slopes) if zero_loadings is None else slopes * positive_sign(slopes),
-        intercept=mode.parameters[:, -2].numpy(),
+        intercept=mode.items.intercept.numpy(),
         zero_loadings=zero_loadings,
         log_likelihood=mode.log_likelihood,
         n_respondents=responses.n_respondents,
-        converged=mode.converged,
-        stopped_because=mode.stopped_because,
-        steps=mode.steps,
+        status=mode.status,
     )
 
 
@@ -180,15 +196,16 @@ def factor_problem(
     responses: ResponseMatrix, n_factors: int, zero_loadings: NDArray[np.bool_] | None, seed: int
 ) -> Problem:
     """Data and nodes of a model of several abilities without a prior."""
-    nodes = factor_quadrature(n_factors, seed=seed)
-    return Problem(
-        rows=encode_responses(responses, torch.device("cpu")),
-        nodes=NodeTensors(torch.from_numpy(nodes.nodes), torch.from_numpy(nodes.log_weights)),
+    quadrature = factor_quadrature(n_factors, seed=seed)
+    model = partial(
+        logistic_model,
         priors=Priors.named("none"),
         guessing_free=torch.zeros(responses.n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64),
         slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
     )
+    nodes = NodeTensors(torch.from_numpy(quadrature.nodes), torch.from_numpy(quadrature.log_weights))
+    return Problem.of(model, encode_responses(responses, torch.device("cpu")), nodes)
 
 
 def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int = 0) -> pd.DataFrame:
@@ -210,9 +227,13 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
     """
     data = responses.select_items(fitted.item_ids)
     problem = factor_problem(data, fitted.n_factors, fitted.zero_loadings, seed)
-    parameters = torch.from_numpy(np.c_[fitted.slopes, fitted.intercept, np.zeros(data.n_items)])
+    items = ItemTensors(
+        torch.from_numpy(fitted.slopes),
+        torch.from_numpy(fitted.intercept),
+        torch.zeros(data.n_items, dtype=torch.float64),
+    )
     theta = problem.nodes.theta
-    row = problem.row(parameters)
+    row = problem.row(items)
     means, squares = [], []
     for batch in problem.batches():
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
@@ -231,9 +252,9 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
     return table
 
 
-def factor_start(problem: Problem) -> Tensor:
+def factor_start(problem: Problem) -> ItemTensors:
     """Starting values: slopes from the principal axes of the items' correlations."""
-    parameters = starting_values(problem)
+    items = starting_values(problem)
     (batch,) = problem.rows.batches(len(problem.rows), torch.float64)
     correct = batch.correct
     observed = torch.ones_like(correct) if batch.observed is None else batch.observed
@@ -248,11 +269,10 @@ def factor_start(problem: Problem) -> Tensor:
     loadings = axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=0.01).sqrt()
     communality = (loadings**2).sum(dim=1, keepdim=True).clamp(max=0.8)
     slopes = NORMAL_OGIVE * loadings / (1 - communality).sqrt()
-    if problem.slopes_free is not None:
+    if problem.prior.slopes_free is not None:
         # each factor takes the common part of the items that load on it
-        slopes = torch.where(problem.slopes_free, parameters[:, :1].abs().clamp(min=0.5), 0.0)
-    parameters[:, :-2] = slopes
-    return parameters
+        slopes = torch.where(problem.prior.slopes_free, items.slope[:, :1].abs().clamp(min=0.5), 0.0)
+    return replace(items, slope=slopes)
 
 
 def principal_axes(slopes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Fit the collapsed 2PL/3PL: the mode by preconditioned steps, or Pyro's SVI with a Delta guide."""
+"""Fit the 2PL or 3PL of one scale to responses: Pyro's SVI on the collapsed model, whatever the estimator."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.mode import Mode, find_mode, starting_values
-from irtbench.estimation.marginal.nodes import NARROW, with_adapted_nodes
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.population import find_mode_with_population
-from irtbench.estimation.marginal.response_rows import SparseRows, encode_responses
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_response import ItemParameters
-from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import SparseRows, encode_responses
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 logger = logging.getLogger(__name__)
@@ -66,7 +72,7 @@ def fit_model(
     settings = settings or FitSettings()
     check_estimable(responses, settings.priors)
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
-    with threads_for(n_cells):
+    with threads_for(n_cells), fenced(seed):
         return estimate(responses, settings, seed)
 
 
@@ -85,62 +91,62 @@ def threads_for(n_cells: int) -> Iterator[None]:
 def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
-    device = choose_device(settings.device)
     quadrature = normal_grid(settings.n_nodes)
-    free, fixed = settings.guessing_of(responses.item_ids)
-    problem = Problem(
-        rows=encode_responses(responses, device),
-        nodes=NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device),
-        priors=settings.priors,
-        guessing_free=torch.from_numpy(free).to(device),
-        guessing_fixed=torch.from_numpy(fixed).to(device),
-    )
+    problem = problem_of(responses, settings, quadrature)
     with torch.no_grad():
         start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, shrink=0.35)
-    if settings.optimiser == "adam":
-        mode = adam_mode(problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps, seed=seed)
-    else:
-        with torch.no_grad():
-            problem, mode = preconditioned_mode(problem, start, settings)
-    with torch.no_grad():
-        mode = with_positive_direction(problem, mode)
-        items = item_parameters(problem, mode.parameters, responses.item_ids)
-        converged, reason = mode.converged, mode.stopped_because
-        if settings.standard_errors and converged and mode.covariance is not None:
-            items = replace(items, covariance=mode.covariance.cpu().numpy())
-        elif settings.standard_errors and converged:
-            covariance, definite = sampling_covariance(problem, mode.parameters)
+        problem, priors, found = find_estimate(problem, start, settings)
+        found = with_positive_direction(problem, found)
+        items = item_parameters(problem, found.items, responses.item_ids)
+        status = found.status
+        if settings.standard_errors and status.converged and found.covariance is not None:
+            items = replace(items, covariance=found.covariance.cpu().numpy())
+        elif settings.standard_errors and status.converged:
+            covariance, definite = sampling_covariance(problem, found.items)
             items = replace(items, covariance=covariance)
             if not definite:
-                converged, reason = False, "the observed information is not positive definite: not a maximum"
+                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     posterior = None
-    if settings.posterior is not None and mode.covariance is not None:
+    if settings.posterior is not None and found.kind == "mean":
         raise InputError(
             "model: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
         )
-    if settings.posterior is not None and converged:
-        posterior = fit_posterior(problem, mode.parameters, settings.posterior, seed=seed, item_ids=responses.item_ids)
+    if settings.posterior is not None and status.converged:
+        posterior = fit_posterior(problem, found.items, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items = with_posterior(items, posterior)
-        converged, reason = posterior.converged, f"{reason}; posterior: {posterior.stopped_because}"
-    logger.info("fit: %s (%d steps)", reason, mode.steps)
+        status = replace(status, posterior=posterior.stopped_because)
+    logger.info("fit: %s (%d steps)", status, status.steps)
     return FittedModel(
         items=items,
         quadrature=shared_quadrature(problem.nodes) if settings.population == "estimated" else quadrature,
         nodes=describe_nodes(problem.nodes),
-        log_likelihood=mode.log_likelihood,
-        priors=problem.priors,
+        log_likelihood=found.log_likelihood,
+        priors=priors,
         n_respondents=responses.n_respondents,
         n_responses=responses.n_responses,
-        converged=converged,
-        stopped_because=reason,
-        steps=mode.steps,
+        kind="mean" if posterior is not None else found.kind,
+        status=status,
         seconds=time.perf_counter() - began,
         seed=seed,
         settings=settings,
         posterior=posterior,
-        abilities=mode.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in mode.abilities)),
+        abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
     )
+
+
+def problem_of(responses: ResponseMatrix | SparseResponses, settings: FitSettings, quadrature: Quadrature) -> Problem:
+    """The Pyro model that these settings stand for, with the responses on their device."""
+    device = choose_device(settings.device)
+    free, fixed = settings.guessing_of(responses.item_ids)
+    model = partial(
+        logistic_model,
+        priors=settings.priors,
+        guessing_free=torch.from_numpy(free).to(device),
+        guessing_fixed=torch.from_numpy(fixed).to(device),
+    )
+    nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
+    return Problem.of(model, encode_responses(responses, device), nodes)
 
 
 def precision(responses: ResponseMatrix | SparseResponses, settings: FitSettings) -> torch.dtype:
@@ -156,7 +162,7 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def rough_start(problem: Problem) -> Tensor:
+def rough_start(problem: Problem) -> ItemTensors:
     """Starting values where a few steps on a smaller problem lead, which cost next to nothing.
 
     With many respondents the smaller problem has some of them; with guessing, whose steps take longer and are more, it
@@ -174,37 +180,39 @@ def rough_start(problem: Problem) -> Tensor:
     else:
         return starting_values(problem)
     mode = find_mode(smaller, tolerance=0.1, max_steps=20)
-    return mode.parameters if mode.converged else starting_values(problem)
+    return mode.items if mode.status.converged else starting_values(problem)
 
 
-def preconditioned_mode(problem: Problem, start: Tensor, settings: FitSettings) -> tuple[Problem, Mode]:
-    """Take preconditioned steps, learning the prior and laying nodes anew on the way where that is called for."""
-    tolerance, max_steps = settings.tolerance, settings.max_steps
-    if problem.priors.hierarchy is not None:
-        return find_hierarchical_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
+    """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
+    tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
+    if settings.optimiser == "adam":
+        return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+    if priors.hierarchy is not None:
+        return find_hierarchical_mode(problem, priors, start, tolerance=tolerance, max_steps=max_steps)
     if settings.population == "estimated":
         problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
-        return without_guessing_at_zero(problem, mode)
+    else:
+        problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+    problem, mode = without_guessing_at_zero(problem, mode)
+    return problem, priors, mode
+
+
+def find_mode_on_right_nodes(
+    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int
+) -> tuple[Problem, Estimate]:
+    """The mode, found once more where its posteriors turn out to need finer nodes."""
     mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
-    finer = with_adapted_nodes(problem, mode.parameters, shrink=0.7) if mode.converged else problem
-    if finer is not problem:
-        again = find_mode(finer, start=mode.parameters, tolerance=tolerance, max_steps=max_steps)
-        problem, mode = finer, replace(again, steps=mode.steps + again.steps)
-    return without_guessing_at_zero(problem, mode)
+    finer = with_adapted_nodes(problem, mode.items, shrink=0.7) if mode.status.converged else problem
+    if finer is problem:
+        return problem, mode
+    again = find_mode(finer, start=mode.items, tolerance=tolerance, max_steps=max_steps)
+    return finer, replace(again, status=replace(again.status, steps=mode.status.steps + again.status.steps))
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:
     """The density on the nodes, as it leaves the device."""
     return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
-
-
-def describe_nodes(nodes: NodeTensors) -> str:
-    """Say which nodes these are: the usual grid, or finer ones where the posteriors lie."""
-    theta = nodes.theta[:, 0]
-    steps = torch.diff(theta)
-    if float(steps.max() - steps.min()) < 1e-9 and float(steps[0]) > NARROW:
-        return f"grid of {len(theta)} nodes on +-{float(theta[-1]):g}"
-    return f"adaptive: {len(theta)} nodes {float(steps.min()):.2g} apart where posteriors lie"
 
 
 def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors) -> None:
@@ -228,28 +236,28 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
         )
 
 
-def with_positive_direction(problem: Problem, mode: Mode) -> Mode:
+def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
-    theta, parameters = problem.nodes.theta, mode.parameters
-    above_guessing = 1 - problem.log_guessing(parameters).exp()
-    n_correct = torch.sigmoid(theta @ parameters[:, :-2].T + parameters[:, -2]) @ above_guessing
-    tilt = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
-    if float(tilt) >= 0:
-        return mode
-    turn = torch.ones_like(parameters)
-    turn[:, :-2] = -1.0
-    covariance = None if mode.covariance is None else mode.covariance * turn[:, :, None] * turn[:, None, :]
-    abilities = None if mode.abilities is None else (-mode.abilities[0], mode.abilities[1])
-    return replace(mode, parameters=parameters * turn, covariance=covariance, abilities=abilities)
+    theta, items = problem.nodes.theta, found.items
+    n_correct = torch.sigmoid(items.logits(problem.nodes.basis)).T @ (1 - items.guessing)
+    covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
+    if float(covariance_with_theta) >= 0:
+        return found
+    covariance = found.covariance
+    if covariance is not None:
+        sign = torch.tensor([-1.0, 1.0, 1.0], dtype=covariance.dtype, device=covariance.device)
+        covariance = covariance * sign[:, None] * sign[None, :]
+    abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
+    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities)
 
 
-def item_parameters(problem: Problem, parameters: Tensor, item_ids: tuple[str, ...]) -> ItemParameters:
-    """Copy one-dimensional parameters from the device into the public form."""
+def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
+    """Copy the items of one ability from the device into the public form."""
     return ItemParameters(
         item_ids,
-        parameters[:, 0].cpu().numpy(),
-        parameters[:, 1].cpu().numpy(),
-        problem.log_guessing(parameters).exp().cpu().numpy(),
+        items.slope[:, 0].cpu().numpy(),
+        items.intercept.cpu().numpy(),
+        items.guessing.cpu().numpy(),
         problem.guessing_free.cpu().numpy(),
     )
 

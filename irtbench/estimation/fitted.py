@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
 from irtbench.models.item_response import ItemParameters
 from irtbench.models.priors import Priors
@@ -24,7 +26,7 @@ WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider th
 
 @dataclass(frozen=True, eq=False)
 class EstimatedAbilities:
-    """Abilities estimated with the items integrated out, at the origin and unit of these respondents.
+    """Abilities estimated with the items integrated out, on the scale of these respondents.
 
     Parameters
     ----------
@@ -61,11 +63,11 @@ class FittedModel(InformationCriteria):
         Prior densities used.
     n_respondents, n_responses
         Size of the data.
-    converged
-        Whether the estimates are a maximum of the likelihood (of the posterior, with a prior).
-    stopped_because
-        The reason in words.
-    steps, seconds, seed, settings
+    kind
+        Whether the estimates are modes (of the likelihood, or of the posterior with a prior) or posterior means.
+    status
+        How the iterations ended.
+    seconds, seed, settings
         How it was computed.
     posterior
         The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
@@ -81,14 +83,28 @@ class FittedModel(InformationCriteria):
     priors: Priors
     n_respondents: int
     n_responses: int
-    converged: bool
-    stopped_because: str
-    steps: int
+    kind: EstimateKind
+    status: Status
     seconds: float
     seed: int
     settings: FitSettings = field(default_factory=FitSettings)
     posterior: ItemPosterior | None = None
     abilities: EstimatedAbilities | None = None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimates are what `kind` says, and so is the posterior if one was asked for."""
+        return self.status.converged and (self.posterior is None or self.posterior.converged)
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the iterations ended, in words."""
+        return str(self.status)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps on the items."""
+        return self.status.steps
 
     @property
     def n_parameters(self) -> int:
@@ -127,6 +143,7 @@ class FittedModel(InformationCriteria):
             "model": self.settings.kind,
             "prior": self.priors.describe(),
             "quadrature": self.nodes,
+            "estimate": self.kind,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "steps": self.steps,

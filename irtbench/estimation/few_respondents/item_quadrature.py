@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.estimation.marginal.response_rows import DenseRows
-from irtbench.models.logistic import MISSING
 from irtbench.models.priors import Hierarchy
+from irtbench.models.pyro_model.model import hierarchy_density
+from irtbench.models.pyro_model.rows import MISSING, DenseRows
 
 NODES_PER_AXIS = 7
 CHUNK_CELLS = 2**21  # respondents x items x nodes at once
@@ -65,10 +65,7 @@ class ItemQuadrature:
 
     def log_mass(self, prior: Hierarchy) -> Tensor:
         """Log of likelihood times prior density times area at each node, shape (n_items, n_nodes)."""
-        covariance = self.nodes.new_tensor(prior.covariance)
-        excess = self.nodes - self.nodes.new_tensor(prior.mean)
-        density = -0.5 * ((excess @ torch.linalg.inv(covariance)) * excess).sum(dim=2)
-        return self.log_weights + density - 0.5 * torch.logdet(2 * torch.pi * covariance)
+        return self.log_weights + hierarchy_density(prior, self.nodes).log_prob(self.nodes)
 
     def mass(self, prior: Hierarchy) -> Tensor:
         """Posterior mass of each node under this prior, shape (n_items, n_nodes), rows summing to 1."""
@@ -85,7 +82,7 @@ class ItemQuadrature:
 
     @property
     def modes(self) -> ItemModes:
-        """The middle node of each item, around which the others were laid."""
+        """The middle node of each item, around which the others are placed."""
         return ItemModes(self.nodes[:, self.nodes.shape[1] // 2], self.sign)
 
     def moments(self, prior: Hierarchy) -> tuple[Tensor, Tensor]:
@@ -98,7 +95,7 @@ class ItemQuadrature:
 
 
 def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hierarchy) -> ItemQuadrature:
-    """Lay nodes around each item's mode under this prior, as wide as the curvature there, abilities being given.
+    """Place nodes around each item's mode under this prior, as wide as the curvature there, abilities being given.
 
     Parameters
     ----------
@@ -120,16 +117,16 @@ def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hie
         right, wrong = outcomes(rows, chunk, theta)
         sign = start.sign[chunk]
         place, factor = modes_of(start.places[chunk], sign, right, wrong, theta, prior)
-        laid = place[:, None, :] + offsets @ factor.transpose(1, 2)
-        z = log_odds(laid, sign[:, None], theta)
+        placed = place[:, None, :] + offsets @ factor.transpose(1, 2)
+        z = log_odds(placed, sign[:, None], theta)
         level = (right[:, None, :] * logsigmoid(z) + wrong[:, None, :] * logsigmoid(-z)).sum(dim=2)
-        nodes.append(laid)
+        nodes.append(placed)
         levels.append(level + log_weights + torch.diagonal(factor, dim1=1, dim2=2).log().sum(dim=1, keepdim=True))
     return ItemQuadrature(torch.cat(nodes), torch.cat(levels), start.sign)
 
 
 def chunks(n_respondents: int, n_items: int) -> list[slice]:
-    """Stretches of items such that respondents x items x nodes stay small."""
+    """Ranges of items such that respondents x items x nodes stay small."""
     most = max(1, CHUNK_CELLS // (n_respondents * NODES_PER_AXIS**2))
     return [slice(first, min(first + most, n_items)) for first in range(0, n_items, most)]
 

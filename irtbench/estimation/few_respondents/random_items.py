@@ -8,7 +8,7 @@ models"), and what is maximised has one parameter for each respondent and five f
     l(theta, prior) = sum_j log integral prod_i P(x_ij | theta_i, a, b) N(log |a|, b | prior) d(log |a|, b)
                       - sum_i theta_i^2 / 2
 
-A normal density of (log |a|, b) remains one when theta's origin and unit change, so these are free: theta has mean 0
+A normal density of (log |a|, b) remains one when theta's location and scale change, so these are free: theta has mean 0
 and standard deviation 1 among the respondents. The last term, of the population, matters to none but those who got
 everything right or wrong.
 """
@@ -20,9 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from irtbench.estimation.driver import alternate
 from irtbench.estimation.few_respondents.item_quadrature import (
     ItemModes,
     ItemQuadrature,
@@ -31,9 +33,11 @@ from irtbench.estimation.few_respondents.item_quadrature import (
     log_odds,
     outcomes,
 )
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.response_rows import DenseRows
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.status import Learning
 from irtbench.models.priors import Hierarchy
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.rows import DenseRows
 
 KNOWN = 0.25  # abilities count as known if the root mean square of their posterior standard deviations is below this
 MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
@@ -52,19 +56,15 @@ class RandomItems:
     theta
         Abilities, of mean 0 and standard deviation 1, shape (n_respondents,).
     theta_covariance
-        Their sampling covariance at that origin and unit, shape (n_respondents, n_respondents).
+        Their sampling covariance on that scale, shape (n_respondents, n_respondents).
     prior
         Density of (log |a|, b).
     mean, covariance
         Posterior moments of each item's (a, d), shapes (n_items, 2) and (n_items, 2, 2).
     log_likelihood
         Of all responses, the items integrated out.
-    updates
-        Of abilities and prior.
-    change
-        Largest change of an ability or a parameter of the prior in the last update.
-    converged
-        Whether it was small enough.
+    learning
+        How the updates of abilities and prior ended; the change is of an ability or a parameter of the prior.
     """
 
     theta: Tensor
@@ -73,12 +73,10 @@ class RandomItems:
     mean: Tensor
     covariance: Tensor
     log_likelihood: float
-    updates: int
-    change: float
-    converged: bool
+    learning: Learning
 
 
-def known_abilities(problem: Problem, parameters: Tensor) -> Tensor | None:
+def known_abilities(problem: Problem, items: ItemTensors) -> Tensor | None:
     """Posterior means of theta, shape (n_respondents,); None where theta is not known well enough to be taken as given.
 
     That is so where the root mean square of the posterior standard deviations is above .25, an item is guessed, rows
@@ -87,7 +85,7 @@ def known_abilities(problem: Problem, parameters: Tensor) -> Tensor | None:
     if problem.guesses or not isinstance(problem.rows, DenseRows) or len(problem.rows) > MOST_RESPONDENTS:
         return None
     nodes = replace(problem.nodes, dtype=torch.float64)
-    row = replace(problem, nodes=nodes).row(parameters)
+    row = replace(problem, nodes=nodes).row(items)
     theta = nodes.theta[:, 0]
     means, variances = [], []
     for batch in problem.batches(dtype=torch.float64):
@@ -95,8 +93,8 @@ def known_abilities(problem: Problem, parameters: Tensor) -> Tensor | None:
         mean = posterior @ theta
         means.append(mean)
         variances.append(posterior @ theta**2 - mean**2)
-    spread = float(torch.cat(variances).mean().clamp(min=0).sqrt())
-    return torch.cat(means) if spread < KNOWN else None
+    deviation = float(torch.cat(variances).mean().clamp(min=0).sqrt())
+    return torch.cat(means) if deviation < KNOWN else None
 
 
 def fit_random_items(
@@ -125,9 +123,9 @@ def fit_random_items(
     theta = standardise(theta)
     modes = starting_modes(rows, torch.where(reversed_, -1.0, 1.0).to(theta))
     prior = START
-    updates, change = 0, math.inf
-    while change > tolerance and updates < MOST_UPDATES:
-        updates += 1
+
+    def update() -> tuple[float, bool]:
+        nonlocal theta, prior, modes
         modes = with_likelier_signs(rows, theta, modes, prior)
         quadrature = item_quadrature(rows, theta, modes, prior)
         learnt = learn(quadrature, prior)
@@ -135,19 +133,21 @@ def fit_random_items(
         moved = standardise(theta + (score - theta) / (information + 1))
         change = max(float((moved - theta).abs().max()), largest_difference(prior, learnt))
         theta, prior, modes = moved, learnt, quadrature.modes
-        progress(f"abilities and prior updated {updates} times, last change {change:.1e}")
+        return change, True
+
+    learning = alternate("abilities and prior", update, tolerance=tolerance, most=MOST_UPDATES, progress=progress)
     quadrature = item_quadrature(rows, theta, modes, prior)
-    _, information, lost = ability_derivatives(rows, theta, quadrature, prior, with_lost=True)
-    theta_covariance = standardised_covariance(torch.diag(information + 1) - lost, theta)
+    _, information, missing = ability_derivatives(rows, theta, quadrature, prior, with_missing=True)
+    theta_covariance = standardised_covariance(torch.diag(information + 1) - missing, theta)
     mean, covariance = quadrature.moments(prior)
     return RandomItems(
         theta, theta_covariance, prior, mean, covariance,
-        float(quadrature.log_evidence(prior).sum()), updates, change, change <= tolerance,
+        float(quadrature.log_evidence(prior).sum()), learning,
     )  # fmt: skip
 
 
 def standardise(theta: Tensor) -> Tensor:
-    """Move theta's origin and unit so that its mean is 0 and its standard deviation 1."""
+    """Move theta's location and scale so that its mean is 0 and its standard deviation 1."""
     return (theta - theta.mean()) / theta.std(correction=0)
 
 
@@ -196,13 +196,13 @@ def learn(quadrature: ItemQuadrature, prior: Hierarchy) -> Hierarchy:
 
     nodes, log_weights = quadrature.nodes, quadrature.log_weights
 
-    def unlikeliness(values: np.ndarray) -> tuple[float, np.ndarray]:
+    def negative_log_likelihood(values: np.ndarray) -> tuple[float, np.ndarray]:
         with torch.enable_grad():
             at = nodes.new_tensor(values).requires_grad_()
-            first = (nodes[:, :, 0] - at[0]) * (-at[2]).exp()
-            second = (nodes[:, :, 1] - at[1] - at[4] * first) * (-at[3]).exp()
-            log_evidence = torch.logsumexp(log_weights - 0.5 * (first**2 + second**2), dim=1)
-            loss = at[2] + at[3] - log_evidence.mean()
+            zero = at.new_zeros(())
+            root = torch.stack([torch.stack([at[2].exp(), zero]), torch.stack([at[4], at[3].exp()])])
+            density = dist.MultivariateNormal(at[:2], scale_tril=root)
+            loss = -torch.logsumexp(log_weights + density.log_prob(nodes), dim=1).mean()
             loss.backward()
         assert at.grad is not None
         return loss.item(), at.grad.cpu().numpy()
@@ -211,7 +211,9 @@ def learn(quadrature: ItemQuadrature, prior: Hierarchy) -> Hierarchy:
     start = np.array([*prior.mean, math.log(root[0, 0]), math.log(root[1, 1]), root[1, 0]])
     lower, upper = start - LARGEST_UPDATE, start + LARGEST_UPDATE
     lower[2:4] = np.clip(lower[2:4], math.log(LEAST_DEVIATION), start[2:4])
-    found = minimize(unlikeliness, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True)))
+    found = minimize(
+        negative_log_likelihood, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))
+    )
     mean_log_a, mean_b, log_deviation, log_rest, slope = found.x
     deviation = math.hypot(slope, math.exp(log_rest))
     return Hierarchy(
@@ -229,12 +231,12 @@ def largest_difference(before: Hierarchy, after: Hierarchy) -> float:
 
 
 def ability_derivatives(
-    rows: DenseRows, theta: Tensor, quadrature: ItemQuadrature, prior: Hierarchy, *, with_lost: bool = False
+    rows: DenseRows, theta: Tensor, quadrature: ItemQuadrature, prior: Hierarchy, *, with_missing: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives of the log-likelihood by theta, the items integrated out.
 
     The score of an ability at a node is a (x - P), and its mean over an item's posterior that item's score. The
-    information is that of items seen, a^2 P Q, less what is lost because they are not: the covariance over the item's
+    information is that of items seen, a^2 P Q, less the missing information: the covariance over the item's
     posterior of the scores of all respondents (Louis, 1982).
 
     Returns
@@ -243,12 +245,12 @@ def ability_derivatives(
         Shape (n_respondents,).
     information
         As if items were seen, shape (n_respondents,).
-    lost
+    missing
         Shape (n_respondents, n_respondents); zeros unless asked for.
     """
     mass = quadrature.mass(prior)
     n = len(theta)
-    total, information, lost = theta.new_zeros(n), theta.new_zeros(n), theta.new_zeros(n, n)
+    total, information, missing = theta.new_zeros(n), theta.new_zeros(n), theta.new_zeros(n, n)
     for chunk in chunks(n, len(mass)):
         right, wrong = outcomes(rows, chunk, theta)
         observed = (right + wrong)[:, None, :]
@@ -258,10 +260,10 @@ def ability_derivatives(
         own = (weight * score).sum(dim=1)
         total += own.sum(dim=0)
         information += (weight * slope**2 * observed * p * (1 - p)).sum(dim=(0, 1))
-        if with_lost:
+        if with_missing:
             excess = (weight.sqrt() * (score - own[:, None, :])).flatten(0, 1)
-            lost += excess.T @ excess
-    return total, information, lost
+            missing += excess.T @ excess
+    return total, information, missing
 
 
 def standardised_covariance(information: Tensor, theta: Tensor) -> Tensor:

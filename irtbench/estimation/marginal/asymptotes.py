@@ -7,30 +7,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Problem, expected_counts
-from irtbench.estimation.marginal.mode import Mode
+from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import ItemTensors
 
 
-def without_guessing_at_zero(problem: Problem, mode: Mode) -> tuple[Problem, Mode]:
-    """Hold guessing at 0 where its maximum is there: such items have two parameters, and standard errors of these."""
-    at_zero = problem.guessing_free & (mode.parameters[:, -1] == -torch.inf)
+def without_guessing_at_zero(problem: Problem, mode: Estimate) -> tuple[Problem, Estimate]:
+    """Fix guessing at 0 where its maximum is there: such items have two parameters, and standard errors of these."""
+    at_zero = problem.guessing_free & (mode.items.guessing == 0)
     if not bool(at_zero.any()):
         return problem, mode
-    parameters = mode.parameters.clone()
-    parameters[at_zero, -1] = 0.0
-    reason = (
-        f"{mode.stopped_because}; guessing of {int(at_zero.sum())} items held at 0, where their likelihood is highest"
-    )
-    problem = replace(problem, guessing_free=problem.guessing_free & ~at_zero)
-    return problem, replace(mode, parameters=parameters, stopped_because=reason)
+    free = problem.guessing_free & ~at_zero
+    fixed = replace(problem.prior.fixed, guessing=torch.where(at_zero, 0.0, problem.prior.fixed.guessing))
+    problem = replace(problem, prior=replace(problem.prior, guessing_free=free, fixed=fixed))
+    return problem, replace(mode, status=replace(mode.status, guessing_at_zero=int(at_zero.sum())))
 
 
-def slope_at_zero(problem: Problem, parameters: Tensor) -> Tensor:
+def slope_at_zero(problem: Problem, items: ItemTensors) -> Tensor:
     """Derivative of the log-likelihood by each item's c at c = 0, shape (n_items,).
 
     sum_q (r - n P) / P, since dP/dc = 1 - P there. Where it is not positive the 2PL is the maximum.
     """
-    counts = expected_counts(problem, parameters, at_nodes=True)
+    counts = problem.counts(items, at_nodes=True)
     assert counts.r is not None
-    p = torch.sigmoid(parameters[:, :-1] @ problem.nodes.basis.T)
+    p = torch.sigmoid(items.logits(problem.nodes.basis))
     return ((counts.r - counts.n * p) / p).sum(dim=1)

@@ -1,4 +1,4 @@
-"""Each item's own likelihood at given expected counts, and steps towards its maximum.
+"""The M step: each item's own likelihood at given expected counts, and Fisher-scoring steps towards its maximum.
 
 At given counts items are independent of each other, each with a likelihood of its two or three parameters:
 
@@ -6,9 +6,8 @@ At given counts items are independent of each other, each with a likelihood of i
 
 Maximising it is the M step of EM (Bock & Aitkin, 1981); one or two steps of Fisher scoring go most of the way. Guessing
 is c itself here, not its logit as elsewhere: for given slope and intercept the likelihood is concave in c, and c = 0,
-where many items have their maximum, is a bound like any other.
-
-`values` are slopes, intercept and c of each item, shape (n_items, n_factors + 2).
+where many items have their maximum, is a bound like any other. Gradients and steps are matrices with the columns of
+`models.pyro_model.items`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Counts, Problem
-from irtbench.estimation.marginal.prior_density import prior_derivatives
+from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import GUESSING, LINEAR, ItemTensors
 
 LARGEST_STEP = 1.5  # in logits: no slope or intercept moves further in one step
 LARGEST_GUESSING_STEP = 0.2
@@ -31,26 +31,26 @@ HIGHEST_GUESSING = 0.9999  # beyond any c that is not at its bound
 
 @dataclass(frozen=True)
 class ItemDerivatives:
-    """Derivatives of the log-posterior by the items' values.
+    """Derivatives of the log-posterior by slopes, intercept and c of each item.
 
     Parameters
     ----------
-    values
+    items
         Where they were taken.
     gradient
-        0 where a parameter is held fixed and in held directions, shape (n_items, n_factors + 2).
+        0 where a parameter is fixed and in fixed directions, shape (n_items, n_factors + 2).
     information
         Fisher information of each item if abilities were seen, and the curvature of the prior, shape (n_items,
-        n_factors + 2, n_factors + 2); the identity's row and column where a parameter is held fixed.
-    shared
-        U, the information lost because they are not: over all items it is U U', shape (n_items, n_factors + 2,
-        n_columns); None for several abilities.
+        n_factors + 2, n_factors + 2); the identity's row and column where a parameter is fixed.
+    missing
+        U, of which U U' is the missing information (Orchard & Woodbury, 1972) over all items, shape (n_items,
+        n_factors + 2, n_columns); None for several abilities.
     """
 
-    values: Tensor
+    items: ItemTensors
     gradient: Tensor
     information: Tensor
-    shared: Tensor | None
+    missing: Tensor | None
 
     @cached_property
     def factor(self) -> Tensor:
@@ -58,52 +58,52 @@ class ItemDerivatives:
         return torch.linalg.cholesky_ex(with_ridge(self.information)).L
 
 
-def item_derivatives(problem: Problem, values: Tensor, counts: Counts) -> ItemDerivatives:
-    """Derivatives at these values and the counts there.
+def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
+    """Derivatives at these items and the counts there.
 
     By z and c, with t = 1 - s, the gradient is the sum over nodes of r s / P - n s and r t / P - (n - r) / (1 - c), and
     the information that of n s^2 t (1 - c) / P, n s t / P and n t^2 / P + n t / (1 - c).
 
-    What is lost is sum_i Cov[s_i | x_i], s_i the score of respondent i if theta were known. s_i is expected to change
-    by -u = -a dP/dz dP' / (P (1 - P)) with theta, and where posteriors are narrow, of variance v = 1 / (1 + I(theta)),
-    the sum is that of n v u u' over nodes. Neighbouring nodes are taken together, which loses no more than there is to
-    lose, so that the information of all items less U U' stays positive.
+    The missing information is sum_i Cov[s_i | x_i], s_i the score of respondent i if theta were known. s_i is expected
+    to change by -u = -a dP/dz dP' / (P (1 - P)) with theta, and where posteriors are narrow, of variance
+    v = 1 / (1 + I(theta)), the sum is that of n v u u' over nodes. Neighbouring nodes are taken together, which leaves
+    no more out than there is, so that the information of all items less U U' stays positive.
     """
     nodes, n = problem.nodes, counts.n
-    n_items, width = values.shape
-    gradient, information = prior_derivatives(problem.priors, values, by_probability=True)
-    s = torch.sigmoid(values[:, :-1] @ nodes.basis.T)
+    n_items, width = problem.free.shape
+    gradient, information = problem.prior.derivatives(items, by_logit=False)
+    s = torch.sigmoid(items.logits(nodes.basis))
     weight_zz = n * s * (1 - s)
     weights = [weight_zz]
     if counts.r is None:  # nothing is guessed: P = s
-        gradient[:, :-1] += counts.right - (n * s) @ nodes.basis
+        gradient[:, LINEAR] += counts.right - (n * s) @ nodes.basis
         sums = (weight_zz @ nodes.basis_products).reshape(n_items, width - 1, width - 1)
-        information[:, :-1, :-1] += sums
+        information[:, LINEAR, LINEAR] += sums
     else:
-        c, t = torch.where(problem.guessing_free, values[:, -1], problem.guessing_fixed)[:, None], 1 - s
+        c, t = items.guessing[:, None], 1 - s
         p, wrong = torch.addcmul(c, 1 - c, s), n * t
         ratio = counts.r / p
-        gradient[:, :-1] += (s * (ratio - n)) @ nodes.basis
-        gradient[:, -1:] += (ratio * t).sum(dim=1, keepdim=True) - (n - counts.r).sum(dim=1, keepdim=True) / (1 - c)
+        gradient[:, LINEAR] += (s * (ratio - n)) @ nodes.basis
+        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n - counts.r).sum(dim=1) / (1 - c[:, 0])
         weight_zc = weight_zz / p
         weight_zz = weight_zc * (p - c)
         weights = [weight_zz, weight_zc]
         sums = torch.stack([weight_zz, weight_zc, wrong * t / p], dim=1) @ nodes.basis_products
         information += sums.flatten(1)[:, entries(width)]
-        information[:, -1, -1:] += wrong.sum(dim=1, keepdim=True) / (1 - c)
-    shared = None
+        information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
+    missing = None
     if problem.n_factors == 1:
-        slope = values[:, :1]
+        slope = items.slope
         precision = counts.respondents + slope[:, 0].square() @ weight_zz
-        shared = torch.stack([weight_zz * nodes.theta[:, 0], *weights], dim=1) @ nodes.bins
-        shared *= slope[:, None, :] * (precision @ nodes.bins).clamp(min=1e-300).rsqrt()
+        missing = torch.stack([weight_zz * nodes.theta[:, 0], *weights], dim=1) @ nodes.bins
+        missing *= slope[:, None, :] * (precision @ nodes.bins).clamp(min=1e-300).rsqrt()
         if counts.r is None:
-            shared = torch.nn.functional.pad(shared, (0, 0, 0, 1))
+            missing = torch.nn.functional.pad(missing, (0, 0, 0, 1))
     if not problem.all_free:
         gradient = torch.where(problem.free, gradient, 0.0)
         information = torch.where(problem.estimated_pairs, information, problem.identity)
-        shared = None if shared is None else torch.where(problem.free[:, :, None], shared, 0.0)
-    return ItemDerivatives(values, problem.without_held(gradient), information, shared)
+        missing = None if missing is None else torch.where(problem.free[:, :, None], missing, 0.0)
+    return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing)
 
 
 @cache
@@ -120,47 +120,34 @@ def entries(width: int) -> Tensor:
     return place
 
 
-def with_probability(problem: Problem, parameters: Tensor) -> Tensor:
-    """Values of these parameters: c in place of its logit."""
-    if not problem.guesses:
-        return parameters
-    values = parameters.clone()
-    values[:, -1] = torch.where(problem.guessing_free, torch.sigmoid(parameters[:, -1]), parameters[:, -1])
-    return values
-
-
-def with_logit(problem: Problem, values: Tensor) -> Tensor:
-    """Parameters of these values: the logit of c in place of c, minus infinity for 0."""
-    if not problem.guesses:
-        return values
-    parameters = values.clone()
-    parameters[:, -1] = torch.where(problem.guessing_free, torch.logit(values[:, -1]), values[:, -1])
-    return parameters
-
-
 def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
     """Each item's step to the maximum of the quadratic g'x - x'Ix / 2 within its bounds, no longer than may be."""
-    values, gradient, information = derivatives.values, derivatives.gradient, derivatives.information
+    items, gradient, information = derivatives.items, derivatives.gradient, derivatives.information
     step = torch.cholesky_solve(gradient[:, :, None], derivatives.factor)[:, :, 0]
     if problem.guesses:
-        lowest = lowest_guessing(problem, values) - values[:, -1]
-        below = problem.guessing_free & (step[:, -1] < lowest)
+        lowest = lowest_guessing(problem, items) - items.guessing
+        below = problem.guessing_free & (step[:, GUESSING] < lowest)
         if bool(below.any()):
             at_bound = lowest[:, None]
-            rest = gradient[:, :-1] - information[:, :-1, -1] * at_bound
-            others = torch.linalg.solve_ex(with_ridge(information[:, :-1, :-1]), rest).result
+            rest = gradient[:, LINEAR] - information[:, LINEAR, GUESSING] * at_bound
+            others = torch.linalg.solve_ex(with_ridge(information[:, LINEAR, LINEAR]), rest).result
             step = torch.where(below[:, None], torch.cat([others, at_bound], dim=1), step)
-    return within_bounds(problem, values, step)
+    return within_bounds(problem, items, step)
 
 
-def taken_again(problem: Problem, counts: Counts, derivatives: ItemDerivatives, first: Tensor) -> Tensor:
-    """The items' steps with a second one at the same counts, where one of them was long.
+def with_second_step(problem: Problem, counts: Counts, derivatives: ItemDerivatives, first: Tensor) -> Tensor:
+    """The items' steps with a second M step at the same counts, where one of them was long.
 
     Counts cost a pass over all respondents, a step of the items next to nothing.
     """
     if float(first.abs().max()) < SHORT_STEP:
         return first
-    return first + scoring_step(problem, item_derivatives(problem, derivatives.values + first, counts))
+    return first + scoring_step(problem, item_derivatives(problem, moved(derivatives.items, first), counts))
+
+
+def moved(items: ItemTensors, step: Tensor) -> ItemTensors:
+    """Items after a step in slopes, intercept and c."""
+    return ItemTensors.from_matrix(items.matrix + step)
 
 
 def with_ridge(information: Tensor) -> Tensor:
@@ -170,20 +157,20 @@ def with_ridge(information: Tensor) -> Tensor:
     return raised
 
 
-def lowest_guessing(problem: Problem, values: Tensor) -> Tensor:
+def lowest_guessing(problem: Problem, items: ItemTensors) -> Tensor:
     """The lowest c that a step may lead to, shape (n_items,): 0 without a prior."""
-    return torch.zeros_like(values[:, -1]) if problem.priors.guessing is None else LEAST_SHARE * values[:, -1]
+    return torch.zeros_like(items.guessing) if problem.prior.guessing_is_flat else LEAST_SHARE * items.guessing
 
 
-def within_bounds(problem: Problem, values: Tensor, step: Tensor) -> Tensor:
+def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
     """Each item's step no longer than may be, and such that c stays where it may be."""
     reach = step.abs() / LARGEST_STEP
     if not problem.guesses:
         return step / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
-    reach[:, -1] *= LARGEST_STEP / LARGEST_GUESSING_STEP
+    reach[:, GUESSING] *= LARGEST_STEP / LARGEST_GUESSING_STEP
     step = step / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
-    c = values[:, -1]
-    step[:, -1] = step[:, -1].minimum(HIGHEST_GUESSING - c).maximum(lowest_guessing(problem, values) - c)
+    c = items.guessing
+    step[:, GUESSING] = step[:, GUESSING].minimum(HIGHEST_GUESSING - c).maximum(lowest_guessing(problem, items) - c)
     return step if problem.all_free else torch.where(problem.free, step, 0.0)
 
 
@@ -201,21 +188,21 @@ def distance(derivatives: ItemDerivatives, step: Tensor) -> float:
     return float((gain * step).sum(dim=1).clamp(min=0).max().sqrt())
 
 
-def with_lost_information(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
-    """The items' own steps, made what they are if the information that the items share is taken into account.
+def with_missing_information(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
+    """The items' own steps, made what they are if the missing information, which couples the items, is subtracted.
 
     With D = LL' the items' information and W = L^-1 U, a step D^-1 g becomes (D - U U')^-1 g = y of which
     L'y = (1 + W (1 - W'W)^-1 W') L' step                                     (Woodbury, 1950)
     Items that step onto c = 0 keep their c there.
     """
-    factor, by_item = derivatives.factor, derivatives.shared
+    factor, by_item = derivatives.factor, derivatives.missing
     if by_item is None:
         return step
     if problem.guesses:
-        onto = problem.guessing_free & (derivatives.values[:, -1] + step[:, -1] == 0)
+        onto = problem.guessing_free & (derivatives.items.guessing + step[:, GUESSING] == 0)
         if bool(onto.any()):
             fixed = torch.zeros_like(problem.free)
-            fixed[:, -1] = onto
+            fixed[:, GUESSING] = onto
             pairs = fixed[:, :, None] | fixed[:, None, :]
             information = torch.where(pairs, problem.identity, derivatives.information)
             factor = torch.linalg.cholesky_ex(with_ridge(information)).L

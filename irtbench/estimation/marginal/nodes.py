@@ -14,8 +14,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.models.logistic import NodeTensors
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.nodes import NodeTensors
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
@@ -23,16 +24,16 @@ NARROW = 0.12  # a posterior narrower than this needs finer nodes than the usual
 COARSEST = 0.2  # spacing of the usual grid
 
 
-def posterior_widths(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor]:
+def posterior_widths(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Each respondent's likely ability and the standard deviation of its posterior, each of shape (n_respondents,).
 
     The ability is the node with the largest posterior; the standard deviation there is 1 / sqrt(1 + I), I the
     information of the items answered.
     """
     nodes = replace(problem.nodes, dtype=torch.float64)
-    row = replace(problem, nodes=nodes).row(parameters)
+    row = replace(problem, nodes=nodes).row(items)
     p, q = -torch.expm1(row.log_q), row.log_q.exp()
-    slope_p = parameters[:, :1] * torch.sigmoid(parameters[:, :-1] @ nodes.basis.T) * q
+    slope_p = items.slope * torch.sigmoid(items.logits(nodes.basis)) * q
     information = slope_p**2 / (p * q).clamp(min=1e-300)
     places, widths = [], []
     for batch in problem.batches(dtype=torch.float64):
@@ -54,7 +55,7 @@ def nodes_near(places: Tensor, widths: Tensor, *, dtype: torch.dtype) -> NodeTen
     step = 2 * BOUND / (n_nodes - 1)
     first = ((places - REACH * widths + BOUND) / step).floor().clamp(0, n_nodes - 1).to(torch.int64)
     last = ((places + REACH * widths + BOUND) / step).ceil().clamp(0, n_nodes - 1).to(torch.int64)
-    # +1 where a respondent's stretch begins, -1 behind its end: the running sum counts who reaches a node
+    # +1 where a respondent's range begins, -1 behind its end: the running sum counts who reaches a node
     change = torch.zeros(n_nodes + 1, dtype=torch.int64, device=places.device)
     change.index_add_(0, first, torch.ones_like(first))
     change.index_add_(0, last + 1, -torch.ones_like(last))
@@ -64,12 +65,21 @@ def nodes_near(places: Tensor, widths: Tensor, *, dtype: torch.dtype) -> NodeTen
     return NodeTensors(theta[:, None], log_weights, dtype)
 
 
-def with_adapted_nodes(problem: Problem, parameters: Tensor, *, shrink: float) -> Problem:
-    """Lay finer nodes where the posteriors are, if they are narrow; `shrink` leaves them room to become narrower."""
+def with_adapted_nodes(problem: Problem, items: ItemTensors, *, shrink: float) -> Problem:
+    """Place finer nodes where the posteriors are, if they are narrow; `shrink` leaves them room to become narrower."""
     # a 3PL item tells less than a 2PL item, and that at most a^2 / 4
-    if float(parameters[:, 0].square().sum()) / 4 <= NARROW**-2 - 1:
+    if float(items.slope[:, 0].square().sum()) / 4 <= NARROW**-2 - 1:
         return problem
-    places, widths = posterior_widths(problem, parameters)
+    places, widths = posterior_widths(problem, items)
     if float(widths.min()) >= NARROW:
         return problem
     return replace(problem, nodes=nodes_near(places, shrink * widths, dtype=problem.nodes.dtype))
+
+
+def describe_nodes(nodes: NodeTensors) -> str:
+    """Say which nodes these are: the usual grid, or finer ones where the posteriors lie."""
+    theta = nodes.theta[:, 0]
+    steps = torch.diff(theta)
+    if float(steps.max() - steps.min()) < 1e-9 and float(steps[0]) > NARROW:
+        return f"grid of {len(theta)} nodes on +-{float(theta[-1]):g}"
+    return f"adaptive: {len(theta)} nodes {float(steps.min()):.2g} apart where posteriors lie"

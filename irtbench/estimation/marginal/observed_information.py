@@ -1,7 +1,7 @@
 """Sampling covariance of item parameters from the observed information.
 
-The observed information of the marginal likelihood is what complete data would have given, less what is lost because
-abilities are not seen (Louis, 1982):
+The observed information of the marginal likelihood is what complete data would have given, less the missing
+information, abilities not being seen (Louis, 1982):
 
     I = sum_i E[-H_i | x_i] - sum_i Cov[s_i | x_i],
 
@@ -19,9 +19,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Problem, expected_counts
-from irtbench.estimation.marginal.prior_density import prior_derivatives
-from irtbench.estimation.marginal.response_rows import Batch
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.rows import Batch
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
@@ -29,7 +29,7 @@ MOST_SPANNING = 4096  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
-def curve_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """First and second derivatives of log P and log(1 - P) by (slopes, intercept, logit guessing) at each node.
 
     Returns
@@ -39,9 +39,8 @@ def curve_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Ten
     second_p, second_q
         Shape (n_items, n_nodes, n_factors + 2, n_factors + 2).
     """
-    theta = problem.nodes.theta
-    z = parameters[:, :-2] @ theta.T + parameters[:, -2:-1]
-    c = problem.log_guessing(parameters).exp()[:, None].expand_as(z)
+    z = items.logits(problem.nodes.basis)
+    c = items.guessing[:, None].expand_as(z)
     s, one_minus_s = torch.sigmoid(z), torch.sigmoid(-z)
     p = c + (1 - c) * s
     slope_z = (1 - c) * s * one_minus_s / p
@@ -49,7 +48,7 @@ def curve_derivatives(problem: Problem, parameters: Tensor) -> tuple[Tensor, Ten
     curve_zz = slope_z * (1 - 2 * s) - slope_z**2
     curve_zc = -c * slope_z - slope_z * slope_c
     curve_cc = slope_c * (1 - 2 * c) - slope_c**2
-    basis = torch.cat([theta, torch.ones_like(theta[:, :1])], dim=1)
+    basis = problem.nodes.basis
 
     def first(by_z: Tensor, by_c: Tensor) -> Tensor:
         return torch.cat([by_z[:, :, None] * basis, by_c[:, :, None]], dim=2)
@@ -118,7 +117,7 @@ class ScoreBasis:
     functions: Tensor
 
 
-def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
     """What complete data would tell of each item, prior included, and the basis of the scores.
 
     A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
@@ -126,14 +125,14 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     covariance of a few basis functions.
     """
     if not problem.guesses:
-        return complete_information_without_guessing(problem, parameters)
-    counts = expected_counts(problem, parameters, at_nodes=True)
-    first_p, first_q, second_p, second_q = curve_derivatives(problem, parameters)
+        return complete_information_without_guessing(problem, items)
+    counts = problem.counts(items, at_nodes=True)
+    first_p, first_q, second_p, second_q = curve_derivatives(problem, items)
     n_items, n_nodes, width = first_p.shape
     assert counts.r is not None
     complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
     complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
-    complete += prior_derivatives(problem.priors, parameters, exact=True)[1]
+    complete += problem.prior.derivatives(items, by_logit=True, positive=False)[1]
     free = problem.free.reshape(-1, 1)
     importance = (counts.n.mean(dim=0) / counts.n.mean(dim=0).sum()).clamp(min=1e-12)
     right_functions = (first_p - first_q).transpose(1, 2).reshape(n_items * width, n_nodes)
@@ -145,17 +144,17 @@ def complete_information(problem: Problem, parameters: Tensor) -> tuple[Tensor, 
     )
 
 
-def complete_information_without_guessing(problem: Problem, parameters: Tensor) -> tuple[Tensor, ScoreBasis]:
+def complete_information_without_guessing(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
     """The same where the log odds are linear: a correct response adds (theta, 1), and any response -s (theta, 1).
 
     The information of complete data is then the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
     """
-    counts = expected_counts(problem, parameters)
+    counts = problem.counts(items)
     basis = problem.nodes.basis
-    n_items, width = parameters.shape
-    s = torch.sigmoid(parameters[:, :-1] @ basis.T)
-    complete = prior_derivatives(problem.priors, parameters, exact=True)[1]
-    complete[:, :-1, :-1] += ((counts.n * s * (1 - s)) @ problem.nodes.basis_products).reshape(
+    n_items, width = problem.free.shape
+    s = torch.sigmoid(items.logits(basis))
+    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
+    complete[:, LINEAR, LINEAR] += ((counts.n * s * (1 - s)) @ problem.nodes.basis_products).reshape(
         n_items, width - 1, width - 1
     )
     importance = (counts.respondents / counts.respondents.sum()).clamp(min=1e-12)
@@ -170,34 +169,34 @@ def complete_information_without_guessing(problem: Problem, parameters: Tensor) 
     )
 
 
-def observed_information(problem: Problem, parameters: Tensor) -> Tensor:
+def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
-    complete, basis = complete_information(problem, parameters)
-    n_items, width = parameters.shape
-    information = -lost_information(problem, parameters, basis)
-    each = torch.arange(n_items, device=parameters.device)
+    complete, basis = complete_information(problem, items)
+    n_items, width = problem.free.shape
+    information = -missing_information(problem, items, basis)
+    each = torch.arange(n_items, device=items.intercept.device)
     information[each, :, each, :] += complete
     flat = information.reshape(n_items * width, n_items * width)
     chosen = problem.free.reshape(-1)
     return flat[chosen][:, chosen]
 
 
-def own_information(problem: Problem, parameters: Tensor) -> Tensor:
-    """The diagonal blocks of `observed_information`, with the identity's row and column for what is held fixed.
+def own_information(problem: Problem, items: ItemTensors) -> Tensor:
+    """The diagonal blocks of `observed_information`, with the identity's row and column for what is fixed.
 
     Shape (n_items, n_factors + 2, n_factors + 2).
     """
-    complete, basis = complete_information(problem, parameters)
+    complete, basis = complete_information(problem, items)
     n_right, n_functions = basis.right.shape[2], len(basis.functions)
-    by_right = parameters.new_zeros(len(parameters), n_functions**2)
-    by_base = parameters.new_zeros(1 if problem.rows.complete else len(parameters), n_functions**2)
-    for batch, covariance in posterior_covariances(problem, parameters, basis.functions):
+    by_right = items.intercept.new_zeros(len(items), n_functions**2)
+    by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), n_functions**2)
+    for batch, covariance in posterior_covariances(problem, items, basis.functions):
         by_right += batch.correct_by_item @ covariance
         by_base += batch.observed_by_item_sums(covariance)
     by_right = by_right.reshape(-1, n_functions, n_functions)
-    by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(parameters), -1, -1)
+    by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(items), -1, -1)
     across = basis.right @ by_right[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
-    lost = (
+    missing = (
         basis.right @ by_right[:, :n_right, :n_right] @ basis.right.transpose(1, 2)
         + across
         + across.transpose(1, 2)
@@ -205,12 +204,12 @@ def own_information(problem: Problem, parameters: Tensor) -> Tensor:
     )
     free = problem.free
     identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
-    return torch.where(free[:, :, None] & free[:, None, :], complete - lost, identity)
+    return torch.where(free[:, :, None] & free[:, None, :], complete - missing, identity)
 
 
-def posterior_covariances(problem: Problem, parameters: Tensor, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
     """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
     n_functions = len(functions)
     products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
     for batch in problem.batches(n_functions**2, dtype=torch.float64):
@@ -219,15 +218,15 @@ def posterior_covariances(problem: Problem, parameters: Tensor, functions: Tenso
         yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
 
 
-def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> Tensor:
+def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
     """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
 
     The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
     falls into three: both of the first kind, one of each, both of the second.
     """
-    both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, parameters, basis)
+    both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, items, basis)
     if problem.rows.complete:  # what any response adds is weighted alike for all items
-        shape = (*parameters.shape, *parameters.shape)
+        shape = (*problem.free.shape, *problem.free.shape)
         base = basis.base.flatten(0, 1)
         half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
         across = (half @ base.T).reshape(shape)
@@ -238,7 +237,7 @@ def lost_information(problem: Problem, parameters: Tensor, basis: ScoreBasis) ->
     return contract(basis.right, both_right, basis.right) + across + across.permute(2, 3, 0, 1) + alike
 
 
-def complete_sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
     """Posterior covariances of the functions summed over respondents, with complete rows.
 
     Returns
@@ -250,11 +249,11 @@ def complete_sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tu
     both_base
         Over all, shape (n_base, n_base).
     """
-    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
-    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
-    mixed = parameters.new_zeros(n_right, n_base, n_items)
-    both_base = parameters.new_zeros(n_base, n_base)
-    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+    n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
+    both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = items.intercept.new_zeros(n_right, n_base, n_items)
+    both_base = items.intercept.new_zeros(n_base, n_base)
+    for batch, flat in posterior_covariances(problem, items, basis.functions):
         covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
         for k in range(n_right):
             for m in range(k + 1):
@@ -264,17 +263,17 @@ def complete_sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tu
     return mirrored(both_right), mixed, both_base
 
 
-def sums(problem: Problem, parameters: Tensor, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+def sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
     """The same with rows of which a part is missing: the sums with `base` are over those who answered both items.
 
     Shapes (n_right, n_right, n_items, n_items), (n_right, n_base, n_items, n_items), (n_base, n_base, n_items,
     n_items).
     """
-    n_items, n_right, n_base = len(parameters), basis.right.shape[2], basis.base.shape[2]
-    both_right = parameters.new_zeros(n_right, n_right, n_items, n_items)
-    mixed = parameters.new_zeros(n_right, n_base, n_items, n_items)
-    both_base = parameters.new_zeros(n_base, n_base, n_items, n_items)
-    for batch, flat in posterior_covariances(problem, parameters, basis.functions):
+    n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
+    both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
+    mixed = items.intercept.new_zeros(n_right, n_base, n_items, n_items)
+    both_base = items.intercept.new_zeros(n_base, n_base, n_items, n_items)
+    for batch, flat in posterior_covariances(problem, items, basis.functions):
         covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
         correct = batch.correct.to_dense()
         observed = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
@@ -302,7 +301,7 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
     return torch.einsum("jasl,lbs->jalb", halfway, right)
 
 
-def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[np.float64], bool]:
+def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
     """Covariance of (a, d, c) of each item from the observed information.
 
     The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
@@ -318,17 +317,17 @@ def sampling_covariance(problem: Problem, parameters: Tensor) -> tuple[NDArray[n
     free = problem.free
     n_items, width = free.shape
     if n_items > MOST_COUPLED_ITEMS:
-        blocks, definite = invert(own_information(problem, parameters))
+        blocks, definite = invert(own_information(problem, items))
         blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
-        return on_guessing_scale(problem, parameters, blocks), definite
-    information = observed_information(problem, parameters)
+        return on_guessing_scale(problem, items, blocks), definite
+    information = observed_information(problem, items)
     inverse, definite = invert(information)
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
     each = torch.arange(n_items, device=free.device)
     blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
-    return on_guessing_scale(problem, parameters, blocks), definite
+    return on_guessing_scale(problem, items, blocks), definite
 
 
 def invert(information: Tensor) -> tuple[Tensor, bool]:
@@ -338,9 +337,8 @@ def invert(information: Tensor) -> tuple[Tensor, bool]:
     return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
 
 
-def on_guessing_scale(problem: Problem, parameters: Tensor, blocks: Tensor) -> NDArray[np.float64]:
+def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:
     """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
-    c = problem.log_guessing(parameters).exp()
-    scale = torch.ones_like(parameters)
-    scale[:, -1] = c * (1 - c)
+    scale = torch.ones_like(problem.free, dtype=torch.float64)
+    scale[:, GUESSING] = items.guessing * (1 - items.guessing)
     return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()

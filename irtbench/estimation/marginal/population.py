@@ -1,21 +1,25 @@
 """The density of ability estimated with the items: smooth, with mean 0 and standard deviation 1.
 
-Crowds have a tail of careless workers, and a normal density then bends the items to fit. The log density is a
+Crowds have a tail of careless workers, and a normal density then distorts the items. The log density is a
 polynomial in theta of degree 6 (log-linear smoothing, Holland & Thayer, 2000), whose first two moments only fix
-theta's origin and unit: four parameters more than the normal density has.
+theta's location and scale: four parameters more than the normal density has.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Problem, expected_counts
-from irtbench.estimation.marginal.mode import Mode, find_mode
-from irtbench.models.logistic import NodeTensors
+from irtbench.estimation.driver import alternate
+from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.nodes import NodeTensors
 
 DEGREE = 6
 N_DENSITY_PARAMETERS = DEGREE - 2  # mean and standard deviation are fixed
@@ -24,40 +28,37 @@ MOST_UPDATES = 200
 
 def find_mode_with_population(
     problem: Problem,
-    start: Tensor,
+    start: ItemTensors,
     *,
     tolerance: float,
     max_steps: int,
     progress: Callable[[str], None] = lambda message: None,
-) -> tuple[Problem, Mode]:
+) -> tuple[Problem, Estimate]:
     """Mode of the items and the population's density together, and the problem with that density on its nodes.
 
     Steps on the items and on the density alternate. Converged when the items have a mode under a density none of whose
     cumulative masses changed by more than ten times `tolerance` in the last update.
     """
-    parameters, steps, change = start, 0, float("inf")
-    for update in range(1, MOST_UPDATES + 1):
-        mode = find_mode(problem, start=parameters, tolerance=max(tolerance, 1e-4), max_steps=max_steps)
-        steps += mode.steps
-        if not mode.converged:
-            break
-        counts = expected_counts(problem, mode.parameters)
-        nodes, parameters = standardised(problem.nodes, counts.respondents, mode.parameters)
+    items, steps = start, 0
+
+    def update() -> tuple[float, bool]:
+        nonlocal problem, items, steps
+        mode = find_mode(problem, start=items, tolerance=max(tolerance, 1e-4), max_steps=max_steps)
+        steps += mode.status.steps
+        if not mode.status.converged:
+            return math.inf, False
+        nodes, items = standardised(problem.nodes, problem.counts(mode.items).respondents, mode.items)
         change = float((nodes.log_weights.exp() - problem.nodes.log_weights.exp()).cumsum(0).abs().max())
         problem = replace(problem, nodes=nodes)
-        progress(f"density updated {update} times, last change {change:.1e}")
-        if change < 10 * tolerance:
-            break
-    settled = mode.converged and change < 10 * tolerance
-    mode = find_mode(problem, start=parameters, tolerance=tolerance, max_steps=max_steps)
-    state = "settled" if settled else "not settled"
-    reason = f"density {state} after {update} updates; {mode.stopped_because}"
-    return problem, replace(
-        mode, steps=steps + mode.steps, converged=settled and mode.converged, stopped_because=reason
-    )
+        return change, True
+
+    learning = alternate("density", update, tolerance=10 * tolerance, most=MOST_UPDATES, progress=progress)
+    mode = find_mode(problem, start=items, tolerance=tolerance, max_steps=max_steps)
+    status = replace(mode.status, steps=steps + mode.status.steps, learning=learning)
+    return problem, replace(mode, status=status)
 
 
-def standardised(nodes: NodeTensors, respondents: Tensor, parameters: Tensor) -> tuple[NodeTensors, Tensor]:
+def standardised(nodes: NodeTensors, respondents: Tensor, items: ItemTensors) -> tuple[NodeTensors, ItemTensors]:
     """Smooth the expected counts at the nodes into a density of mean 0 and sd 1, and take the items along.
 
     With theta = m + s theta', the density of theta' on the same nodes is that of theta at m + s theta', and items keep
@@ -71,10 +72,7 @@ def standardised(nodes: NodeTensors, respondents: Tensor, parameters: Tensor) ->
     # the polynomial is known where there are nodes; carried on beyond them it may rise without limit
     place = (mean + deviation * theta).clamp(float(theta[0]), float(theta[-1]))
     log_weights = torch.log_softmax(powers(place) @ coefficients, dim=0)
-    moved = parameters.clone()
-    moved[:, -2] += mean * parameters[:, 0]
-    moved[:, 0] *= deviation
-    return NodeTensors(nodes.theta, log_weights, nodes.dtype), moved
+    return NodeTensors(nodes.theta, log_weights, nodes.dtype), items.rescaled(mean, deviation)
 
 
 def powers(theta: Tensor) -> Tensor:

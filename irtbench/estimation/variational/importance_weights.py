@@ -9,17 +9,15 @@ one coordinate, each in its turn, made twice as wide (a defensive mixture; Heste
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.prior_density import log_prior
-from irtbench.estimation.marginal.response_rows import Batch
-from irtbench.estimation.variational.item_guide import ItemGuide, Normals
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.variational.item_guide import ItemGuide, Normals, bounded
+from irtbench.models.pyro_model.rows import Batch
 
 ELBO_DRAWS = 200  # of the guide alone
 MOST_DIVERGENCE = 2.5  # nats: with more, next to none of the draws would count
@@ -66,7 +64,9 @@ class WeightedDraws:
 
         `natural` are the draws on the scale wanted, shape (n_draws, n_items, 3).
         """
-        mean = natural[0] + torch.einsum("s,sjk->jk", self.weights, natural - natural[0])  # what is held stays as it is
+        mean = natural[0] + torch.einsum(
+            "s,sjk->jk", self.weights, natural - natural[0]
+        )  # what is fixed stays as it is
         away = natural - mean
         return mean, torch.einsum("s,sjk,sjl->jkl", self.weights, away, away)
 
@@ -80,7 +80,7 @@ class Target:
     guide
         Whose coordinates.
     problem
-        Data, population and priors. A hierarchy has the mean that it was learnt with, as in the Pyro model.
+        Responses, population and prior.
     """
 
     guide: ItemGuide
@@ -95,23 +95,11 @@ class Target:
     def log_density(self, u: Tensor) -> Tensor:
         """Log p(x, phi) + log |dphi / du|."""
         phi = self.guide.coordinates(u)
-        parameters = self.guide.coordinates.natural(phi)
-        row = self.problem.row(parameters)
+        items = bounded(self.problem, self.guide.coordinates.natural(phi))
+        row = self.problem.row(items)
         likelihood = torch.logsumexp(row.log_joint(self.responses.correct, self.responses.observed), dim=1).sum()
-        return likelihood + self.log_prior(parameters) + self.guide.coordinates.log_abs_det_jacobian(u, phi)
-
-    def log_prior(self, parameters: Tensor) -> Tensor:
-        """Log prior density of (a, d, logit c), or (log |a|, d, logit c) under a hierarchy."""
-        priors, hierarchy = self.problem.priors, self.problem.priors.hierarchy
-        total = parameters.new_tensor(
-            log_prior(replace(priors, hierarchy=None), self.problem.guessing_free, parameters)
-        )
-        if hierarchy is None:
-            return total
-        pair = dist.MultivariateNormal(
-            parameters.new_tensor(hierarchy.mean), parameters.new_tensor(hierarchy.covariance)
-        )
-        return total + pair.log_prob(torch.stack([parameters[:, 0].abs().log(), parameters[:, 1]], dim=1)).sum()
+        prior = self.problem.prior.log_density(items)
+        return likelihood + prior + self.guide.coordinates.log_abs_det_jacobian(u, phi)
 
     def evaluate(self, draws: Tensor) -> tuple[Tensor, Tensor]:
         """(a, d, logit c) of each item and the log density, shapes (n_draws, n_items, 3) and (n_draws,).

@@ -1,13 +1,13 @@
 """A normal Pyro guide over all item parameters, in coordinates in which their posterior is nearly normal.
 
-The posterior of a slope has a long tail to the right, intercept and guessing bend around it and each other. With
-eta = d / sqrt(1 + a^2 / 1.7^2), an item of which a share of about p = c + (1 - c) / (1 + exp(-eta)) is right, far less
-bent are
+The posterior of a slope has a long tail to the right; intercept and guessing depend on it and on each other along
+curves. With eta = d / sqrt(1 + a^2 / 1.7^2), a share of about p = c + (1 - c) / (1 + exp(-eta)) of the responses to an
+item is correct, and far less curved are
 
     t = asinh(a / .5),   m = logit p,   s = logit(c / p).
 
 t grows like log a where a is large, like a near 0, where a slope may have either sign; m is what the data tell best,
-nearly independently of the rest; c < p always. Where c is held fixed, eta takes the place of m. Under a hierarchy the
+nearly independently of the rest; c < p always. Where c is fixed, eta takes the place of m. Under a hierarchy the
 model draws log |a|, which takes the place of t. The way there and back from (eta, logit c) is
 
     s = logit c + log(1 + exp(-eta)),   m = eta + log(1 + exp(s)),
@@ -34,9 +34,9 @@ from torch.distributions.transforms import Transform
 from torch.nn.functional import logsigmoid, softplus
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, observed_information, own_information
-from irtbench.models.logistic import logistic_model
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.items import ItemTensors
 
 NEAR_ZERO = 0.5  # slopes much smaller are taken as they are, much larger ones by their logarithm
 LOGISTIC_SCALE = 1.7  # a logistic curve is about the normal ogive of 1 / 1.7 the slope
@@ -55,24 +55,24 @@ def slope_rate(slope: Tensor, sign: Tensor | None) -> Tensor:
     return (NEAR_ZERO**2 + slope**2).sqrt() if sign is None else slope
 
 
-def bend(slope: Tensor) -> Tensor:
+def attenuation(slope: Tensor) -> Tensor:
     """sqrt(1 + a^2 / 1.7^2), so that d is eta times it."""
     return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
 
 
 def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
-    """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is held; any shape."""
+    """(a, d, logit c) from psi = (t, m, s) in the last dimension, (t, eta, 0) where c is fixed; any shape."""
     t, m, s = psi.unbind(-1)
     slope = natural_slope(t, sign)
     eta = torch.where(guesses, m - softplus(s), m)
     logit_c = torch.where(guesses, s + logsigmoid(eta), s)
-    return torch.stack([slope, eta * bend(slope), logit_c], dim=-1)
+    return torch.stack([slope, eta * attenuation(slope), logit_c], dim=-1)
 
 
 def coordinates_of(parameters: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
     """The way back: psi from (a, d, logit c) in the last dimension."""
     slope, intercept, logit_c = parameters.unbind(-1)
-    eta = intercept / bend(slope)
+    eta = intercept / attenuation(slope)
     s = torch.where(guesses, logit_c - logsigmoid(eta), logit_c)
     t = torch.asinh(slope / NEAR_ZERO) if sign is None else slope.abs().log()
     return torch.stack([t, torch.where(guesses, eta + softplus(s), eta), s], dim=-1)
@@ -81,7 +81,7 @@ def coordinates_of(parameters: Tensor, sign: Tensor | None, guesses: Tensor) -> 
 def natural_derivatives(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
     """Derivatives of `natural_parameters` (rows) by psi (columns), shape (n_items, 3, 3)."""
     slope, intercept, _ = natural_parameters(psi, sign, guesses).unbind(-1)
-    k = bend(slope)
+    k = attenuation(slope)
     share, wrong = torch.sigmoid(psi[:, 2]) * guesses, torch.sigmoid(-intercept / k) * guesses
     derivatives = torch.zeros(len(psi), 3, 3, dtype=psi.dtype, device=psi.device)
     derivatives[:, 0, 0] = slope_rate(slope, sign)
@@ -97,7 +97,7 @@ class ItemCoordinates(Transform):
     """The model's parameters phi as a function of u.
 
     Vectors of all of the model's parameters are in the order of its sample statements; "cells" are the flattened array
-    of (slope, intercept, logit guessing) by item, where parameters held fixed have a place as well.
+    of (slope, intercept, logit guessing) by item, where parameters fixed have a place as well.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class ItemCoordinates(Transform):
     cells
         The cell of each of the model's parameters, shape (n_latent,).
     roots
-        I^(-1/2), symmetric, zero rows for what is held fixed: one block over all cells, shape (1, 3 n_items,
+        I^(-1/2), symmetric, zero rows for what is fixed: one block over all cells, shape (1, 3 n_items,
         3 n_items), or one for each item, shape (n_items, 3, 3).
     log_volume
         Log determinant of I^(-1/2).
@@ -157,11 +157,23 @@ class ItemCoordinates(Transform):
     def log_abs_det_jacobian(self, u: Tensor, phi: Tensor) -> Tensor:
         """Logarithm of |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""
         slope = self.natural(phi)[:, 0]
-        total = self.log_volume + bend(slope).log().sum()
+        total = self.log_volume + attenuation(slope).log().sum()
         return total if self.slope_sign is not None else total + slope_rate(slope, None).log().sum()
 
 
-def item_coordinates(problem: Problem, parameters: Tensor) -> ItemCoordinates:
+def unbounded(problem: Problem, items: ItemTensors) -> Tensor:
+    """(a, d, logit c) of each item, 0 in the last column where c is fixed, shape (n_items, 3)."""
+    logit = torch.where(problem.guessing_free, torch.logit(items.guessing), 0.0)
+    return torch.cat([items.linear, logit[:, None]], dim=1)
+
+
+def bounded(problem: Problem, natural: Tensor) -> ItemTensors:
+    """The way back."""
+    c = torch.where(problem.guessing_free, torch.sigmoid(natural[:, 2]), problem.prior.fixed.guessing)
+    return ItemTensors(natural[:, :1], natural[:, 1], c)
+
+
+def item_coordinates(problem: Problem, items: ItemTensors) -> ItemCoordinates:
     """Coordinates about the mode, whitened by the observed information there.
 
     Raises
@@ -169,16 +181,16 @@ def item_coordinates(problem: Problem, parameters: Tensor) -> ItemCoordinates:
     InputError
         If the observed information is not positive definite.
     """
-    n_items, guesses = len(parameters), problem.guessing_free
-    sign = None if problem.priors.hierarchy is None else parameters[:, 0].sign()
-    mode = coordinates_of(parameters, sign, guesses)
+    n_items, guesses = len(items), problem.guessing_free
+    sign = problem.prior.slope_sign
+    mode = coordinates_of(unbounded(problem, items), sign, guesses)
     change = natural_derivatives(mode, sign, guesses)
     if n_items > MOST_COUPLED_ITEMS:
-        information = change.transpose(1, 2) @ own_information(problem, parameters) @ change
+        information = change.transpose(1, 2) @ own_information(problem, items) @ change
     else:
-        full = torch.eye(3 * n_items, dtype=torch.float64, device=parameters.device)
+        full = torch.eye(3 * n_items, dtype=torch.float64, device=items.intercept.device)
         free = torch.nonzero(problem.free.flatten())[:, 0]
-        full[free[:, None], free] = observed_information(problem, parameters)
+        full[free[:, None], free] = observed_information(problem, items)
         full = torch.einsum("jak,jalb,lbm->jklm", change, full.view(n_items, 3, n_items, 3), change)
         information = full.reshape(1, 3 * n_items, 3 * n_items)
     sizes, directions = torch.linalg.eigh(information)
@@ -187,10 +199,10 @@ def item_coordinates(problem: Problem, parameters: Tensor) -> ItemCoordinates:
             "posterior: the observed information is not positive definite, so these parameters are no maximum or the "
             "data do not determine them; expected a converged fit (with prior weak every item is determined)"
         )
-    held = ~problem.free.reshape(len(information), -1)
+    fixed = ~problem.free.reshape(len(information), -1)
     roots = (directions * sizes.rsqrt()[:, None, :]) @ directions.transpose(1, 2)
-    roots = roots.masked_fill(held[:, :, None] | held[:, None, :], 0.0)
-    first = 3 * torch.arange(n_items, device=parameters.device)
+    roots = roots.masked_fill(fixed[:, :, None] | fixed[:, None, :], 0.0)
+    first = 3 * torch.arange(n_items, device=items.intercept.device)
     pairs = [first, first + 1]
     slopes_and_intercepts = torch.cat(pairs) if sign is None else torch.stack(pairs, dim=1).flatten()
     cells = torch.cat([slopes_and_intercepts, first[guesses] + 2])  # in the order of the model's sample statements
@@ -304,31 +316,25 @@ class PathDerivative(dist.TorchDistribution):
 
 
 class ItemGuide(AutoContinuous):
-    """A normal density of u, for `models.logistic.logistic_model`.
+    """A normal density of u, for a model of items.
 
     Parameters
     ----------
     problem
         Data, population and priors.
-    parameters
-        The mode, shape (n_items, 3).
+    items
+        The mode.
     rank
         Columns of the low-rank part; 0 for independent coordinates of u.
     seed
         Of the draws.
     """
 
-    def __init__(self, problem: Problem, parameters: Tensor, rank: int, seed: int) -> None:
-        if problem.priors.hierarchy is None:
-            values = {"slope": parameters[:, :1], "intercept": parameters[:, 1]}
-        else:
-            pair = torch.stack([parameters[:, 0].abs().log(), parameters[:, 1]], dim=1)
-            values = {"log_slope_and_intercept": pair}
-        values["guessing_logit"] = parameters[problem.guessing_free, 2]
-        super().__init__(logistic_model, init_loc_fn=init_to_value(values=values))
-        self.coordinates = item_coordinates(problem, parameters)
+    def __init__(self, problem: Problem, items: ItemTensors, rank: int, seed: int) -> None:
+        super().__init__(problem.model, init_loc_fn=init_to_value(values=problem.prior.values_of(items)))
+        self.coordinates = item_coordinates(problem, items)
         n_latent = len(self.coordinates.cells)
-        start = parameters.new_zeros(n_latent)
+        start = items.intercept.new_zeros(n_latent)
         self.normals = Normals(n_latent + rank, seed, start)
         columns = [self.normals.draw()[:n_latent] for _ in range(rank)]
         factor = torch.stack(columns, dim=1) if columns else start.new_zeros(n_latent, 0)
@@ -361,7 +367,7 @@ class ItemGuide(AutoContinuous):
         mean
             Shape (n_items, 3).
         covariance
-            Shape (n_items, 3, 3), zeros where c is held fixed.
+            Shape (n_items, 3, 3), zeros where c is fixed.
         """
         to_cells, roots = self.coordinates.to_cells, self.coordinates.roots
         rows = roots.unflatten(1, (-1, 3))

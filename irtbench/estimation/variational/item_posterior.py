@@ -14,18 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
-import pyro
 import torch
 from numpy.typing import NDArray
-from pyro.infer import SVI, Trace_ELBO
+from pyro.infer import SVI
 from pyro.optim import ClippedAdam
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.mode import SLOPE_BOUND
-from irtbench.estimation.marginal.response_rows import DenseRows
+from irtbench.estimation.driver import maximise, own_parameters
+from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational.importance_weights import (
     ELBO_DRAWS,
@@ -36,7 +35,9 @@ from irtbench.estimation.variational.importance_weights import (
     weighted_draws,
 )
 from irtbench.estimation.variational.item_guide import ItemGuide, Spread, natural_parameters
-from irtbench.models.logistic import logistic_model
+from irtbench.estimation.variational.loss import MarginalELBO
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.rows import DenseRows
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +58,9 @@ class ItemPosterior:
         ``normal``: the correlations of the Laplace approximation, with means and widths learnt; ``lowrank``:
         correlations learnt as well.
     mean
-        Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is held fixed.
+        Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is fixed.
     covariance
-        Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is held fixed.
+        Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is fixed.
     elbo
         Evidence lower bound, E_q[log p(x, phi) - log q(phi)]. A flat prior counts as a density of 1, so that bounds
         compare only under the same prior.
@@ -71,7 +72,7 @@ class ItemPosterior:
     effective_draws
         How many draws of the posterior the weighted draws are worth that mean and covariance were taken from; None
         where the weights were too uneven, so that mean and covariance are the guide's.
-    stretch
+    slope_inflation
         Slopes of the mean by those of the mode, sum a_mean a_mode / sum a_mode^2. A prior density of each slope by
         itself, flat or nearly so, favours all of them large at once, by about 1 / sqrt(1 - n_items / n_respondents)
         where abilities are known well; a hierarchy of log |a| does not.
@@ -90,7 +91,7 @@ class ItemPosterior:
     elbo_error: float
     divergence: float
     effective_draws: float | None
-    stretch: float
+    slope_inflation: float
     steps: int
     converged: bool
     stopped_because: str
@@ -104,7 +105,7 @@ class ItemPosterior:
             "elbo_error": self.elbo_error,
             "divergence": self.divergence,
             "effective_draws": self.effective_draws,
-            "stretch": self.stretch,
+            "slope_inflation": self.slope_inflation,
             "steps": self.steps,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
@@ -137,7 +138,7 @@ class Settled:
 
 def fit_posterior(
     problem: Problem,
-    parameters: Tensor,
+    items: ItemTensors,
     kind: PosteriorKind,
     *,
     seed: int,
@@ -149,21 +150,21 @@ def fit_posterior(
 ) -> ItemPosterior:
     """Fit a normal density to the posterior of the item parameters by stochastic variational inference.
 
-    The ELBO of `models.logistic.logistic_model` is maximised by Adam on reparametrised draws, with the path derivative
+    The ELBO of the model is maximised by Adam on reparametrised draws, with the path derivative
     (Roeder, Wu & Duvenaud, 2017), whose noise vanishes as the guide approaches the posterior. The guide's parameters
     are averaged over windows of 100 steps (Polyak & Juditsky, 1992); the result is the average of the last two.
 
     The guide is normal in the coordinates of `item_guide`. A guide fitted by the ELBO keeps out of tails, so moments of
     (a, d, c) are those of draws weighted to the posterior (`weighted_draws`); where the weights are too uneven, as with
     hundreds of parameters, they are the guide's own, by Gauss-Hermite quadrature. The mean and covariance of a
-    hierarchy are held fixed, as is an estimated population.
+    hierarchy are fixed, as is an estimated population.
 
     Parameters
     ----------
     problem
-        Data, population and priors.
-    parameters
-        The mode, as `find_mode` returns it, shape (n_items, 3).
+        Responses, population and prior.
+    items
+        The mode, as `find_mode` returns it.
     kind
         See `ItemPosterior`.
     seed
@@ -190,11 +191,11 @@ def fit_posterior(
         that is not finite.
     """
     check_settings(kind, rank, n_particles, tolerance, max_steps)
-    check_posterior_exists(problem, parameters, item_ids)
+    check_posterior_exists(problem, items, item_ids)
     n_columns = 0 if kind == "normal" else rank or round(int(problem.free.sum()) ** 0.5)
-    with pyro.get_param_store().scope(), pyro.validation_enabled(False), torch.enable_grad():
-        guide = ItemGuide(problem, parameters, n_columns, seed)
-        settled = maximise(problem, parameters, guide, n_particles, tolerance, max_steps)
+    with own_parameters(), torch.enable_grad():
+        guide = ItemGuide(problem, items, n_columns, seed)
+        settled = fit_guide(problem, guide, n_particles, tolerance, max_steps)
         guide.set_spread(settled.spread)
         target = Target(guide, problem)
         bounds = elbo_draws(target)
@@ -203,7 +204,7 @@ def fit_posterior(
             raise improper(elbo, settled.steps)
         draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
     if draws is None:
-        mean, covariance = item_moments(problem, parameters, *guide.moments(settled.spread))
+        mean, covariance = item_moments(problem, items, *guide.moments(settled.spread))
         how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
         mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
@@ -213,7 +214,7 @@ def fit_posterior(
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     reason += f"; {how}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
-    slopes = parameters[:, 0]
+    slopes = items.slope[:, 0]
     return ItemPosterior(
         kind=kind,
         mean=mean.cpu().numpy(),
@@ -222,7 +223,7 @@ def fit_posterior(
         elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
         divergence=apart,
         effective_draws=None if draws is None else draws.effective,
-        stretch=float(mean[:, 0] @ slopes / (slopes @ slopes)),
+        slope_inflation=float(mean[:, 0] @ slopes / (slopes @ slopes)),
         steps=settled.steps,
         converged=converged,
         stopped_because=reason,
@@ -230,38 +231,54 @@ def fit_posterior(
     )
 
 
-def model_arguments(problem: Problem, parameters: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What `logistic_model` is called with."""
-    assert isinstance(problem.rows, DenseRows)
-    sign = None if problem.priors.hierarchy is None else parameters[:, :1].sign()
-    arguments = (problem.rows.values, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
-    return arguments, {"slope_sign": sign}
+def fit_guide(problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int) -> Settled:
+    """Take steps of Adam on the ELBO until the averages of two windows agree.
 
-
-def maximise(
-    problem: Problem, parameters: Tensor, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int
-) -> Settled:
-    """Take steps of Adam on the ELBO until the averages of two windows agree."""
-    arguments, options = model_arguments(problem, parameters)
+    Raises
+    ------
+    InputError
+        If the bound is not finite.
+    """
     decay = (LAST_RATE / FIRST_RATE) ** (1 / max_steps)
     optimiser = ClippedAdam({"lr": FIRST_RATE, "lrd": decay, "clip_norm": 1e9})
-    svi = SVI(logistic_model, guide, optimiser, loss=Trace_ELBO(num_particles=n_particles))
-    before: Spread | None = None
-    result, change, steps = guide.spread, math.inf, 0
-    while steps + WINDOW <= max_steps and not change < tolerance:
-        total = Spread.zero_like(guide.spread)
-        for _ in range(WINDOW):
-            loss = svi.step(*arguments, **options)
-            steps += 1
-            if not math.isfinite(loss):
-                raise improper(-loss, steps)
-            total = total.plus(guide.spread)
-        average = total.times(1 / WINDOW)
-        if before is not None:
-            change = largest_change(guide, before, average)
-            result = before.plus(average).times(1 / 2)
-        before = average
-    return Settled(result, steps, change)
+    svi = SVI(problem.model, guide, optimiser, loss=MarginalELBO(num_particles=n_particles))
+    return maximise(svi, problem.rows, problem.nodes, stopped=Windows(guide, tolerance, max_steps))
+
+
+class Windows:
+    """The stopping rule of a guide: averages of its parameters over two windows of steps agree.
+
+    Parameters
+    ----------
+    guide
+        Whose parameters.
+    tolerance
+        Largest change of a mean or a standard deviation, in standard deviations.
+    max_steps
+        No window is begun that would end after this many steps.
+    """
+
+    def __init__(self, guide: ItemGuide, tolerance: float, max_steps: int) -> None:
+        self.guide, self.tolerance, self.max_steps = guide, tolerance, max_steps
+        self._before: Spread | None = None
+        self._result = guide.spread
+        self._total = Spread.zero_like(guide.spread)
+        self._change = math.inf
+
+    def __call__(self, step: int, loss: float) -> Settled | None:
+        """Where the guide has settled after this step; None while it has not."""
+        if not math.isfinite(loss):
+            raise improper(-loss, step)
+        self._total = self._total.plus(self.guide.spread)
+        if step % WINDOW:
+            return None
+        average = self._total.times(1 / WINDOW)
+        if self._before is not None:
+            self._change = largest_change(self.guide, self._before, average)
+            self._result = self._before.plus(average).times(1 / 2)
+        self._before, self._total = average, Spread.zero_like(self.guide.spread)
+        goes_on = step + WINDOW <= self.max_steps and not self._change < self.tolerance
+        return None if goes_on else Settled(self._result, step, self._change)
 
 
 def largest_change(guide: ItemGuide, before: Spread, after: Spread) -> float:
@@ -297,18 +314,18 @@ def check_settings(kind: str, rank: int | None, n_particles: int, tolerance: flo
         raise InputError(f"posterior: max_steps must be at least {2 * WINDOW} (two windows) but got {max_steps}")
 
 
-def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Sequence[str] | None) -> None:
+def check_posterior_exists(problem: Problem, items: ItemTensors, item_ids: Sequence[str] | None) -> None:
     """Refuse problems that have no posterior, or none that this guide is made for; see `fit_posterior`."""
     if not isinstance(problem.rows, DenseRows):
         raise InputError("posterior: Pyro's SVI needs a response matrix, not a sparse list; expected no posterior")
     if problem.n_factors != 1:
         raise InputError(f"posterior: {problem.n_factors} abilities; expected one (the axes of several may turn)")
-    if bool(problem.guessing_free.any()) and problem.priors.guessing is None:
+    if bool(problem.guessing_free.any()) and problem.prior.guessing_is_flat:
         raise InputError(
             "posterior: guessing without a prior has an improper posterior (the likelihood does not fall as logit c "
             "goes to minus infinity); expected prior weak or hierarchical"
         )
-    if problem.priors.slope is None and problem.priors.hierarchy is None:
+    if problem.prior.slope_is_flat:
         n_items, n_respondents = problem.rows.n_items, len(problem.rows)
         if n_items >= n_respondents:
             # for all slopes times r the likelihood falls as r^-n_respondents, and there are r^(n_items - 1) of them
@@ -316,7 +333,7 @@ def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Seque
                 f"posterior: {n_items} items and {n_respondents} respondents: without a prior of slopes the posterior "
                 "is improper unless respondents outnumber items; expected prior hierarchical"
             )
-        drop = drop_at_endless_slopes(problem, parameters)
+        drop = drop_at_endless_slopes(problem, items)
         worst = int(drop.argmin())
         if not float(drop[worst]) >= SMALLEST_DROP:
             name = f"{worst + 1} of {n_items}" if item_ids is None else item_ids[worst]
@@ -328,7 +345,7 @@ def check_posterior_exists(problem: Problem, parameters: Tensor, item_ids: Seque
 
 
 @torch.no_grad()
-def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
+def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
     """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
 
     As it grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so that under
@@ -338,18 +355,18 @@ def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
     With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
     E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
     """
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(parameters)
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
     theta = problem.nodes.theta[:, 0]
     stride = -(-len(theta) // MOST_PLACES)
     places = ((theta[:-1] + theta[1:]) / 2)[::stride]
     rising = SLOPE_BOUND * (theta[:, None] - places)
     logits = torch.cat([rising, -rising], dim=1)
-    log_guessing = problem.log_guessing(parameters)
+    log_guessing = items.guessing.log()
     log_p = torch.log(-torch.expm1(row.log_q))
-    change = parameters.new_zeros(len(parameters), logits.shape[1])
+    change = items.intercept.new_zeros(len(items), logits.shape[1])
     for batch in problem.batches(logits.shape[1], dtype=torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        for j in range(len(parameters)):
+        for j in range(len(items)):
             correct = batch.correct[:, j] == 1
             wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
             log_slip = torch.log1p(-log_guessing[j].exp())
@@ -361,18 +378,18 @@ def drop_at_endless_slopes(problem: Problem, parameters: Tensor) -> Tensor:
 
 
 def on_guessing_scale(problem: Problem, values: Tensor) -> Tensor:
-    """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is held, that value."""
-    c = torch.where(problem.guessing_free, torch.sigmoid(values[..., 2]), problem.guessing_fixed)
+    """(a, d, c) from (a, d, logit c), shape (..., n_items, 3); where c is fixed, that value."""
+    c = torch.where(problem.guessing_free, torch.sigmoid(values[..., 2]), problem.prior.fixed.guessing)
     return torch.cat([values[..., :2], c[..., None]], dim=-1)
 
 
-def item_moments(problem: Problem, parameters: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+def item_moments(problem: Problem, items: ItemTensors, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and covariance of (a, d, c) of each item by Gauss-Hermite quadrature over its three coordinates.
 
     Parameters
     ----------
-    problem, parameters
-        Which parameters are free, and the signs of slopes.
+    problem, items
+        Which parameters are free, and the mode.
     mean, covariance
         Of the coordinates, as `ItemGuide.moments` returns them.
     """
@@ -385,9 +402,9 @@ def item_moments(problem: Problem, parameters: Tensor, mean: Tensor, covariance:
     roots = directions * sizes.clamp(min=0).sqrt()[:, None, :]
     means, covariances = [], []
     for j in range(len(mean)):
-        sign = None if problem.priors.hierarchy is None else parameters[j, 0].sign()
+        sign = None if problem.prior.slope_sign is None else problem.prior.slope_sign[j]
         values = natural_parameters(mean[j] + points @ roots[j].T, sign, free[j])
-        values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else problem.guessing_fixed[j]
+        values[:, 2] = torch.sigmoid(values[:, 2]) if bool(free[j]) else items.guessing[j]
         centre = torch.where(problem.free[j], mass @ values, values[0])
         away = values - centre
         means.append(centre)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.logistic import MISSING
+
+MISSING = -1  # in rows of responses 1 and 0
 
 SPARSE_BATCH = 8192  # respondents whose sparse rows form one matrix
 
@@ -164,6 +165,14 @@ class SparseRows:
 
 
 ResponseRows = DenseRows | SparseRows
+
+
+def as_rows(value: Tensor | ResponseRows) -> ResponseRows:
+    """Rows of a tensor of 1, 0 and -1 for missing, shape (n_respondents, n_items); rows stay as they are."""
+    if not isinstance(value, Tensor):
+        return value
+    n_correct = (value == 1).sum(dim=0).to(torch.float64)
+    return DenseRows(value.to(torch.int8), n_correct, not bool((value == MISSING).any()))
 
 
 def encode_responses(responses: ResponseMatrix | SparseResponses, device: torch.device) -> ResponseRows:

@@ -1,0 +1,46 @@
+"""What every estimator of items returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from irtbench.estimation.status import Status
+from irtbench.models.pyro_model.items import ItemTensors
+
+#: What an estimate is of the items' posterior (without a prior: of the likelihood).
+EstimateKind = Literal["mode", "mean"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Items, and how sure they are.
+
+    Parameters
+    ----------
+    items
+        The estimates.
+    kind
+        Whether they are modes or posterior means.
+    log_likelihood
+        Marginal log-likelihood there.
+    log_posterior
+        The same plus the log prior density; with the items integrated out, the log-likelihood of the abilities.
+    status
+        Whether the iterations converged, and how they ended.
+    covariance
+        Posterior covariance of each item's (a, d, c) where the estimator gives it, shape (n_items, 3, 3).
+    abilities
+        Of the respondents with their covariance, where they were estimated too, shapes (n_respondents,) and
+        (n_respondents, n_respondents).
+    """
+
+    items: ItemTensors
+    kind: EstimateKind
+    log_likelihood: float
+    log_posterior: float
+    status: Status
+    covariance: Tensor | None = None
+    abilities: tuple[Tensor, Tensor] | None = None

@@ -1,0 +1,227 @@
+"""Accelerated Fisher scoring of the items as an optimiser for Pyro's SVI with a Delta guide.
+
+At the expected counts of the current items each takes a step or two of Fisher scoring (`m_step`), lengthened by the
+missing information; the memory of past steps (`acceleration`) accounts for the rest. For a Delta guide this is the
+natural-gradient form of SVI; with the first part alone it would be EM (Bock & Aitkin, 1981).
+
+    loss = DeltaELBO()
+    svi = SVI(model, guide, FisherScoring(loss), loss)
+
+Every call of `svi.step` is one E step and one M step. A step that lowers the log-posterior is taken back, and the next
+best is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer import ELBO
+from pyro.optim import PyroOptim
+from torch import Tensor
+
+from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.m_step import (
+    ItemDerivatives,
+    distance,
+    item_derivatives,
+    moved,
+    scoring_step,
+    with_missing_information,
+    with_second_step,
+    within_bounds,
+)
+from irtbench.estimation.marginal.problem import Evaluation, Problem
+from irtbench.estimation.status import Status, Stop
+from irtbench.models.pyro_model.items import GUESSING, ItemTensors
+from irtbench.models.pyro_model.sites import without_independent
+
+FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
+SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
+NEAREST_BOUND = 1e-3  # c closer to 1 than this, or to 0 where a prior keeps it off, has run away
+SHORTEST_STEP = 1e-8
+
+
+class DeltaELBO(ELBO):
+    """Pyro's ELBO of a Delta guide over the items: the log-posterior, by one E step.
+
+    Model and guide are traced at the first step; after that only the guide's parameters change, and the densities of
+    the model's sites are evaluated at them.
+
+    Parameters
+    ----------
+    problem
+        The model traced already; None to trace the model that the loss is called with.
+
+    Attributes
+    ----------
+    current
+        The log-posterior and the expected counts where the loss was last computed; None before.
+    """
+
+    def __init__(self, problem: Problem | None = None) -> None:
+        super().__init__()
+        self.problem = problem
+        self.current: Evaluation | None = None
+        self._sites: dict[str, Tensor] = {}
+        self._names: tuple[str, ...] = ()
+        self._items: ItemTensors | None = None
+
+    def loss(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+        """Minus the log-posterior at the guide's parameters."""
+        if self.problem is None:
+            self.problem = Problem.of(model, *args, **kwargs)
+        if not self._sites:
+            self._trace_guide(guide, args, kwargs)
+        for name in self._names:
+            pyro.param(name)
+        with torch.no_grad():
+            items = self._items or self.problem.prior.items_of(self._sites)
+            self.current = self.problem.evaluate(items)
+        return -self.current.log_posterior
+
+    def loss_and_grads(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+        """The same; the gradient is made of the counts in `current`, and no parameter has one of its own."""
+        return self.loss(model, guide, *args, **kwargs)
+
+    @torch.no_grad()
+    def move_to(self, items: ItemTensors) -> None:
+        """Set the guide's parameters to these items."""
+        assert self.problem is not None
+        self._items = items
+        for name, value in self.problem.prior.values_of(items).items():
+            self._sites[name].copy_(value)
+
+    def _get_trace(
+        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[poutine.Trace, poutine.Trace]:
+        """Traces of model and guide, which Pyro's base class asks for."""
+        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs), guide_trace
+
+    def _trace_guide(self, guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        self._names = tuple(name for name, site in trace.nodes.items() if site["type"] == "param")
+        for name, site in trace.nodes.items():
+            if site["type"] == "sample":
+                density = without_independent(site["fn"])
+                if not isinstance(density, pyro.distributions.Delta):
+                    raise NotImplementedError(f"site {name}: Fisher scoring needs a Delta guide over the items")
+                self._sites[name] = density.v
+
+
+class FisherScoring(PyroOptim):
+    """Steps to the mode of the items; `status` says when it is reached, or why it is not.
+
+    Parameters
+    ----------
+    loss
+        The loss of the same SVI, whose expected counts the steps are made of.
+    tolerance
+        Converged when no item is further from its maximum than this many of its own standard errors (in float32: .001
+        of them, if that is more) and the last step moved no parameter by more than a hundred times it.
+    max_steps
+        Stop unconverged after this many.
+    """
+
+    def __init__(self, loss: DeltaELBO, *, tolerance: float = 1e-5, max_steps: int = 500) -> None:
+        super().__init__(torch.optim.SGD, {"lr": 1.0})  # Pyro asks for one; the steps below are not taken by it
+        self.loss, self.tolerance, self.max_steps = loss, tolerance, max_steps
+        self.status: Status | None = None
+        self.best: Evaluation | None = None
+        self.steps = 0
+        self._change = math.inf
+        self._memory = StepMemory()
+        self._tries: Iterator[Tensor] = iter(())
+        self._step: Tensor | None = None
+
+    @torch.no_grad()
+    def __call__(self, params: Iterable[Tensor], *args: Any, **kwargs: Any) -> None:
+        """Judge the step that led here, and take the next."""
+        problem, here = self.loss.problem, self.loss.current
+        assert problem is not None
+        assert here is not None
+        if self.best is None or here.log_posterior >= self.best.log_posterior - self._rounding(problem):
+            if self._step is not None:
+                self.steps += 1
+                self._change = float(self._step.abs().max())
+            self.best = here
+            self._tries = self._from_here(problem, here)
+        self._step = next(self._tries, None)
+        if self._step is not None:
+            self.loss.move_to(moved(self.best.items, self._step))
+            return
+        if self.status is None:
+            self.status = self._ended(Stop.NO_ASCENT)
+        self.loss.move_to(self.best.items)
+
+    def stopped(self, step: int, loss: float) -> Status | None:
+        """The rule for `variational.driver.maximise`."""
+        return self.status
+
+    def _rounding(self, problem: Problem) -> float:
+        """A step that lowers the log-posterior by no more than rounding is taken."""
+        assert self.best is not None
+        return (1e-12 if problem.nodes.dtype == torch.float64 else 1e-7) * abs(self.best.log_posterior)
+
+    def _ended(self, stop: Stop, **numbers: Any) -> Status:
+        return Status(stop, self.steps, self._size, self._change, **numbers)
+
+    def _from_here(self, problem: Problem, here: Evaluation) -> Iterator[Tensor]:
+        """Judge where we are; unless this is the end, the steps to try from here."""
+        derivatives = item_derivatives(problem, here.items, here.counts)
+        uphill = scoring_step(problem, derivatives)
+        self._size = distance(derivatives, uphill)
+        small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
+        if not self._size < math.inf:
+            self.status = self._ended(Stop.NOT_FINITE)
+        elif (status := self._at_bound(problem, here.items)) is not None:
+            self.status = status
+        elif self._size < small and self._change < 100 * self.tolerance:
+            self.status = self._ended(Stop.CONVERGED, tolerance=small)
+        elif self.steps == self.max_steps:
+            self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)
+        else:
+            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory)
+        return iter(())
+
+    def _at_bound(self, problem: Problem, items: ItemTensors) -> Status | None:
+        """Whether a parameter has run away: then the likelihood has no maximum among finite values."""
+        steep = (items.slope.abs() > SLOPE_BOUND).any(dim=1)
+        if bool(steep.any()):
+            return self._ended(Stop.AT_BOUND, steep=tuple(torch.nonzero(steep)[:, 0].tolist()))
+        if not problem.guesses:
+            return None
+        outside = items.guessing > 1 - NEAREST_BOUND
+        if not problem.prior.guessing_is_flat:  # without a prior c = 0 is a maximum like any other
+            outside |= items.guessing < NEAREST_BOUND
+        n_outside = int((problem.guessing_free & outside).sum())
+        return self._ended(Stop.AT_BOUND, guessing_at_bound=n_outside) if n_outside else None
+
+
+def steps_to_try(
+    problem: Problem, counts: Counts, derivatives: ItemDerivatives, uphill: Tensor, memory: StepMemory
+) -> Iterator[Tensor]:
+    """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill."""
+    items, gradient = derivatives.items, derivatives.gradient
+    own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill))
+    step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
+    memory.add(items.matrix, gradient, step)
+    accelerated = problem.without_fixed_directions(memory.accelerated()).clone()
+    # an item whose own step leads onto c = 0 goes there
+    onto_bound = items.guessing + own[:, GUESSING] == 0
+    accelerated[:, GUESSING] = torch.where(onto_bound, own[:, GUESSING], accelerated[:, GUESSING])
+    if float((accelerated * gradient).sum()) > 0:
+        yield within_bounds(problem, items, accelerated)
+    memory.forget()
+    yield within_bounds(problem, items, step)
+    uphill = problem.without_fixed_directions(uphill)
+    scale = 1.0
+    while scale > SHORTEST_STEP:
+        yield scale * uphill
+        scale /= 2

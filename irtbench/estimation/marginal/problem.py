@@ -1,0 +1,134 @@
+"""What a fit works on: a Pyro model of items, traced once, with its responses and its population."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.items import GUESSING, SLOPES, ItemTensors
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import Batch, ResponseRows
+from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The log-posterior at some items.
+
+    Parameters
+    ----------
+    items
+        Where.
+    counts
+        Expected counts there, with the marginal log-likelihood.
+    log_posterior
+        The log-likelihood plus the log prior density.
+    """
+
+    items: ItemTensors
+    counts: Counts
+    log_posterior: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Responses, population and prior as a model states them.
+
+    Parameters
+    ----------
+    model
+        The Pyro model, called with rows and nodes.
+    rows
+        The respondents' responses.
+    nodes
+        The population of abilities.
+    prior
+        What the model's sites say of the items.
+    fixed_directions
+        Directions in which no step goes, orthonormal, shape (n_directions, n_items, n_factors + 2). Where items are
+        many and respondents few, location and scale of theta are set by standardising the respondents, and the steps
+        leave them alone.
+    """
+
+    model: ItemModel
+    rows: ResponseRows
+    nodes: NodeTensors
+    prior: ItemPrior
+    fixed_directions: Tensor | None = None
+
+    @classmethod
+    def of(cls, model: ItemModel, rows: ResponseRows, nodes: NodeTensors) -> Problem:
+        """Trace the model once."""
+        prior, _ = trace_model(model, rows, nodes)
+        return cls(model, rows, nodes, prior)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of abilities."""
+        return self.nodes.theta.shape[1]
+
+    @property
+    def guessing_free(self) -> Tensor:
+        """Where c is estimated, shape (n_items,)."""
+        return self.prior.guessing_free
+
+    @cached_property
+    def guesses(self) -> bool:
+        """Whether any item has a lower asymptote; without one the log odds are linear in theta."""
+        fixed = self.prior.fixed.guessing > 0
+        return bool((self.guessing_free | fixed).any())
+
+    @cached_property
+    def free(self) -> Tensor:
+        """Which parameters (slopes, intercept, guessing) are estimated, shape (n_items, n_factors + 2)."""
+        free = torch.ones(self.rows.n_items, self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
+        free[:, GUESSING] = self.guessing_free
+        if self.prior.slopes_free is not None:
+            free[:, SLOPES] = self.prior.slopes_free
+        return free
+
+    @cached_property
+    def all_free(self) -> bool:
+        """Whether every parameter is estimated."""
+        return bool(self.free.all())
+
+    @cached_property
+    def estimated_pairs(self) -> Tensor:
+        """Where both parameters are estimated, shape (n_items, n_factors + 2, n_factors + 2)."""
+        return self.free[:, :, None] & self.free[:, None, :]
+
+    @cached_property
+    def identity(self) -> Tensor:
+        """Shape (n_factors + 2, n_factors + 2)."""
+        return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.rows.device)
+
+    def without_fixed_directions(self, matrix: Tensor) -> Tensor:
+        """Take the fixed directions out of a gradient or a step."""
+        if self.fixed_directions is None:
+            return matrix
+        along = torch.einsum("hjk,jk->h", self.fixed_directions, matrix)
+        return matrix - torch.einsum("h,hjk->jk", along, self.fixed_directions)
+
+    def row(self, items: ItemTensors) -> CollapsedLogistic:
+        """The distribution of a respondent's row at these items."""
+        log_guessing = items.guessing.log() if self.guesses else None
+        return CollapsedLogistic(items.slope, items.intercept, log_guessing, self.nodes)
+
+    def batches(self, cells: int = 0, *, dtype: torch.dtype | None = None) -> Iterator[Batch]:
+        """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""
+        return batches(self.rows, len(self.nodes.theta), cells, dtype=dtype or self.nodes.dtype)
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
+        """The E step at these items, see `expected_counts`."""
+        return expected_counts(self.rows, self.row(items), at_nodes=at_nodes)
+
+    def evaluate(self, items: ItemTensors) -> Evaluation:
+        """One E step and the prior at these items."""
+        counts = self.counts(items)
+        return Evaluation(items, counts, counts.log_likelihood + float(self.prior.log_density(items)))

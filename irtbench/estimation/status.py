@@ -1,0 +1,138 @@
+"""How a fit ended, as numbers; and the one place where they are put into words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Stop(Enum):
+    """Why the iterations ended."""
+
+    CONVERGED = "converged"
+    STEP_LIMIT = "step limit"
+    AT_BOUND = "a parameter is at its bound"
+    NOT_FINITE = "a value is not finite"
+    NO_ASCENT = "no step raises the likelihood"
+    NOT_A_MAXIMUM = "the observed information is not positive definite"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Updates of what is estimated around the items: a prior, a density of ability.
+
+    Parameters
+    ----------
+    what
+        What is learnt, as a noun.
+    updates
+        How many.
+    change
+        Largest change in the last.
+    settled
+        Whether that was small enough.
+    remark
+        What else there is to say, in words.
+    """
+
+    what: str
+    updates: int
+    change: float
+    settled: bool
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where the iterations stopped.
+
+    Parameters
+    ----------
+    stop
+        Why.
+    steps
+        Number of steps taken.
+    gradient
+        Largest gradient of an item in units of its own standard error, sqrt(g' I^-1 g); NaN where none is computed.
+    change
+        Largest change of a parameter in the last step.
+    tolerance
+        What the gradient had to fall below.
+    steep
+        Positions of items whose slope has run away.
+    guessing_at_bound
+        Number of items whose guessing has run to 0 or 1.
+    guessing_at_zero
+        Number of items whose guessing is fixed at 0, where their likelihood is highest.
+    learning
+        What was learnt around the items; None if nothing.
+    posterior
+        How the variational posterior ended, in words; empty if there is none.
+    """
+
+    stop: Stop
+    steps: int
+    gradient: float = math.nan
+    change: float = math.nan
+    tolerance: float = math.nan
+    steep: tuple[int, ...] = ()
+    guessing_at_bound: int = 0
+    guessing_at_zero: int = 0
+    learning: Learning | None = None
+    posterior: str = ""
+
+    @property
+    def converged(self) -> bool:
+        """Whether this is a maximum, and what is learnt around it has settled."""
+        return self.stop is Stop.CONVERGED and (self.learning is None or self.learning.settled)
+
+    def numbers(self) -> dict[str, Any]:
+        """The numbers as fit.json holds them; None for what is not known."""
+        return {
+            "stop": self.stop.value,
+            "gradient": None if math.isnan(self.gradient) else self.gradient,
+            "change": None if math.isnan(self.change) else self.change,
+        }
+
+    def __str__(self) -> str:
+        """The reason in words."""
+        parts = [words_of_learning(self.learning)] if self.learning is not None else []
+        parts.append(words_of_stop(self))
+        if self.guessing_at_zero:
+            parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
+        if self.posterior:
+            parts.append(f"posterior: {self.posterior}")
+        return "; ".join(part for part in parts if part)
+
+
+def words_of_learning(learning: Learning) -> str:
+    """Say whether the updates settled."""
+    how = "settled" if learning.settled else "not settled"
+    words = f"{learning.what} {how} after {learning.updates} updates (last change {learning.change:.1e})"
+    return words + (f"; {learning.remark}" if learning.remark else "")
+
+
+def words_of_stop(status: Status) -> str:
+    """Say why the steps on the items ended."""
+    gradient = f"largest gradient {status.gradient:.1e} standard errors"
+    match status.stop:
+        case Stop.CONVERGED if math.isnan(status.gradient):
+            return ""
+        case Stop.CONVERGED:
+            return f"{gradient}, last change {status.change:.1e}: below {status.tolerance:g}"
+        case Stop.STEP_LIMIT if math.isnan(status.gradient):
+            return ""
+        case Stop.STEP_LIMIT:
+            return f"no convergence in {status.steps} steps: {gradient}"
+        case Stop.AT_BOUND if status.steep:
+            return f"{len(status.steep)} items have a slope that grows without end: a parameter is at its bound"
+        case Stop.AT_BOUND:
+            return f"guessing of {status.guessing_at_bound} items is at its bound 0 or 1"
+        case Stop.NOT_FINITE:
+            return "a value is not finite"
+        case Stop.NO_ASCENT:
+            return f"no step raises the likelihood any more: {gradient}"
+        case Stop.NOT_A_MAXIMUM:
+            return "the observed information is not positive definite: not a maximum"

@@ -1,0 +1,107 @@
+"""The evidence lower bound of models of items, with the E step in place of automatic differentiation.
+
+The gradient of the marginal likelihood by slopes, intercepts and guessing is made of the expected counts of one E step,
+in batches of respondents; everything else in the model (priors, regressions of difficulties on features) is
+differentiated by torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer import ELBO
+from torch import Tensor
+
+from irtbench.estimation.marginal.e_step import expected_counts
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.rows import ResponseRows, as_rows
+from irtbench.models.pyro_model.sites import observed_row
+
+
+class MarginalELBO(ELBO):
+    """Pyro's ELBO for any model with a `CollapsedLogistic` site and any guide whose draws carry gradients.
+
+    E_q[log p(x, phi) - log q(phi)], by draws from the guide; for a Delta guide the log-posterior.
+
+    Parameters
+    ----------
+    num_particles
+        Draws for each estimate.
+    """
+
+    def loss(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+        """Estimate of minus the bound."""
+        with torch.no_grad():
+            bounds = [self._bound(model, guide, args, kwargs)[0] for _ in range(self.num_particles)]
+        return -sum(bounds) / self.num_particles
+
+    def loss_and_grads(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+        """Estimate of minus the bound; its gradient is added to those of the parameters."""
+        total = 0.0
+        for _ in range(self.num_particles):
+            value, surrogate = self._bound(model, guide, args, kwargs)
+            (-surrogate / self.num_particles).backward()
+            total -= value / self.num_particles
+        return total
+
+    def _get_trace(
+        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[poutine.Trace, poutine.Trace]:
+        """Traces of model and guide with the same draws."""
+        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs), guide_trace
+
+    def _bound(
+        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[float, Tensor]:
+        """One estimate of the bound, and a tensor that has its gradient."""
+        model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
+        row = observed_row(model_trace)
+        (observed,) = (site for site in model_trace.nodes.values() if site.get("fn") is row)
+        value, surrogate = 0.0, row.intercept.new_zeros(())
+        for sign, trace in ((1, model_trace), (-1, guide_trace)):
+            for site in trace.nodes.values():
+                if site["type"] == "sample" and site is not observed:
+                    density = sign * _log_prob(site)
+                    value, surrogate = value + float(density.detach()), surrogate + density
+        with torch.no_grad():
+            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, observed["value"])
+        scale = observed["scale"]
+        value += scale * likelihood
+        surrogate = surrogate + scale * ((by_slope * row.slope).sum() + by_intercept @ row.intercept)
+        if row.log_guessing is not None and row.log_guessing.requires_grad:
+            guessed = torch.isfinite(row.log_guessing)
+            surrogate = surrogate + scale * (by_log_guessing[guessed] @ row.log_guessing[guessed])
+        return value, surrogate
+
+
+def _log_prob(site: dict[str, Any]) -> Tensor:
+    """Log density of a site's value, with its scale; that of a point is what the point says of it."""
+    if isinstance(site["fn"], pyro.distributions.Delta):
+        density: Tensor = site["fn"].log_density.sum()
+        return density
+    return site["fn"].log_prob(site["value"]).sum() * site["scale"]
+
+
+def likelihood_gradient(row: CollapsedLogistic, value: Tensor | ResponseRows) -> tuple[float, Tensor, Tensor, Tensor]:
+    """Marginal log-likelihood of all rows, and its gradient by slopes, intercepts and log c.
+
+    With s the logistic function of z and t = 1 - s, by z the gradient is the sum over nodes of r s / P - n s, by c of
+    r t / P - (n - r) / (1 - c)  (`marginal.m_step`).
+    """
+    items, rows = row.items, as_rows(value)
+    counts = expected_counts(rows, row)
+    basis = row.nodes.basis
+    s = torch.sigmoid(items.logits(basis))
+    if counts.r is None:
+        by_linear = counts.right - (counts.n * s) @ basis
+        return counts.log_likelihood, by_linear[:, :-1], by_linear[:, -1], torch.zeros_like(items.intercept)
+    c, t = items.guessing[:, None], 1 - s
+    ratio = counts.r / (c + (1 - c) * s)
+    by_linear = (s * (ratio - counts.n)) @ basis
+    by_c = (ratio * t).sum(dim=1) - (counts.n - counts.r).sum(dim=1) / (1 - c[:, 0])
+    return counts.log_likelihood, by_linear[:, :-1], by_linear[:, -1], by_c * items.guessing

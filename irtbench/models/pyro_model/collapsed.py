@@ -1,0 +1,123 @@
+"""A respondent's row of responses as one Pyro distribution, ability integrated out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyro.distributions as dist
+import torch
+from pyro.distributions import constraints
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows, as_rows
+
+MOST_CELLS = 2**26  # of respondents x items at once
+
+
+class CollapsedLogistic(dist.TorchDistribution):
+    """A respondent's row of responses, ability integrated out.
+
+    log p(x) = log sum_q w_q prod_j P_j(theta_q)^x_j (1 - P_j(theta_q))^(1 - x_j), missing factors left out, with
+    P = c + (1 - c) / (1 + exp(-(a theta + d))). The inner product is the sum of x log(P / (1 - P)) + log(1 - P), two
+    matrix products. Without guessing the log odds are a theta + d, so that the first needs only the sums of a and d
+    over a respondent's correct responses, which are sufficient for theta (Birnbaum, 1968).
+
+    This is the probability of the whole row: abilities have been summed over, and items are not independent of each
+    other here.
+
+    Parameters
+    ----------
+    slope
+        a, shape (n_items, n_factors).
+    intercept
+        d, shape (n_items,).
+    log_guessing
+        log c, shape (n_items,), minus infinity for a 2PL item; None if every item is one.
+    nodes
+        The population of abilities.
+    """
+
+    arg_constraints: ClassVar[dict[str, object]] = {}
+    support = constraints.independent(constraints.real, 1)
+
+    def __init__(self, slope: Tensor, intercept: Tensor, log_guessing: Tensor | None, nodes: NodeTensors) -> None:
+        self.nodes, self.slope, self.intercept, self.log_guessing = nodes, slope, intercept, log_guessing
+        z = torch.cat([slope, intercept[:, None]], dim=1) @ nodes.basis.T
+        log_q = logsigmoid(-z)
+        if log_guessing is None:
+            log_odds = slope
+        else:
+            log_guessing = log_guessing[:, None]
+            log_slip = torch.log1p(-log_guessing.exp())
+            log_q = log_slip + log_q
+            guesses = torch.isfinite(log_guessing)
+            # the 3PL form is used only where something is guessed, so that no infinity enters the gradient
+            safe_guess = torch.where(guesses, log_guessing, torch.zeros_like(log_guessing))
+            with_guessing = torch.logaddexp(safe_guess, log_slip + logsigmoid(z)) - log_q
+            log_odds = torch.where(guesses, with_guessing, z)
+        # curves in the parameters' precision, products over respondents in that of the nodes
+        self.log_q, self.log_odds = log_q.to(nodes.dtype), log_odds.to(nodes.dtype)
+        self.theta = nodes.theta.T.to(nodes.dtype) if log_guessing is None else None
+        super().__init__(batch_shape=torch.Size(), event_shape=intercept.shape[-1:], validate_args=False)
+
+    def expand(self, batch_shape: torch.Size, _instance: object = None) -> CollapsedLogistic:
+        """Rows are independent draws of the same distribution: the batch's shape is that of the value."""
+        new = object.__new__(type(self))
+        new.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_")})
+        dist.TorchDistribution.__init__(new, torch.Size(batch_shape), self.event_shape, validate_args=False)
+        return new
+
+    def log_shape(self, correct: Tensor, observed: Tensor | None, *, out: Tensor | None = None) -> Tensor:
+        """Log of weight times likelihood at each node, but for a constant of each row, shape (n_rows, n_nodes).
+
+        The constant is the sum of d over a row's correct responses if no item is guessed, else 0; it says nothing of
+        theta.
+
+        Parameters
+        ----------
+        correct
+            1 where a response is correct, else 0, shape (n_rows, n_items).
+        observed
+            1 where there is a response, of the same shape; None if there is one everywhere.
+        out
+            Where to write the result.
+        """
+        rest = self.nodes.log_weights.to(self.nodes.dtype)
+        rest = rest + (self.log_q.sum(dim=0) if observed is None else observed @ self.log_q)
+        if self.theta is None:
+            return torch.addmm(rest, correct, self.log_odds, out=out)
+        # a product with one vector is several times faster than with a matrix of few columns
+        sums = torch.stack([correct @ column for column in self.log_odds.unbind(1)], dim=1)
+        return torch.addmm(rest, sums, self.theta, out=out)
+
+    def log_joint(self, correct: Tensor, observed: Tensor | None) -> Tensor:
+        """Log of weight times likelihood at each node, shape (n_rows, n_nodes); arguments as for `log_shape`."""
+        shape = self.log_shape(correct, observed)
+        return shape if self.theta is None else shape + (correct @ self.intercept.to(self.nodes.dtype))[:, None]
+
+    def log_prob(self, value: Tensor | ResponseRows) -> Tensor:
+        """Log marginal likelihood of each row, shape (n_rows,); as a tensor, rows are of 1, 0 and -1 for missing."""
+        batches = as_rows(value).batches(MOST_CELLS // self.event_shape[0], self.nodes.dtype)
+        return torch.cat([torch.logsumexp(self.log_joint(batch.correct, batch.observed), dim=-1) for batch in batches])
+
+    @classmethod
+    def of(cls, items: ItemTensors, nodes: NodeTensors) -> CollapsedLogistic:
+        """The distribution at these parameters; where nothing is guessed, that of the 2PL."""
+        return cls(items.slope, items.intercept, items.guessing.log() if items.guesses else None, nodes)
+
+    @property
+    def items(self) -> ItemTensors:
+        """The parameters it was made of."""
+        none = torch.zeros_like(self.intercept)
+        return ItemTensors(self.slope, self.intercept, none if self.log_guessing is None else self.log_guessing.exp())
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Draw complete rows: an ability from the population's nodes, then each response given it."""
+        shape = torch.Size(sample_shape) + self.batch_shape
+        node = torch.distributions.Categorical(logits=self.nodes.log_weights).sample(shape)
+        p = -torch.expm1(self.log_q.T)[node]
+        return torch.bernoulli(p).to(torch.int8)

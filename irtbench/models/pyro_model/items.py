@@ -1,0 +1,88 @@
+"""Item parameters as tensors, on the scale of the curve and on the unbounded one.
+
+As a matrix, one row an item, the columns are slopes, intercept and guessing; only optimisers and covariance matrices
+need that form, and the names below say which column is which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+SLOPES = slice(None, -2)
+INTERCEPT = -2
+GUESSING = -1
+LINEAR = slice(None, -1)  # slopes and intercept
+
+
+@dataclass(frozen=True)
+class _ItemColumns:
+    """Slopes, intercept and a third column that says how items are guessed."""
+
+    slope: Tensor
+    intercept: Tensor
+    guessing: Tensor
+
+    @classmethod
+    def from_matrix(cls, matrix: Tensor) -> Self:
+        """Read the columns of a matrix of shape (n_items, n_factors + 2)."""
+        return cls(matrix[:, SLOPES], matrix[:, INTERCEPT], matrix[:, GUESSING])
+
+    @property
+    def matrix(self) -> Tensor:
+        """Slopes, intercept and guessing as columns, shape (n_items, n_factors + 2)."""
+        return torch.cat([self.linear, self.guessing[:, None]], dim=1)
+
+    @property
+    def linear(self) -> Tensor:
+        """Slopes and intercept, shape (n_items, n_factors + 1): times `NodeTensors.basis` they are logits."""
+        return torch.cat([self.slope, self.intercept[:, None]], dim=1)
+
+    def __len__(self) -> int:
+        return len(self.intercept)
+
+
+class ItemTensors(_ItemColumns):
+    """Parameters of the curves P = c + (1 - c) / (1 + exp(-(a theta + d))).
+
+    Parameters
+    ----------
+    slope
+        a, shape (n_items, n_factors).
+    intercept
+        d, shape (n_items,).
+    guessing
+        c, shape (n_items,): 0 for a 2PL item.
+    """
+
+    def logits(self, basis: Tensor) -> Tensor:
+        """Log odds without guessing, z = a theta + d, shape (n_items, n_nodes)."""
+        return self.linear @ basis.T
+
+    @property
+    def guesses(self) -> bool:
+        """Whether any item has a lower asymptote."""
+        return bool((self.guessing > 0).any())
+
+    def unbounded(self) -> UnboundedItems:
+        """The same with logit c, minus infinity where c = 0."""
+        return UnboundedItems(self.slope, self.intercept, torch.logit(self.guessing))
+
+    def turned(self) -> ItemTensors:
+        """The same items for abilities of the opposite sign."""
+        return ItemTensors(-self.slope, self.intercept, self.guessing)
+
+    def rescaled(self, mean: float, deviation: float) -> ItemTensors:
+        """The same curves for theta' with theta = mean + deviation theta': a' = deviation a, d' = d + mean a."""
+        return ItemTensors(deviation * self.slope, self.intercept + mean * self.slope[:, 0], self.guessing)
+
+
+class UnboundedItems(_ItemColumns):
+    """Parameters on the scale on which posteriors are described: a, d and logit c, in the column `guessing`."""
+
+    def bounded(self) -> ItemTensors:
+        """The same with c itself."""
+        return ItemTensors(self.slope, self.intercept, torch.sigmoid(self.guessing))

@@ -1,0 +1,112 @@
+"""The generative model of a response matrix, for Pyro: 2PL and 3PL with ability integrated out.
+
+Its sample sites are the one place in which the likelihood and the priors of items are stated; every fit reads them from
+here (`sites`). There is one model: an item's lower asymptote is free (3PL), or fixed at a value; fixed at zero the item
+is a 2PL. A respondent's row is one draw from `CollapsedLogistic`, so inference is over items only.
+
+A model of your own is a function of (rows, nodes) with the same sites, of which any may have another density.
+"""
+
+from __future__ import annotations
+
+import pyro
+import pyro.distributions as dist
+import torch
+from pyro.distributions import constraints
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows
+
+#: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.
+FILLS = "fills"
+
+
+def logistic_model(
+    rows: Tensor | ResponseRows,
+    nodes: NodeTensors,
+    *,
+    priors: Priors,
+    guessing_free: Tensor,
+    guessing_fixed: Tensor,
+    slopes_free: Tensor | None = None,
+    slope_sign: Tensor | None = None,
+    learn_mean: bool = False,
+    batch_size: int | None = None,
+) -> None:
+    """Items drawn from their priors, and rows of responses from `CollapsedLogistic` at these items.
+
+    The sites are ``slope`` and ``intercept``, or ``log_slope_and_intercept`` under a hierarchy, ``guessing_logit``
+    where c is estimated, and ``responses``.
+
+    Parameters
+    ----------
+    rows
+        Responses: a tensor of 1, 0 and -1 for missing, shape (n_respondents, n_items), or encoded rows.
+    nodes
+        The population of abilities; as many factors as its second dimension.
+    priors
+        Densities of the item parameters.
+    guessing_free
+        Where c is estimated, shape (n_items,).
+    guessing_fixed
+        The value of c elsewhere, shape (n_items,).
+    slopes_free
+        Where slopes are estimated, shape (n_items, n_factors); elsewhere they are zero. None for all.
+    slope_sign
+        1 or -1 for each slope, shape (n_items,), where a hierarchy is of log |a|; None for all positive.
+    learn_mean
+        Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
+    batch_size
+        Number of respondents in a minibatch, for rows given as a tensor; None for all.
+    """
+    n_respondents, n_items = len(rows), len(guessing_free)
+    n_factors = nodes.theta.shape[1]
+    like = nodes.theta.new_zeros
+    if priors.hierarchy is None:
+        if slopes_free is None:
+            slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
+        else:
+            density = normal_or_flat(priors.slope, like(int(slopes_free.sum()))).to_event(1)
+            values = pyro.sample("slope", density, infer={FILLS: slopes_free})
+            slope = like((n_items, n_factors)).masked_scatter(slopes_free, values)
+        intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
+    else:
+        pair = hierarchy_density(priors.hierarchy, nodes.theta, learn_mean=learn_mean)
+        values = pyro.sample("log_slope_and_intercept", pair.expand((n_items,)).to_event(1))
+        log_slope, intercept = values.unbind(-1)
+        slope = (log_slope.exp() if slope_sign is None else slope_sign * log_slope.exp())[:, None]
+    log_guessing = torch.log(guessing_fixed) if bool((guessing_free | (guessing_fixed > 0)).any()) else None
+    if log_guessing is not None and bool(guessing_free.any()):
+        density = logit_beta_or_flat(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
+        logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
+        log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
+    with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
+        row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
+        pyro.sample("responses", row, obs=rows if batch_size is None else rows[chosen])  # type: ignore[index]
+
+
+def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:
+    """Independent normal densities of the shape of ``like``, or flat ones."""
+    if moments is None:
+        return dist.ImproperUniform(constraints.real, like.shape, ())
+    return dist.Normal(torch.full_like(like, moments[0]), torch.full_like(like, moments[1]))
+
+
+def logit_beta_or_flat(shapes: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:
+    """Independent densities of logit c, c being Beta, or flat ones."""
+    if shapes is None:
+        return dist.ImproperUniform(constraints.real, like.shape, ())
+    beta = dist.Beta(torch.full_like(like, shapes[0]), torch.full_like(like, shapes[1]))
+    return dist.TransformedDistribution(beta, [dist.transforms.SigmoidTransform().inv])
+
+
+def hierarchy_density(hierarchy: Hierarchy, like: Tensor, *, learn_mean: bool = False) -> dist.MultivariateNormal:
+    """Normal density of one item's log |a| and d (or b)."""
+    mean = like.new_tensor(hierarchy.mean)
+    if learn_mean:
+        mean = pyro.param("hierarchy_mean", mean)
+    return dist.MultivariateNormal(mean, like.new_tensor(hierarchy.covariance))

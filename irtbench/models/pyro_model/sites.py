@@ -1,0 +1,286 @@
+"""What the sample sites of a Pyro model say of its items: the prior density with its derivatives.
+
+A model is traced once; from then on the densities of its sites are evaluated directly, at any items. Normal, flat, Beta
+(of c, on the scale of its logit) and bivariate normal densities have their derivatives in closed form; those of any
+other density of independent values come from automatic differentiation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from pyro import poutine
+from pyro.infer.autoguide.initialization import InitMessenger
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.items import GUESSING, INTERCEPT, SLOPES, ItemTensors
+from irtbench.models.pyro_model.model import FILLS
+from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows
+
+#: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
+ItemModel = Callable[..., Any]
+
+ITEM_SITES = ("slope", "intercept", "log_slope_and_intercept", "guessing_logit")
+
+
+@dataclass(frozen=True)
+class ItemPrior:
+    """Prior densities of the items' parameters, as the model's sample sites state them.
+
+    Parameters
+    ----------
+    densities
+        The density of each item site, without its independent dimensions.
+    guessing_free
+        Where c is estimated, shape (n_items,).
+    fixed
+        The items' parameters where they are not estimated: c, slopes that are zero; elsewhere no meaning.
+    slopes_free
+        Where slopes are estimated, shape (n_items, n_factors); None for all.
+    slope_sign
+        Sign of each slope where the model draws log |a|, shape (n_items,); None elsewhere.
+    """
+
+    densities: Mapping[str, dist.TorchDistribution]
+    guessing_free: Tensor
+    fixed: ItemTensors
+    slopes_free: Tensor | None
+    slope_sign: Tensor | None
+
+    @property
+    def guessing_is_flat(self) -> bool:
+        """Whether no density keeps c from its bounds 0 and 1."""
+        return is_flat(self.densities.get("guessing_logit"))
+
+    @property
+    def slope_is_flat(self) -> bool:
+        """Whether no density keeps slopes from growing."""
+        return "log_slope_and_intercept" not in self.densities and is_flat(self.densities["slope"])
+
+    def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
+        """Values of the item sites at these items, in the order of the sites."""
+        values = {}
+        for name in self.densities:
+            if name == "slope":
+                values[name] = items.slope if self.slopes_free is None else items.slope[self.slopes_free]
+            elif name == "intercept":
+                values[name] = items.intercept
+            elif name == "log_slope_and_intercept":
+                values[name] = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1)
+            else:
+                values[name] = torch.logit(items.guessing[self.guessing_free])
+        return values
+
+    def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
+        """Items at these values of the item sites."""
+        if "slope" in values:
+            slope, intercept = values["slope"], values["intercept"]
+            if self.slopes_free is not None:
+                slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
+        else:
+            log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
+            slope = (log_slope.exp() if self.slope_sign is None else self.slope_sign * log_slope.exp())[:, None]
+        guessing = self.fixed.guessing
+        if "guessing_logit" in values:
+            guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
+        return ItemTensors(slope, intercept, guessing)
+
+    def log_density(self, items: ItemTensors) -> Tensor:
+        """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
+        total = items.intercept.new_zeros(())
+        for name, value in self.values_of(items).items():
+            density = self.densities[name]
+            if name == "log_slope_and_intercept":
+                excess, precision = self._hierarchy(items)
+                scale = 0.5 * torch.logdet(precision) - math.log(2 * math.pi)
+                total = total + len(excess) * scale - 0.5 * ((excess @ precision) * excess).sum()
+            elif not is_flat(density):
+                total = total + log_density(density, value)
+        return total
+
+    def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
+        """Gradient of the log prior density and its negative Hessian, item by item.
+
+        Parameters
+        ----------
+        items
+            Where.
+        by_logit
+            Whether the last column is logit c, or c itself; the density is that of logit c either way.
+        positive
+            Whether the Hessian leaves out what may make it indefinite (the curvature of log |a|, tails that are not
+            log-concave), as a step needs it.
+
+        Returns
+        -------
+        gradient
+            Shape (n_items, n_factors + 2).
+        information
+            Shape (n_items, n_factors + 2, n_factors + 2).
+        """
+        n_items, n_factors = items.slope.shape
+        gradient = items.slope.new_zeros(n_items, n_factors + 2)
+        curvature = torch.zeros_like(gradient)
+        values = self.values_of(items)
+        for name, density in self.densities.items():
+            if name == "log_slope_and_intercept" or is_flat(density):
+                continue
+            first, second = density_derivatives(density, values[name])
+            if name == "guessing_logit":
+                first, second = _by_guessing(items.guessing[self.guessing_free], first, second, by_logit)
+                gradient[self.guessing_free, GUESSING], curvature[self.guessing_free, GUESSING] = first, second
+            elif name == "intercept":
+                gradient[:, INTERCEPT], curvature[:, INTERCEPT] = first, second
+            else:
+                if self.slopes_free is not None:
+                    zeros = torch.zeros_like(items.slope)
+                    first, second = (zeros.masked_scatter(self.slopes_free, part) for part in (first, second))
+                gradient[:, SLOPES], curvature[:, SLOPES] = first, second
+        if positive:
+            curvature = curvature.clamp(min=0)
+        information = torch.diag_embed(curvature)
+        if "log_slope_and_intercept" in self.densities:
+            excess, precision = self._hierarchy(items)
+            pull = excess @ precision
+            slope = items.slope[:, 0]
+            gradient[:, 0] = -pull[:, 0] / slope
+            gradient[:, INTERCEPT] = -pull[:, 1]
+            information[:, 0, 0] = (precision[0, 0] - (0.0 if positive else pull[:, 0])) / slope**2
+            information[:, 0, INTERCEPT] = information[:, INTERCEPT, 0] = precision[0, 1] / slope
+            information[:, INTERCEPT, INTERCEPT] = precision[1, 1]
+        return gradient, information
+
+    def _hierarchy(self, items: ItemTensors) -> tuple[Tensor, Tensor]:
+        """Distances of (log |a|, d) from the mean, shape (n_items, 2), and the precision matrix.
+
+        A mean that the model learns is that of the items, which maximises the density: the gradient by a value is then
+        what it would be at a fixed mean.
+        """
+        pair = self.densities["log_slope_and_intercept"]
+        values = self.values_of(items)["log_slope_and_intercept"]
+        mean = values.mean(dim=0) if self.learns_mean else pair.loc.reshape(-1, 2)[0]
+        return values - mean, self._precision
+
+    @cached_property
+    def _precision(self) -> Tensor:
+        return torch.linalg.inv(self.densities["log_slope_and_intercept"].covariance_matrix.reshape(-1, 2, 2)[0])
+
+    @property
+    def learns_mean(self) -> bool:
+        """Whether the mean of (log |a|, d) is a parameter of the model, and not a number."""
+        pair = self.densities.get("log_slope_and_intercept")
+        return pair is not None and pair.loc.requires_grad
+
+
+def _by_guessing(c: Tensor, first: Tensor, second: Tensor, by_logit: bool) -> tuple[Tensor, Tensor]:
+    """Derivatives by logit c, or by c: dl/dc = l' / (c (1 - c)), and minus the second derivative accordingly."""
+    if by_logit:
+        return first, second
+    rate = c * (1 - c)
+    by_c = (second + first * (1 - 2 * c)) / rate**2
+    return first / rate, torch.where(by_c > 0, by_c, second / rate**2)
+
+
+def is_flat(density: dist.TorchDistribution | None) -> bool:
+    """Whether a density is the same everywhere."""
+    return density is None or isinstance(density, dist.ImproperUniform)
+
+
+def logit_beta_shapes(density: dist.TorchDistribution) -> tuple[Tensor, Tensor] | None:
+    """Shape parameters of a Beta density of c, taken on the scale of logit c; None for any other density."""
+    if not isinstance(density, dist.TransformedDistribution) or not isinstance(density.base_dist, dist.Beta):
+        return None
+    beta = density.base_dist
+    return beta.concentration1, beta.concentration0
+
+
+def log_density(density: dist.TorchDistribution, value: Tensor) -> Tensor:
+    """Sum of the log densities of independent values."""
+    if shapes := logit_beta_shapes(density):
+        alpha, beta = shapes
+        constant = torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)
+        return (alpha * logsigmoid(value) + beta * logsigmoid(-value) + constant).sum()
+    return density.log_prob(value).sum()
+
+
+def density_derivatives(density: dist.TorchDistribution, value: Tensor) -> tuple[Tensor, Tensor]:
+    """First derivative of the log density of each of many independent values, and minus the second.
+
+    Raises
+    ------
+    NotImplementedError
+        If the values are not independent of each other.
+    """
+    if isinstance(density, dist.Normal):
+        precision = density.scale**-2
+        return (density.loc - value) * precision, precision.expand_as(value)
+    if shapes := logit_beta_shapes(density):
+        alpha, beta = shapes
+        c = torch.sigmoid(value)
+        return alpha - (alpha + beta) * c, (alpha + beta) * c * (1 - c)
+    if density.event_shape:
+        raise NotImplementedError(f"{type(density).__name__}: expected a density of independent values")
+    with torch.enable_grad():
+        at = value.detach().requires_grad_()
+        (first,) = torch.autograd.grad(density.log_prob(at).sum(), at, create_graph=True)
+        second = torch.autograd.grad(first.sum(), at)[0] if first.requires_grad else torch.zeros_like(at)
+    return first.detach(), -second
+
+
+def trace_model(
+    model: ItemModel, rows: ResponseRows | Tensor, nodes: NodeTensors
+) -> tuple[ItemPrior, CollapsedLogistic]:
+    """Run the model once and read its sites: the prior of the items, and the distribution of a row at slopes of zero.
+
+    Raises
+    ------
+    NotImplementedError
+        If the model draws anything but the items (a model of your own then goes with Adam).
+    """
+
+    def at_zero(site: dict[str, Any]) -> Tensor:
+        return nodes.theta.new_zeros(site["fn"].shape())
+
+    with InitMessenger(at_zero), torch.enable_grad():
+        trace = poutine.trace(model).get_trace(rows, nodes)
+    drawn = {name: site for name, site in trace.nodes.items() if site["type"] == "sample" and not site["is_observed"]}
+    drawn = {name: site for name, site in drawn.items() if not name.startswith("respondents")}
+    row = observed_row(trace)
+    if not drawn or set(drawn) - set(ITEM_SITES):
+        raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(ITEM_SITES)} alone")
+    guessing = drawn.get("guessing_logit")
+    free = torch.zeros(len(row.intercept), dtype=torch.bool, device=row.intercept.device)
+    if guessing is not None:
+        free = guessing["infer"].get(FILLS, torch.ones_like(free))
+    items = row.items
+    return ItemPrior(
+        densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
+        guessing_free=free,
+        fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), items.guessing.detach()),
+        slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn else None,
+        slope_sign=items.slope[:, 0].detach().sign() if "log_slope_and_intercept" in drawn else None,
+    ), row
+
+
+def observed_row(trace: poutine.Trace) -> CollapsedLogistic:
+    """The distribution of a row in a trace of a model."""
+    rows = [site["fn"] for site in trace.nodes.values() if isinstance(site.get("fn"), CollapsedLogistic)]
+    if len(rows) != 1:
+        raise NotImplementedError(f"the model draws {len(rows)} response matrices from CollapsedLogistic; expected one")
+    return rows[0]
+
+
+def without_independent(density: dist.TorchDistribution) -> dist.TorchDistribution:
+    """The density of each single draw."""
+    while isinstance(density, dist.Independent):
+        density = density.base_dist
+    return density
