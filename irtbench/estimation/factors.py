@@ -227,11 +227,8 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
     """
     data = responses.select_items(fitted.item_ids)
     problem = factor_problem(data, fitted.n_factors, fitted.zero_loadings, seed)
-    items = ItemTensors(
-        torch.from_numpy(fitted.slopes),
-        torch.from_numpy(fitted.intercept),
-        torch.zeros(data.n_items, dtype=torch.float64),
-    )
+    slope, intercept = torch.from_numpy(fitted.slopes), torch.from_numpy(fitted.intercept)
+    items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
     theta = problem.nodes.theta
     row = problem.row(items)
     means, squares = [], []
