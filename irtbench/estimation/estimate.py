@@ -7,6 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.status import Status
 from irtbench.models.pyro_model.items import ItemTensors
 
@@ -30,6 +31,8 @@ class Estimate:
         The same plus the log prior density; with the items integrated out, the log-likelihood of the abilities.
     status
         Whether the iterations converged, and how they ended.
+    counts
+        Expected counts at the items, where the estimator keeps them.
     covariance
         Posterior covariance of each item's (a, d, c) where the estimator gives it, shape (n_items, 3, 3).
     abilities
@@ -42,5 +45,6 @@ class Estimate:
     log_likelihood: float
     log_posterior: float
     status: Status
+    counts: Counts | None = None
     covariance: Tensor | None = None
     abilities: tuple[Tensor, Tensor] | None = None

@@ -21,7 +21,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.population import find_mode_with_population
@@ -95,7 +95,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
     problem = problem_of(responses, settings, quadrature)
     with torch.no_grad():
         start = rough_start(problem)
-        problem = with_adapted_nodes(problem, start, shrink=0.35)
+        problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
@@ -196,18 +196,6 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
         problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
     problem, mode = without_guessing_at_zero(problem, mode)
     return problem, priors, mode
-
-
-def find_mode_on_right_nodes(
-    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int
-) -> tuple[Problem, Estimate]:
-    """The mode, found once more where its posteriors turn out to need finer nodes."""
-    mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
-    finer = with_adapted_nodes(problem, mode.items, shrink=0.7) if mode.status.converged else problem
-    if finer is problem:
-        return problem, mode
-    again = find_mode(finer, start=mode.items, tolerance=tolerance, max_steps=max_steps)
-    return finer, replace(again, status=replace(again.status, steps=mode.status.steps + again.status.steps))
 
 
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:

@@ -16,6 +16,7 @@ class Stop(Enum):
     AT_BOUND = "a parameter is at its bound"
     NOT_FINITE = "a value is not finite"
     NO_ASCENT = "no step raises the likelihood"
+    NODES_NOT_RIGHT = "the nodes of the integration are not right"
     NOT_A_MAXIMUM = "the observed information is not positive definite"
 
 
@@ -134,5 +135,7 @@ def words_of_stop(status: Status) -> str:
             return "a value is not finite"
         case Stop.NO_ASCENT:
             return f"no step raises the likelihood any more: {gradient}"
+        case Stop.NODES_NOT_RIGHT:
+            return "the likelihood changes with the nodes over which ability is integrated out, however they are placed"
         case Stop.NOT_A_MAXIMUM:
             return "the observed information is not positive definite: not a maximum"

@@ -23,8 +23,8 @@ from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
 from irtbench.estimation.marginal.m_step import item_derivatives
-from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.nodes import with_adapted_nodes
+from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Hierarchy, Priors
@@ -64,7 +64,7 @@ def find_hierarchical_mode(
     """
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
-    problem = with_adapted_nodes(problem, items, shrink=0.35)
+    problem = with_adapted_nodes(problem, items, room=0.6)
     theta = known_abilities(problem, items)
     if theta is not None:
         return items_integrated_out(problem, priors, theta, items, tolerance=200 * tolerance, progress=progress)
@@ -82,7 +82,7 @@ def find_hierarchical_mode(
         nonlocal problem, priors, items
         mode = mode_under(priors)
         items, mean, deviation = standardised(problem, mode.items)
-        problem = with_adapted_nodes(problem, items, shrink=0.6)
+        problem = with_adapted_nodes(problem, items, room=0.6)
         before = priors.hierarchy or Hierarchy()
         learnt = learn(problem, items)
         priors = replace(priors, hierarchy=learnt)
@@ -92,6 +92,7 @@ def find_hierarchical_mode(
         "prior", update, tolerance=200 * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress
     )
     mode = mode_under(priors)
+    problem, mode = on_right_nodes(problem, mode, tolerance=100 * tolerance, max_steps=max_steps)
     last = torch.stack([mode.items.slope[:, 0].abs().log(), mode.items.intercept], dim=1).mean(dim=0)
     assert priors.hierarchy is not None
     priors = replace(priors, hierarchy=replace(priors.hierarchy, mean=(float(last[0]), float(last[1]))))
@@ -114,7 +115,7 @@ def items_integrated_out(
     found = fit_random_items(problem.rows, theta, items.slope[:, 0] < 0, tolerance=tolerance, progress=progress)
     means = ItemTensors(found.mean[:, :1], found.mean[:, 1], torch.zeros_like(theta.new_zeros(len(items))))
     priors = replace(priors, hierarchy=found.prior)
-    problem = with_adapted_nodes(problem, means, shrink=1.0)
+    problem = with_adapted_nodes(problem, means, room=0.6)
     remark = "items integrated out, estimates are posterior means"
     if min(found.prior.deviation) <= LEAST_DEVIATION * 1.01:
         alike = f"items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}"
@@ -134,6 +135,15 @@ def items_integrated_out(
             abilities=(found.theta, found.theta_covariance),
         ),
     )
+
+
+def on_right_nodes(problem: Problem, mode: Estimate, *, tolerance: float, max_steps: int) -> tuple[Problem, Estimate]:
+    """The mode, found once more where its nodes turn out not to be right."""
+    if not mode.status.converged or mode.counts is None:
+        return problem, mode
+    if with_right_nodes(problem, mode.items, mode.counts) is problem:
+        return problem, mode
+    return find_mode_on_right_nodes(problem, mode.items, tolerance=tolerance, max_steps=max_steps)
 
 
 def location_and_scale(items: ItemTensors) -> Tensor:

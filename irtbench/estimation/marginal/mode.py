@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyro.infer import SVI
 
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.delta_guide import delta_guide
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
+from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.status import Stop
 from irtbench.models.pyro_model.items import ItemTensors
+
+MOST_PLACINGS = 5  # of nodes
 
 
 def find_mode(
@@ -35,4 +41,23 @@ def find_mode(
         status = maximise(svi, problem.rows, problem.nodes, stopped=optimiser.stopped)
     best = optimiser.best
     assert best is not None
-    return Estimate(best.items, "mode", best.counts.log_likelihood, best.log_posterior, status)
+    return Estimate(best.items, "mode", best.counts.log_likelihood, best.log_posterior, status, best.counts)
+
+
+def find_mode_on_right_nodes(
+    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int
+) -> tuple[Problem, Estimate]:
+    """The mode on nodes that are right for everybody, found once more where they turn out not to be."""
+    steps = 0
+    for _ in range(MOST_PLACINGS):
+        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+        steps += mode.status.steps
+        mode = replace(mode, status=replace(mode.status, steps=steps))
+        if not mode.status.converged:
+            return problem, mode
+        assert mode.counts is not None
+        better = with_right_nodes(problem, mode.items, mode.counts)
+        if better is problem:
+            return problem, mode
+        problem, start = better, mode.items
+    return problem, replace(mode, status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))

@@ -1,85 +1,210 @@
-"""Nodes where they are needed: finer and fewer when items are many.
+"""Nodes where they are needed, and a check that they are right.
 
 With a thousand items a respondent's posterior is narrower than the spacing of a grid made for thirty. The trapezoid
-rule on equally spaced nodes is exact to exp(-2 pi^2 s^2 / h^2) for a normal density of standard deviation s, so nodes
-one standard deviation apart suffice; and only those near some respondent's posterior have any weight. Nodes shared by
-all respondents keep the sums over respondents and items matrix products.
+rule on equally spaced nodes h apart is exact to 2 exp(-2 pi^2 s^2 / h^2) for a normal density of standard deviation s,
+so nodes one standard deviation apart suffice; for a curve of slope a, whose poles lie pi / a from the real axis, it is
+exact to exp(-2 pi^2 / (a h)) (Trefethen & Weideman, 2014). Only nodes near some respondent's posterior have any weight.
+Nodes shared by all respondents keep the sums over respondents and items matrix products.
+
+Whether the nodes are right is checked where a fit has converged: by these bounds where they suffice, and otherwise by
+the likelihood on other nodes, halfway between these and half as far again.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.items import ItemTensors
 from irtbench.models.pyro_model.nodes import NodeTensors
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
-NARROW = 0.12  # a posterior narrower than this needs finer nodes than the usual grid, whose spacing is .2
 COARSEST = 0.2  # spacing of the usual grid
+WIDTHS_A_STEP = 1.25  # nodes of the usual grid are at most so many standard deviations of a posterior apart
+FINER_ROOM = 0.5  # standard deviations of the narrowest posterior that nodes are apart where they were found wrong
+STEEPEST = 1.4  # slope times spacing at which the trapezoid rule is exact to 1e-6
+EDGE_MASS = 1e-7  # of the population at the ends of the usual grid, a response, that does no harm
+MOST_ERROR = 1e-6  # of the log-likelihood, a response: with more a fit has not converged
+MOST_NODES = 20_000
 
 
-def posterior_widths(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """Each respondent's likely ability and the standard deviation of its posterior, each of shape (n_respondents,).
+@dataclass(frozen=True)
+class Posteriors:
+    """Where each respondent's posterior is, and how wide.
 
-    The ability is the node with the largest posterior; the standard deviation there is 1 / sqrt(1 + I), I the
-    information of the items answered.
+    Parameters
+    ----------
+    places
+        Likely abilities: the nodes with the largest posterior, shape (n_respondents,).
+    widths
+        Standard deviations there, 1 / sqrt(1 + I), I the information of the items answered, shape (n_respondents,).
     """
+
+    places: Tensor
+    widths: Tensor
+
+
+def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
+    """Find everybody's posterior in one pass."""
     nodes = replace(problem.nodes, dtype=torch.float64)
     row = replace(problem, nodes=nodes).row(items)
-    p, q = -torch.expm1(row.log_q), row.log_q.exp()
-    slope_p = items.slope * torch.sigmoid(items.logits(nodes.basis)) * q
-    information = slope_p**2 / (p * q).clamp(min=1e-300)
+    at_items = information(problem, items)
     places, widths = [], []
     for batch in problem.batches(dtype=torch.float64):
         best = row.log_shape(batch.correct, batch.observed).argmax(dim=1)
         places.append(nodes.theta[best, 0])
-        at_nodes = batch.observed_sums(information).expand(len(best), -1)
+        at_nodes = batch.observed_sums(at_items).expand(len(best), -1)
         widths.append((1 + at_nodes.gather(1, best[:, None])[:, 0]).rsqrt())
-    return torch.cat(places), torch.cat(widths)
+    return Posteriors(torch.cat(places), torch.cat(widths))
 
 
-def nodes_near(places: Tensor, widths: Tensor, *, dtype: torch.dtype) -> NodeTensors:
-    """Equally spaced nodes as far apart as the narrowest posterior is wide, wherever one of them reaches.
+def information(problem: Problem, items: ItemTensors) -> Tensor:
+    """Fisher information of each item at each node, P'^2 / (P Q), shape (n_items, n_nodes)."""
+    z = items.logits(problem.nodes.basis)
+    s, t = torch.sigmoid(z), torch.sigmoid(-z)
+    slip = (1 - items.guessing)[:, None]
+    p = (1 - slip) + slip * s
+    return items.slope**2 * slip * s**2 * t / p.clamp(min=1e-300)
+
+
+def widest_step(problem: Problem, items: ItemTensors) -> float:
+    """The spacing of nodes that is right for any respondent, whatever he answered: by all items, and the steepest."""
+    # no item tells more than a^2 / 4
+    most = float(items.slope[:, 0].square().sum()) / 4
+    if WIDTHS_A_STEP / math.sqrt(1 + most) < COARSEST:
+        most = float(information(problem, items).sum(dim=0).max())
+    return min(WIDTHS_A_STEP / math.sqrt(1 + most), steepest_step(items))
+
+
+def steepest_step(items: ItemTensors) -> float:
+    """The spacing of nodes that is right for the steepest item."""
+    return STEEPEST / max(float(items.slope.abs().max()), 1e-300)
+
+
+def nodes_near(
+    posteriors: Posteriors,
+    *,
+    step: float,
+    reach: float = REACH,
+    bound: float = BOUND,
+    shifted: bool = False,
+    dtype: torch.dtype = torch.float64,
+) -> NodeTensors:
+    """Equally spaced nodes, wherever a posterior reaches.
 
     The weights are the standard normal density times the spacing: the integral over the nodes left out is nothing.
+
+    Parameters
+    ----------
+    posteriors
+        Where they are, and how wide.
+    step
+        Distance of nodes, at most.
+    reach
+        Number of standard deviations on either side.
+    bound
+        Nodes lie between minus this and this.
+    shifted
+        Whether nodes lie halfway between those that they would be otherwise.
+    dtype
+        Of the sums over respondents.
     """
-    step = min(float(widths.min()), COARSEST)
-    n_nodes = 2 * math.ceil(BOUND / step) + 1
-    grid = torch.linspace(-BOUND, BOUND, n_nodes, dtype=torch.float64, device=places.device)
-    step = 2 * BOUND / (n_nodes - 1)
-    first = ((places - REACH * widths + BOUND) / step).floor().clamp(0, n_nodes - 1).to(torch.int64)
-    last = ((places + REACH * widths + BOUND) / step).ceil().clamp(0, n_nodes - 1).to(torch.int64)
+    n_nodes = min(2 * math.ceil(bound / step) + 1, MOST_NODES)
+    device = posteriors.places.device
+    grid = torch.linspace(-bound, bound, n_nodes, dtype=torch.float64, device=device)
+    step = 2 * bound / (n_nodes - 1)
+    if shifted:
+        grid, bound, n_nodes = (grid[1:] + grid[:-1]) / 2, bound - step / 2, n_nodes - 1
+    around = reach * posteriors.widths
+    first = ((posteriors.places - around + bound) / step).floor().clamp(0, n_nodes - 1).to(torch.int64)
+    last = ((posteriors.places + around + bound) / step).ceil().clamp(0, n_nodes - 1).to(torch.int64)
     # +1 where a respondent's range begins, -1 behind its end: the running sum counts who reaches a node
-    change = torch.zeros(n_nodes + 1, dtype=torch.int64, device=places.device)
+    change = torch.zeros(n_nodes + 1, dtype=torch.int64, device=device)
     change.index_add_(0, first, torch.ones_like(first))
     change.index_add_(0, last + 1, -torch.ones_like(last))
-    needed = change.cumsum(0)[:-1] > 0
-    theta = grid[needed]
+    theta = grid[change.cumsum(0)[:-1] > 0]
     log_weights = -0.5 * theta**2 - 0.5 * math.log(2 * math.pi) + math.log(step)
     return NodeTensors(theta[:, None], log_weights, dtype)
 
 
-def with_adapted_nodes(problem: Problem, items: ItemTensors, *, shrink: float) -> Problem:
-    """Place finer nodes where the posteriors are, if they are narrow; `shrink` leaves them room to become narrower."""
-    # a 3PL item tells less than a 2PL item, and that at most a^2 / 4
-    if float(items.slope[:, 0].square().sum()) / 4 <= NARROW**-2 - 1:
+def with_adapted_nodes(
+    problem: Problem, items: ItemTensors, *, room: float, posteriors: Posteriors | None = None
+) -> Problem:
+    """Place nodes where the posteriors are, if the usual grid is too coarse for them.
+
+    Parameters
+    ----------
+    problem, items
+        Whose posteriors.
+    room
+        Share of the narrowest posterior's standard deviation that nodes are apart: below 1 it leaves posteriors room to
+        become narrower.
+    posteriors
+        The posteriors at these items, if known.
+    """
+    if posteriors is None:
+        if widest_step(problem, items) >= COARSEST:
+            return problem
+        posteriors = find_posteriors(problem, items)
+        if min(WIDTHS_A_STEP * float(posteriors.widths.min()), steepest_step(items)) >= COARSEST:
+            return problem
+    step = room * min(float(posteriors.widths.min()), steepest_step(items))
+    return replace(problem, nodes=nodes_near(posteriors, step=step, dtype=problem.nodes.dtype))
+
+
+def with_right_nodes(problem: Problem, items: ItemTensors, counts: Counts) -> Problem:
+    """The same problem if its nodes are right for everybody at these items, else one with nodes placed anew.
+
+    Right is a log-likelihood that is known to a millionth a response. On the usual grid the bounds say so where no
+    posterior can be narrow, no item is steep, and nobody is near an end; otherwise `integration_error` does.
+    """
+    if is_usual_grid(problem.nodes) and widest_step(problem, items) >= COARSEST:
+        at_ends = float(counts.respondents[0] + counts.respondents[-1])
+        if at_ends < EDGE_MASS * problem.rows.n_responses:
+            return problem
+    posteriors = find_posteriors(problem, items)
+    if integration_error(problem, items, counts, posteriors) < MOST_ERROR:
         return problem
-    places, widths = posterior_widths(problem, items)
-    if float(widths.min()) >= NARROW:
-        return problem
-    return replace(problem, nodes=nodes_near(places, shrink * widths, dtype=problem.nodes.dtype))
+    return with_adapted_nodes(problem, items, room=FINER_ROOM, posteriors=posteriors)
+
+
+def integration_error(problem: Problem, items: ItemTensors, counts: Counts, posteriors: Posteriors) -> float:
+    """Error of the log-likelihood a response, against other nodes: halfway between these, and half as far again.
+
+    The trapezoid rule on nodes and on their midpoints errs by about as much, with opposite signs.
+    """
+    step = min(float(problem.nodes.theta[:, 0].diff().min()), WIDTHS_A_STEP * float(posteriors.widths.min()))
+    others = nodes_near(posteriors, step=step, reach=1.5 * REACH, bound=1.5 * BOUND, shifted=True)
+    there = float(log_likelihoods(replace(problem, nodes=others), items).sum())
+    here = counts.log_likelihood
+    if problem.nodes.dtype != torch.float64:
+        exact = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64))
+        here = float(log_likelihoods(exact, items).sum())
+    return abs(there - here) / problem.rows.n_responses
+
+
+def log_likelihoods(problem: Problem, items: ItemTensors) -> Tensor:
+    """Marginal log-likelihood of each respondent, shape (n_respondents,)."""
+    row = problem.row(items)
+    parts = [torch.logsumexp(row.log_joint(batch.correct, batch.observed), dim=1) for batch in problem.batches()]
+    return torch.cat(parts)
+
+
+def is_usual_grid(nodes: NodeTensors) -> bool:
+    """Whether nodes are those of `normal_grid`, not closer and not only where posteriors are."""
+    steps = torch.diff(nodes.theta[:, 0])
+    return float(steps.max() - steps.min()) < 1e-9 and float(steps[0]) > 0.75 * COARSEST
 
 
 def describe_nodes(nodes: NodeTensors) -> str:
     """Say which nodes these are: the usual grid, or finer ones where the posteriors lie."""
     theta = nodes.theta[:, 0]
-    steps = torch.diff(theta)
-    if float(steps.max() - steps.min()) < 1e-9 and float(steps[0]) > NARROW:
+    if is_usual_grid(nodes):
         return f"grid of {len(theta)} nodes on +-{float(theta[-1]):g}"
-    return f"adaptive: {len(theta)} nodes {float(steps.min()):.2g} apart where posteriors lie"
+    return f"adaptive: {len(theta)} nodes {float(theta.diff().min()):.2g} apart where posteriors lie"

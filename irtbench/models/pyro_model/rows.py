@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -92,6 +93,11 @@ class DenseRows:
         """Number of columns."""
         return self.values.shape[1]
 
+    @cached_property
+    def n_responses(self) -> int:
+        """Number of responses that are not missing."""
+        return self.values.numel() if self.complete else int((self.values != MISSING).sum())
+
     @property
     def device(self) -> torch.device:
         """Where the rows are."""
@@ -152,6 +158,11 @@ class SparseRows:
     def n_items(self) -> int:
         """Number of columns."""
         return len(self.n_correct)
+
+    @cached_property
+    def n_responses(self) -> int:
+        """Number of responses that are not missing."""
+        return sum(part.observed._nnz() for part in self.parts if part.observed is not None)
 
     @property
     def device(self) -> torch.device:
