@@ -28,7 +28,7 @@ from irtbench.estimation.marginal.response_rows import SparseRows, encode_respon
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature, normal_grid
