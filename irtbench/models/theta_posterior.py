@@ -192,9 +192,9 @@ def known_items(responses: ResponseMatrix, items: ItemParameters) -> ItemParamet
     return items.select(responses.item_ids)
 
 
-def row_batches(n_rows: int, n_items: int) -> Iterator[slice]:
-    """Parts of the respondents that are worked on at once."""
-    size = max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, n_items)))
+def row_batches(n_rows: int, n_items: int, *, most_rows: int | None = None) -> Iterator[slice]:
+    """Parts of the respondents that are worked on at once, of at most so many rows (None: ``BATCH_ROWS``)."""
+    size = max(1, min(BATCH_ROWS if most_rows is None else most_rows, BATCH_CELLS // max(1, n_items)))
     for start in range(0, n_rows, size):
         yield slice(start, start + size)
 

@@ -280,7 +280,7 @@ class SharedGridScorer:
         log_odds, weight = curves.z, np.broadcast_to(a, curves.z.shape)
         if c.any():
             log_odds, weight = np.log(curves.p / curves.q), a * curves.weight
-        variance, residual = curves.variance, correct - curves.p
+        variance, residual = curves.p * (1 - curves.p), correct - curves.p
         if asked is not None:
             variance, residual = variance * asked, residual * asked
         terms = PatternTerms.of(variance, log_odds, weight, least_left=LEAST_VARIANCE_LEFT)
