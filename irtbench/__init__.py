@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_response import ItemParameters, simulate_responses
+    from irtbench.models.item_parameters import ItemParameters
+    from irtbench.models.simulation import simulate_responses
     from irtbench.scoring.ability import estimate_ability
     from irtbench.scoring.ability_comparison import compare_abilities
     from irtbench.scoring.prediction import predict_accuracy
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "FittedModel": "estimation.fitted",
     "ItemBank": "bank.bank",
-    "ItemParameters": "models.item_response",
+    "ItemParameters": "models.item_parameters",
     "ItemTable": "data.items",
     "PruneRules": "building.pruning",
     "ResponseMatrix": "data.responses",
@@ -40,7 +41,7 @@ _HOMES = {
     "save_bank": "bank.bank",
     "score_responses": "scoring.scores",
     "screen": "data.screening",
-    "simulate_responses": "models.item_response",
+    "simulate_responses": "models.simulation",
 }
 
 __all__ = [  # noqa: RUF022 - in the order of the road

@@ -20,8 +20,10 @@ from irtbench.data.readers import read_items, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.evaluation.calibration import Calibration, calibration, calibration_difference
-from irtbench.models.item_response import icc, log_likelihood
-from irtbench.models.quadrature import node_posterior, normal_grid
+from irtbench.models.curves import icc
+from irtbench.models.likelihood import log_likelihood
+from irtbench.models.quadrature import normal_grid
+from irtbench.models.theta_posterior import node_posterior
 
 HIDDEN = 0.2
 HEADER = "| n | calibration error | 95% interval | debiased (95%) | equal width | Brier | refinement | over- / under- |"

@@ -23,8 +23,9 @@ import torch
 
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import PriorName
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import abilities_of, eap
 from irtbench.scoring.item_error import with_item_error
 

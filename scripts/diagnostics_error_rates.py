@@ -27,7 +27,8 @@ from irtbench.diagnostics.local_dependence import LocalDependence, local_depende
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
 ALPHA = 0.05

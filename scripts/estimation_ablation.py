@@ -29,7 +29,8 @@ from irtbench.estimation.marginal import mode, response_rows
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 CASES = (("2pl", 1000, 90), ("2pl", 5000, 100), ("2pl", 20000, 200), ("3pl", 1000, 90), ("3pl", 5000, 100))
 

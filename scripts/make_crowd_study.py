@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.models.item_response import ItemParameters, icc
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 
 LABELS = ("contradiction", "entailment", "neutral")
 ITEMS_PER_LABEL = 30

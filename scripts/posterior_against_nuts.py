@@ -29,10 +29,11 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.variational.item_posterior import fit_posterior
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 GUESSING = 0.2  # of the simulated 3PL items
 

@@ -22,9 +22,9 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import information
+from irtbench.models.curves import information
+from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
-from irtbench.scoring.theta_posterior import ability_posterior
 
 LENGTHS = (20, 50, 100)
 RANDOM_FORMS = 20

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 
 def lsat6(real_data: Path, reference: Path, model: str) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:

@@ -17,8 +17,9 @@ from irtbench.diagnostics.local_dependence import (
     observed_tables,
     pearson_x2,
 )
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.simulation import simulate_responses
 
 Refit = Callable[[ResponseMatrix], ItemParameters | None]
 

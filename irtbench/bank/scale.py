@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import name_first
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density

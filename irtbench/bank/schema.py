@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from irtbench.bank.scale import Norms, Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 
 UPPER_TRIANGLE = np.triu_indices(3)

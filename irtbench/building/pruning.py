@@ -36,7 +36,7 @@ from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.fit import FEWEST_RESPONDENTS
 from irtbench.estimation.fitted import FittedModel
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 __all__ = [
     "NORMAL_OGIVE", "Exclusion", "PruneRules", "Pruning", "PruningRound", "Reason", "Removal", "answered",

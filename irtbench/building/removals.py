@@ -15,7 +15,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
 

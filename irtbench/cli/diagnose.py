@@ -16,7 +16,7 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_response import ItemParameters
+    from irtbench.models.item_parameters import ItemParameters
 
 
 def diagnose(

@@ -10,8 +10,9 @@ import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Seed
 from irtbench.cli.output import output_folder, to_json, write_table
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
+from irtbench.models.simulation import simulate_responses
 
 
 def simulate(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 
 def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:

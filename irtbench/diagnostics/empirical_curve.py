@@ -14,7 +14,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.logistic_regression import logistic_regression
-from irtbench.models.item_response import ItemParameters, icc
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 
 DEGREE = 3
 N_SEGMENTS = 10  # of the spline, over the range of theta; the penalty, not their number, sets how smooth it is

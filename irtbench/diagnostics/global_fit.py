@@ -18,8 +18,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
+from irtbench.models.curves import log_icc
 from irtbench.models.factor_quadrature import factor_quadrature
-from irtbench.models.item_response import ItemParameters, log_icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 MOST_DENSE_MOMENTS = 2_000  # 62 items: a matrix of 32 MB

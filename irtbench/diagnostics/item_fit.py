@@ -16,9 +16,12 @@ from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.residuals import mean_squares
-from irtbench.models.item_response import ItemParameters, icc, information, log_icc, log_likelihood
+from irtbench.models.curves import icc, information, log_icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
 from irtbench.models.sum_score import sum_score_distribution
+from irtbench.models.theta_posterior import normalise
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
@@ -212,9 +215,7 @@ def _by_the_rest(
         answered = ~np.isnan(answers)
         x = answers[answered]
         rest = joint[answered] - np.where(x[:, None] == 1, log_p[:, j], log_q[:, j])
-        posterior = np.exp(rest - rest.max(axis=1, keepdims=True))
-        expected = posterior @ p[:, j] / posterior.sum(axis=1)
-        deviation, variance = _in_groups(expected, x)
+        deviation, variance = _in_groups(normalise(rest)[0] @ p[:, j], x)
         n_groups[j] = variance.size
         x2[j] = np.sum(deviation**2 / variance)
     return x2, n_groups

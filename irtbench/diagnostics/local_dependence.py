@@ -15,7 +15,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.residuals import residuals
-from irtbench.models.item_response import ItemParameters, log_icc
+from irtbench.models.curves import log_icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 

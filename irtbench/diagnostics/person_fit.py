@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.diagnostics.residuals import mean_squares
-from irtbench.models.item_response import ItemParameters, log_icc
+from irtbench.models.curves import item_curves, log_icc
+from irtbench.models.item_parameters import ItemParameters
 
 # Share of lz's variance that must remain once theta is estimated; below it only rounding is left.
 LEAST_VARIANCE_LEFT = 1e-10
@@ -61,17 +63,8 @@ class PersonFit:
 def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[np.float64]) -> PersonFit:
     """Person fit at estimated abilities.
 
-    With w = log(P / (1 - P)) the log-likelihood differs from its expectation by W = sum (x - P) w, and
-
-        lz = W / sqrt(sum w^2 P (1 - P))                                     (Drasgow, Levine & Williams, 1985)
-
-    An estimate of theta solves r0 + sum (x - P) r = 0, where r = P' / (P (1 - P)) and r0 is 0 for ML, d log prior /
-    d theta for MAP, and Warm's term for WLE. Snijders (2001) takes from w what the estimate has used up,
-
-        v = w - r sum (P' w) / sum (P' r),   lz* = (W + r0 sum (P' w) / sum (P' r)) / sqrt(sum v^2 P (1 - P)).
-
-    The numerator is sum (x - P) v, since r0 = -sum (x - P) r at the estimate; so one formula serves ML, WLE, MAP under
-    any prior and, to the order at which it stays close to MAP, EAP. Sums run over the observed items.
+    lz is the log-likelihood of the pattern, standardised as if theta were known; lz* takes into account that theta was
+    estimated from it, by ML, WLE, MAP or EAP. The formulas stand at ``PatternTerms``.
 
     All right and all wrong are defined wherever theta is finite. Undefined, hence NaN with a warning: respondents
     without a response, and lz* where the observed items all give the same ratio w / r (one item; items with the same
@@ -94,21 +87,16 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
     observed = responses.observed
-    log_p, log_q = log_icc(theta, items)
-    p = np.exp(log_p)
-    variance = np.where(observed, np.exp(log_p + log_q), 0.0)
-    residual = np.where(observed, responses.values - p, 0.0)
-    logit = log_p - log_q
-    # P' = a (P - c) (1 - P) / (1 - c), and r = P' / (P (1 - P))
-    score_weight = items.discrimination * (p - items.guessing) / ((1 - items.guessing) * p)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        slope = (variance * logit * score_weight).sum(axis=1) / (variance * score_weight**2).sum(axis=1)
-        remaining = logit - slope[:, None] * score_weight
-        variance_known = (variance * logit**2).sum(axis=1)
-        variance_estimated = (variance * remaining**2).sum(axis=1)
-        lz = (residual * logit).sum(axis=1) / np.sqrt(variance_known)
-        lz_star = (residual * remaining).sum(axis=1) / np.sqrt(variance_estimated)
-    lz_star[~(variance_estimated > LEAST_VARIANCE_LEFT * variance_known)] = np.nan
+    curves = item_curves(theta, items)
+    log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
+    terms = PatternTerms.of(
+        np.where(observed, curves.variance, 0.0),
+        log_p - log_q,
+        items.discrimination * curves.weight,
+        least_left=LEAST_VARIANCE_LEFT,
+    )
+    residual = np.where(observed, responses.values - curves.p, 0.0)
+    lz, lz_star = terms.lz(residual), terms.lz_star(residual)
     undefined = int(np.isnan(lz_star).sum())
     if undefined:
         warnings.warn(

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_response import ItemParameters, icc, log_icc
+from irtbench.models.curves import icc, log_icc
+from irtbench.models.item_parameters import ItemParameters
 
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:

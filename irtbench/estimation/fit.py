@@ -31,7 +31,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.items import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model

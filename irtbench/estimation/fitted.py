@@ -17,7 +17,7 @@ from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature
 

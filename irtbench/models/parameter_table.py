@@ -14,7 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 
 def parameter_table(items: ItemParameters, responses: ResponseMatrix | SparseResponses) -> pd.DataFrame:

@@ -111,27 +111,3 @@ def _log_density(quadrature: Quadrature, position: NDArray[np.float64]) -> NDArr
     inner = np.convolve(held, np.ones(3), mode="same") + np.array([1, *[0] * (held.size - 2), 1]) == 3
     smooth = inner[cell] & inner[cell + 1]
     return left + t * (right - left) + smooth * t * (1 - t) * ((1 - t) * bend_left + t * bend_right)
-
-
-def node_posterior(
-    log_likelihood: NDArray[np.float64], quadrature: Quadrature
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Posterior mass of each respondent at each node, and the log marginal likelihood of the row.
-
-    Parameters
-    ----------
-    log_likelihood
-        Of each pattern at each node, shape (n_respondents, n_nodes).
-    quadrature
-        The nodes and the population's weights.
-
-    Returns
-    -------
-    posterior
-        Shape (n_respondents, n_nodes), rows sum to 1.
-    log_marginal
-        log sum_q w_q exp(log_likelihood), shape (n_respondents,).
-    """
-    log_joint = log_likelihood + quadrature.log_weights
-    log_marginal = logsumexp(log_joint, axis=1)
-    return np.exp(log_joint - log_marginal[:, None]), log_marginal

@@ -16,7 +16,7 @@ from irtbench.building.pruning import Pruning, PruningRound
 from irtbench.data.grading import normalise_text
 from irtbench.data.screening import Reason as ScreeningReason
 from irtbench.evaluation.agreement import Agreement
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.report.formatting import COLUMNS
 from irtbench.report.pruning_tables import in_words

@@ -16,7 +16,8 @@ from matplotlib.container import ErrorbarContainer
 from numpy.typing import NDArray
 
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve
-from irtbench.models.item_response import ItemParameters, icc, information
+from irtbench.models.curves import icc, information
+from irtbench.models.item_parameters import ItemParameters
 
 BLACK, BLUE, ORANGE, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#AA4499"
 SKY, GREY = "#56B4E9", "#666666"

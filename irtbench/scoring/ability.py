@@ -12,11 +12,11 @@ from scipy.special import ndtri
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
 from irtbench.scoring.modal import ModeMethod, find_modes
 from irtbench.scoring.sum_score import sum_score_posterior
-from irtbench.scoring.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
 
 Method = Literal["eap", "map", "ml", "wle", "eap_sum"]
 

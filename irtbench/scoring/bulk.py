@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
@@ -26,8 +25,16 @@ from irtbench.data.items import UnknownItems
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_column, find_id_columns
 from irtbench.data.readers.wide_parts import Part, read_wide_parts
-from irtbench.models.item_response import information, log_icc
+from irtbench.diagnostics.pattern_likelihood import PatternTerms
+from irtbench.models.curves import curve, item_curves, log_icc
 from irtbench.models.quadrature import refine
+from irtbench.models.theta_posterior import (
+    STANDARD_NORMAL,
+    cell_edges,
+    node_mass,
+    quantiles_in_cells,
+    step_for_any_pattern,
+)
 from irtbench.scoring.ability import AT_END, Abilities
 from irtbench.scoring.scores import (
     ScoringSettings,
@@ -37,7 +44,6 @@ from irtbench.scoring.scores import (
     score_responses,
     score_table,
 )
-from irtbench.scoring.theta_posterior import STANDARD_NORMAL, cell_edges, node_mass
 
 BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
 WORKERS = 2
@@ -191,9 +197,8 @@ class SharedGridScorer:
         self.chosen = [k for k, item in enumerate(columns) if item in members]
         self.items = scale.items.select([columns[k] for k in self.chosen])
         coarse = scale.population or STANDARD_NORMAL
-        most = information(coarse.nodes, self.items).sum(axis=1).max(initial=0.0)
         steepest = np.abs(self.items.discrimination).max(initial=0.0)
-        step = min(1 / (NODES_PER_SD * np.sqrt(1 + most)), 1 / max(steepest, 1e-9))
+        step = min(step_for_any_pattern(self.items, coarse, nodes_per_sd=NODES_PER_SD), 1 / max(steepest, 1e-9))
         rises = (self.items.discrimination > 0).astype(np.float64)
         extreme = np.stack([rises, 1 - rises, np.full_like(rises, np.nan)])
         holding = coarse.nodes[(node_mass(extreme, self.items, coarse) > TAIL).any(axis=0)]
@@ -244,17 +249,8 @@ class SharedGridScorer:
         np.exp(mass, out=mass)
         reached = np.cumsum(mass, axis=1)
         level = self.settings.level
-        return np.stack([self._quantile(mass, reached, p) for p in ((1 - level) / 2, (1 + level) / 2)])
-
-    def _quantile(
-        self, mass: NDArray[np.float32], reached: NDArray[np.float32], probability: float
-    ) -> NDArray[np.float64]:
-        """As ``Posterior.quantile``, from masses that do not sum to 1."""
-        wanted = reached[:, -1] * np.float32(probability)
-        cell = (reached < wanted[:, None]).sum(axis=1)
-        rows = np.arange(cell.size)
-        within = 1 - (reached[rows, cell] - wanted) / mass[rows, cell]
-        return self.edges[cell] + within * (self.edges[cell + 1] - self.edges[cell])
+        both_ends = np.array([(1 - level) / 2, (1 + level) / 2], dtype=np.float32)
+        return quantiles_in_cells(mass, reached, self.edges, reached[:, -1:] * both_ends).T
 
     def _lz_star_of_complete(self, correct: NDArray[np.float32], theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """lz* where nothing is missing and nothing is guessed: sum_j (x_j - P_j) (logit_j - k a_j) / sqrt(left).
@@ -264,46 +260,28 @@ class SharedGridScorer:
         """
         a, d = self.items.discrimination, self.items.intercept
         nodes = np.linspace(theta.min(), theta.max(), LZ_NODES)
-        logit = nodes[:, None] * a + d
-        p = expit(logit)
-        variance = p * (1 - p)
-        with np.errstate(invalid="ignore", divide="ignore"):  # without an item nothing is left
-            slope = (variance * logit) @ a / (variance @ a**2)
-        remaining = logit - slope[:, None] * a
-        left = (variance * remaining**2).sum(axis=1)
-        left[left <= LEAST_VARIANCE_LEFT * (variance * logit**2).sum(axis=1)] = np.nan
-        expected = (p * remaining).sum(axis=1)
+        curves = item_curves(nodes, self.items)
+        weight = np.broadcast_to(a, curves.z.shape)
+        terms = PatternTerms.of(curves.variance, curves.z, weight, least_left=LEAST_VARIANCE_LEFT)
+        expected = (curves.p * terms.remaining).sum(axis=1)
         by_slope, by_intercept = (correct @ np.stack([a, d], axis=1).astype(np.float32)).astype(np.float64).T
-        slope, expected, left = (np.interp(theta, nodes, values) for values in (slope, expected, left))
-        found: NDArray[np.float64] = ((theta - slope) * by_slope + by_intercept - expected) / np.sqrt(left)
+        used_up, expected, left = (
+            np.interp(theta, nodes, values) for values in (terms.used_up, expected, terms.variance_estimated)
+        )
+        found: NDArray[np.float64] = ((theta - used_up) * by_slope + by_intercept - expected) / np.sqrt(left)
         return found
 
     def _lz_star(
         self, correct: NDArray[np.float32], asked: NDArray[np.float32] | None, theta: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """lz* as ``person_fit`` defines it, with w = log(P / (1 - P)) and r = P' / (P (1 - P)) = a s / P."""
+        """lz* in single precision."""
         a, d, c = (x.astype(np.float32) for x in (self.items.discrimination, self.items.intercept, self.items.guessing))
-        logit = theta.astype(np.float32)[:, None] * a + d
-        s = expit(logit)
-        p, weight = s, np.broadcast_to(a, s.shape)
+        curves = curve(theta.astype(np.float32)[:, None] * a + d, c)
+        log_odds, weight = curves.z, np.broadcast_to(a, curves.z.shape)
         if c.any():
-            p = c + (1 - c) * s
-            logit = np.log(p) - np.log((1 - c) * expit(-logit))
-            weight = a * s / p
-        variance = p * (1 - p)
-        residual = correct - p
+            log_odds, weight = np.log(curves.p / curves.q), a * curves.weight
+        variance, residual = curves.p * (1 - curves.p), correct - curves.p
         if asked is not None:
-            variance *= asked
-            residual *= asked
-
-        def total(terms: NDArray[np.float32], by: NDArray[np.float32]) -> NDArray[np.float32]:
-            return np.einsum("ij,ij->i", terms, by)
-
-        by_weight = variance * weight
-        with np.errstate(invalid="ignore", divide="ignore"):  # without a response nothing is left
-            slope = total(by_weight, logit) / total(by_weight, weight)
-            remaining = logit - slope[:, None] * weight
-            left = total(variance * remaining, remaining)
-            found = total(residual, remaining) / np.sqrt(left)
-        found[left <= LEAST_VARIANCE_LEFT * total(variance * logit, logit)] = np.nan
-        return found.astype(np.float64)
+            variance, residual = variance * asked, residual * asked
+        terms = PatternTerms.of(variance, log_odds, weight, least_left=LEAST_VARIANCE_LEFT)
+        return terms.lz_star(residual).astype(np.float64)

@@ -11,9 +11,9 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import icc
+from irtbench.models.curves import icc
+from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of
 from irtbench.scoring.scores import check_known, own_responses
-from irtbench.scoring.theta_posterior import STANDARD_NORMAL, posterior_of
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
 
@@ -118,9 +118,7 @@ def explain(
         members = level_of == level
         seen = own.observed & members
         n = seen.sum(axis=1)
-        mean_at, noise_at = seen @ p.T, seen @ (p * (1 - p)).T  # at each node, shape (n_respondents, n_nodes)
-        mean = (posterior.mass * mean_at).sum(axis=1)
-        variance = (posterior.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
+        mean, variance = posterior.number_right(p, seen)
         for i in np.flatnonzero(n > 0):
             observed, centre, sd = np.nansum(values[i, members]) / n[i], mean[i] / n[i], np.sqrt(variance[i]) / n[i]
             found.append(

@@ -8,15 +8,14 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.models.item_response import ItemParameters, icc
+from irtbench.models.curves import by_ability, curve, item_curves
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
-from irtbench.scoring.modal import slopes_of
-from irtbench.scoring.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 
 ItemError = Literal["none", "delta", "draw", "integrate"]
 
@@ -121,8 +120,9 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
         z = middle + node * width
         c = np.clip(items.guessing + node * tilt, 0.0, MOST_GUESSING) if tilt.any() else items.guessing
-        p += weight * (c + (1 - c) * expit(z))
-        q += weight * (1 - c) * expit(-z)
+        at_node = curve(z, c)
+        p += weight * at_node.p
+        q += weight * at_node.q
     tiny = np.finfo(np.float64).tiny
     return np.log(np.maximum(p, tiny)), np.log(np.maximum(q, tiny))
 
@@ -198,18 +198,13 @@ def _eap_gradient(values: NDArray[np.float64], items: ItemParameters, population
     """
     posterior = posterior_of(values, items, population)
     weight = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
-    z = posterior.nodes[:, None] * items.discrimination + items.intercept
-    s, t = expit(z), expit(-z)
-    p = icc(posterior.nodes, items)
-    by_z_right, by_z_wrong = (1 - items.guessing) * s * t / p, -s
-    by_c_right, by_c_wrong = t / p, np.broadcast_to(-1 / (1 - items.guessing), p.shape)
-    theta = posterior.nodes[:, None]
+    curves, theta = item_curves(posterior.nodes, items), posterior.nodes[:, None]
     gradient = [
         np.where(values == 1, weight @ right, weight @ wrong)
         for right, wrong in (
-            (by_z_right * theta, by_z_wrong * theta),
-            (by_z_right, by_z_wrong),
-            (by_c_right, by_c_wrong),
+            (curves.log_p_z * theta, curves.log_q_z * theta),
+            (curves.log_p_z, curves.log_q_z),
+            (curves.log_p_c, np.broadcast_to(curves.log_q_c, curves.z.shape)),
         )
     ]
     return np.where(np.isnan(values), 0.0, gradient)
@@ -230,10 +225,8 @@ def _mode_gradient(
 
     def scores(parameter: str, step: float) -> NDArray[np.float64]:
         moved = replace(items, covariance=None, **{parameter: getattr(items, parameter) + step})
-        slopes = slopes_of(at, moved)
-        return np.where(values == 1, slopes.right, slopes.wrong)
+        return by_ability(at, moved).score(values)
 
     a, d = ((scores(name, STEP) - scores(name, -STEP)) / (2 * STEP) for name in ("discrimination", "intercept"))
     c = (scores("guessing", STEP) - scores("guessing", 0.0)) / STEP
-    gradient = np.stack([a, d, c]) * np.where(settled, standard_error, 0.0)[:, None] ** 2
-    return np.where(np.isnan(values), 0.0, gradient)
+    return np.stack([a, d, c]) * np.where(settled, standard_error, 0.0)[:, None] ** 2

@@ -7,11 +7,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
-from irtbench.models.item_response import ItemParameters, log_likelihood
+from irtbench.models.curves import by_ability
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature
-from irtbench.scoring.theta_posterior import row_batches
+from irtbench.models.theta_posterior import row_batches
 
 ModeMethod = Literal["map", "ml", "wle"]
 
@@ -19,6 +21,7 @@ BOUND = 12.0  # ML has no finite root where all is right or all is wrong: theta 
 N_NODES = 241  # between which roots are looked for
 TOLERANCE = 1e-9
 MOST_STEPS = 100
+BLOCK = 2**11  # respondents worked on at once: their derivatives by item fit into the processor's cache
 TINY = np.finfo(np.float64).tiny
 
 
@@ -80,44 +83,9 @@ def find_modes(
     """
     equation = _Equation(items, method, population)
     z = float(ndtri((1 + level) / 2))
-    parts = [_solve(values[rows], equation, z) for rows in row_batches(len(values), items.n_items)]
+    parts = [_solve(values[rows], equation, z) for rows in row_batches(len(values), items.n_items, most_rows=BLOCK)]
     names = ("theta", "standard_error", "lower", "upper", "at_bound")
     return Modes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """Derivatives by theta at some abilities; all arrays have shape (n_theta, n_items).
-
-    Parameters
-    ----------
-    right, wrong
-        (log P)' = a (1 - c) s t / P and (log(1 - P))' = -a s, with s and t the logistic function of z and -z.
-    right_bend, wrong_bend
-        Their own derivatives.
-    information
-        I = P'^2 / (P (1 - P)).
-    curvature
-        J = P' P'' / (P (1 - P)) = I a (1 - 2 s).
-    """
-
-    right: NDArray[np.float64]
-    wrong: NDArray[np.float64]
-    right_bend: NDArray[np.float64]
-    wrong_bend: NDArray[np.float64]
-    information: NDArray[np.float64]
-    curvature: NDArray[np.float64]
-
-
-def slopes_of(theta: NDArray[np.float64], items: ItemParameters) -> Slopes:
-    """Derivatives of each item's log probabilities at each ability."""
-    a, c = items.discrimination, items.guessing
-    z = theta[:, None] * a + items.intercept
-    s, t = expit(z), expit(-z)
-    p = np.maximum(c + (1 - c) * s, TINY)
-    right, wrong = a * (1 - c) * s * t / p, -a * s
-    information = a**2 * (1 - c) * s**2 * t / p
-    return Slopes(right, wrong, right * (a * (t - s) - right), a * wrong * t, information, information * a * (t - s))
 
 
 class _Equation:
@@ -132,35 +100,32 @@ class _Equation:
         self.grid = np.linspace(self.nodes[0], self.nodes[-1], N_NODES)
         if method != "map":
             self.grid = np.linspace(-BOUND, BOUND, N_NODES)
-        self.grid_slopes = slopes_of(self.grid, items)
+        self.on_nodes = by_ability(self.grid, items)
 
     def on_grid(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
         observed = (~np.isnan(values)).astype(np.float64)
         correct = np.where(observed == 1, values, 0.0)
-        slopes = self.grid_slopes
-        found = correct @ slopes.right.T + (observed - correct) @ slopes.wrong.T
+        on_nodes = self.on_nodes
+        found = correct @ on_nodes.right.T + (observed - correct) @ on_nodes.wrong.T
         if self.method == "wle":
-            return found + _warm(observed @ slopes.curvature.T, observed @ slopes.information.T)
+            return found + _warm(observed @ on_nodes.curvature.T, observed @ on_nodes.information.T)
         return found + self._prior(self.grid)[0]
 
     def at(
         self, theta: NDArray[np.float64], values: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The function at one ability a respondent, and the information: minus its slope, for WLE without r0's."""
-        slopes = slopes_of(theta, self.items)
-        observed, correct = ~np.isnan(values), values == 1
-
-        def total(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.where(observed, terms, 0.0).sum(axis=1)
-
-        found = total(np.where(correct, slopes.right, slopes.wrong))
+        derivatives = by_ability(theta, self.items)
+        found = derivatives.score(values).sum(axis=1)
         if self.method == "wle":
-            known = total(slopes.information)
-            return found + _warm(total(slopes.curvature), known), known
+            observed = ~np.isnan(values)
+            known, curvature = (
+                np.where(observed, terms, 0.0).sum(axis=1) for terms in (derivatives.information, derivatives.curvature)
+            )
+            return found + _warm(curvature, known), known
         prior_slope, prior_information = self._prior(theta)
-        bend = total(np.where(correct, slopes.right_bend, slopes.wrong_bend))
-        return found + prior_slope, prior_information - bend
+        return found + prior_slope, prior_information + derivatives.observed_information(values).sum(axis=1)
 
     def log_objective(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""

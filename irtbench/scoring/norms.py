@@ -13,8 +13,8 @@ from scipy.special import ndtr, ndtri
 from irtbench.bank.scale import NORM_DECIMALS, Norms
 from irtbench.data.input_error import InputError
 from irtbench.models.quadrature import Quadrature, refine
+from irtbench.models.theta_posterior import cell_edges
 from irtbench.scoring.ability import Abilities
-from irtbench.scoring.theta_posterior import cell_edges
 
 Norm = Literal["normal", "empirical", "smoothed"]
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import draw_items
-from irtbench.scoring.theta_posterior import ability_posterior
 
 
 def plausible_values(

@@ -12,9 +12,9 @@ from scipy.special import ndtr
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.models.item_response import icc
+from irtbench.models.curves import icc
+from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
-from irtbench.scoring.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 
 HALVINGS = 60  # of the bracket of a quantile
 
@@ -190,14 +190,10 @@ def _parts(scales: Scale | Sequence[Scale], responses: ResponseMatrix) -> _Parts
         columns = [scale.items.item_ids.index(item) for item in own.item_ids]
         for rows in row_batches(own.n_respondents, scale.items.n_items):
             values = own.values[rows]
-            unseen = np.ones((len(values), scale.items.n_items))
+            unseen = np.ones((len(values), scale.items.n_items), dtype=np.bool_)
             unseen[:, columns] = np.isnan(values)
             posterior = posterior_of(values, known, scale.population or STANDARD_NORMAL)
-            p = icc(posterior.nodes, scale.items)
-            mean_at, noise_at = unseen @ p.T, unseen @ (p * (1 - p)).T
-            mean = (posterior.mass * mean_at).sum(axis=1)
-            expected[k, rows] = mean
-            variance[k, rows] = (posterior.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
+            expected[k, rows], variance[k, rows] = posterior.number_right(icc(posterior.nodes, scale.items), unseen)
             seen_right[k, rows] = np.nansum(values, axis=1)
             n_unseen[k, rows] = unseen.sum(axis=1)
     return _Parts(seen_right, n_unseen, expected, variance, np.array([scale.items.n_items for scale in scales]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_response import ItemParameters, icc, information
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.sum_score import sum_score_distribution
-from irtbench.scoring.theta_posterior import NODES_PER_SD, Posterior
+from irtbench.models.theta_posterior import Posterior, step_for_any_pattern
 
 
 def sum_score_posterior(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> Posterior:
@@ -27,8 +28,7 @@ def sum_score_posterior(values: NDArray[np.float64], items: ItemParameters, popu
     population
         The nodes and the population's weights; made finer where the items tell more than its nodes can hold.
     """
-    most = information(population.nodes, items).sum(axis=1).max(initial=0.0)
-    grid = refine(population, 1 / (NODES_PER_SD * np.sqrt(1 + most)))
+    grid = refine(population, step_for_any_pattern(items, population))
     p = icc(grid.nodes, items)
     observed = ~np.isnan(values)
     patterns, membership = np.unique(observed, axis=0, return_inverse=True)

@@ -9,8 +9,10 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, icc, simulate_responses
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 FAST = FitSettings(standard_errors=False, tolerance=1e-3)
 

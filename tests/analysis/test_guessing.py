@@ -8,7 +8,8 @@ import pytest
 
 from irtbench.analysis.guessing import guessing_test
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 
 def test_guessing_is_found_in_the_items_that_have_it() -> None:

@@ -11,7 +11,8 @@ from irtbench.analysis.two_groups import OthersLikelihood, fit_two_groups
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.logistic_regression import logistic_regression
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
 

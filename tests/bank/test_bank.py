@@ -16,7 +16,7 @@ from irtbench.bank.scale import Norms, Scale
 from irtbench.bank.schema import BankDocument
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 

@@ -14,7 +14,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.fit import fit_model
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 QUICK = replace(LALOR2016, compare_factors=False)
 BY_EYE = ("4814925710.jpg#0r1c", "5794490455.jpg#0r1c")

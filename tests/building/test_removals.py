@@ -10,7 +10,7 @@ from irtbench.building.prune_rules import PruneRules
 from irtbench.building.removals import Removable, Removal, flat_or_reversed, most_dependent, worst_fitting
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 ITEMS = ("a", "b", "c", "d", "e")
 RULES = PruneRules(local_dependence_p="chi_square")

@@ -12,8 +12,9 @@ import pytest
 
 from irtbench.bank.bank import SCHEMA_VERSION
 from irtbench.data.input_error import InputError
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import read_pattern
+from irtbench.models.simulation import simulate_responses
 
 ITEMS = [
     "item_id", "model", "discrimination", "difficulty", "guessing", "intercept", "se_discrimination", "se_difficulty",

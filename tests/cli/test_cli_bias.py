@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from test_cli import refused, run
 
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 COLUMNS = ["item_id", "delta", "size", "rms_difference", "r2_change", "x2", "df", "p", "p_adjusted"]
 

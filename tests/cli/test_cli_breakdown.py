@@ -13,7 +13,7 @@ from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.models.item_response import ItemParameters
+from irtbench.models.item_parameters import ItemParameters
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.system_comparison import paired_bootstrap
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 
 def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,8 @@ import pytest
 from test_cli import refused, run
 
 from irtbench.cli.build import build
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 
 
 @pytest.fixture(scope="module")

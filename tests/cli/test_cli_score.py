@@ -16,7 +16,8 @@ from irtbench.bank.scale import Norms, Scale
 from irtbench.cli import score as score_command
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 

@@ -16,8 +16,10 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.fit import fit_model
-from irtbench.models.item_response import ItemParameters, icc, simulate_responses
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 
 def simulated(n_respondents: int, n_items: int, *, seed: int) -> tuple[ResponseMatrix, ItemParameters]:

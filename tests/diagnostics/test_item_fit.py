@@ -17,8 +17,9 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.item_fit import _in_groups, item_fit, rest_score_distributions
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.simulation import simulate_responses
 
 ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
 FAST = FitSettings(standard_errors=False)

@@ -10,8 +10,9 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.nodes import nodes_near
 from irtbench.estimation.marginal.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import abilities_of
 
 

@@ -17,10 +17,13 @@ from irtbench.estimation.marginal.observed_information import observed_informati
 from irtbench.estimation.marginal.prior_density import log_prior
 from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 from irtbench.models.priors import Priors
-from irtbench.models.quadrature import node_posterior, normal_grid
+from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import node_posterior
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.population import powers, smooth, standardised
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 ESTIMATED = FitSettings(population="estimated")
 

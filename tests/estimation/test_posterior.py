@@ -37,10 +37,13 @@ from irtbench.estimation.variational.item_posterior import (
     fit_posterior,
     model_arguments,
 )
-from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.quadrature import node_posterior, normal_grid
+from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import node_posterior
 
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 

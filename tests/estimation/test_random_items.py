@@ -25,10 +25,11 @@ from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import Mode
 from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
 

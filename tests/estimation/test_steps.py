@@ -25,10 +25,11 @@ from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.response_rows import encode_responses
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import PriorName, Priors
 from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
 
 
 def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:

@@ -18,7 +18,9 @@ from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, icc, information, simulate_responses
+from irtbench.models.curves import icc, information
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.report import explanations, paper_tables, plots, prose
 from irtbench.report.formatting import (
     COLUMNS,

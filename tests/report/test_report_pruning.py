@@ -10,7 +10,8 @@ import pytest
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneRules
 from irtbench.config import read_study
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.report import pruning_prose, pruning_tables
 from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, information, log_likelihood, simulate_responses
+from irtbench.models import theta_posterior as posterior
+from irtbench.models.curves import information
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.scoring import theta_posterior as posterior
+from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
 from irtbench.scoring.modal import BOUND
-from irtbench.scoring.theta_posterior import ability_posterior
 
 
 def matrix(rows: list[list[float]], items: ItemParameters) -> ResponseMatrix:

@@ -14,8 +14,9 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers import long_parts
 from irtbench.data.readers import wide_parts as parts
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_parquet
 from irtbench.scoring.scores import ScoringSettings, score_responses
 

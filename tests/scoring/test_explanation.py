@@ -6,8 +6,11 @@ import pytest
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, icc, log_likelihood, simulate_responses
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.explanation import explain
 
 

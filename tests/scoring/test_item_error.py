@@ -9,7 +9,9 @@ from scipy.stats import norm
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, icc, simulate_responses
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import draw_items, integrated_log_icc, with_item_error
 from irtbench.scoring.plausible_values import plausible_values

@@ -18,7 +18,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.report import prose
 from irtbench.report.html import render_report
 from irtbench.scoring.group_percentiles import percentiles_by_group

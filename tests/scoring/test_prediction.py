@@ -9,7 +9,8 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 

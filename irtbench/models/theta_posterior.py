@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.models.item_response import Curves, ItemParameters, information, log_icc, log_likelihood
-from irtbench.models.quadrature import Quadrature, node_posterior, normal_grid, refine
+from irtbench.models.curves import information, log_icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import Curves, log_likelihood
+from irtbench.models.quadrature import Quadrature, normal_grid, refine
 
 # All right on 40,000 items puts theta near 9, so the default population reaches further than a fit needs to.
 STANDARD_NORMAL = normal_grid(121, bound=12.0)
@@ -23,6 +26,8 @@ NODES_PER_SD = 4  # of the narrowest posterior in a batch: moments are then exac
 BATCH_ROWS = 2**13  # respondents worked on at once, with some hundred nodes each
 BATCH_CELLS = 2**24  # respondents x items worked on at once: arrays of 128 MiB
 TAIL = 1e-12  # a node with less than this share of every posterior may be left out
+
+Real = TypeVar("Real", bound=np.floating[Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,25 @@ class Posterior:
         deviation = self.nodes - self.mean()[:, None]
         return np.sqrt((self.mass * deviation**2).sum(axis=1))
 
+    def number_right(
+        self, p: NDArray[np.float64], counted: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of the number of right responses to come, each of shape (n_respondents,).
+
+        The variance holds theta's error and the luck of the responses: Var(sum P) + E(sum P (1 - P)).
+
+        Parameters
+        ----------
+        p
+            Probability of a right response at the nodes, shape (n_nodes, n_items).
+        counted
+            Whether a respondent's response to the item counts, shape (n_respondents, n_items).
+        """
+        weight = counted.astype(np.float64)
+        mean_at, noise_at = weight @ p.T, weight @ (p * (1 - p)).T  # at each node, shape (n_respondents, n_nodes)
+        mean = (self.mass * mean_at).sum(axis=1)
+        return mean, (self.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
+
     def quantile(self, probability: float) -> NDArray[np.float64]:
         """Quantile of theta, shape (n_respondents,)."""
         return self.quantiles(np.full((len(self.mass), 1), probability))[:, 0]
@@ -59,13 +83,8 @@ class Posterior:
         A node's mass is spread evenly over its cell (up to the midpoints to its neighbours), and the cumulative mass
         interpolated within the cell where it reaches the probability.
         """
-        edges = cell_edges(self.nodes)
-        reached = np.cumsum(self.mass, axis=1)
-        last = self.nodes.size - 1
-        cell = np.stack([np.searchsorted(row, p) for row, p in zip(reached, probabilities, strict=True)]).clip(0, last)
-        rows = np.arange(len(cell))[:, None]
-        within = 1 - (reached[rows, cell] - probabilities) / self.mass[rows, cell]
-        return edges[cell] + within * (edges[cell + 1] - edges[cell])
+        reached, edges = np.cumsum(self.mass, axis=1), cell_edges(self.nodes)
+        return quantiles_in_cells(self.mass, reached, edges, probabilities)
 
     def draw(self, n_draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draws of each respondent's theta, shape (n_respondents, n_draws)."""
@@ -76,6 +95,65 @@ def cell_edges(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ends of the cells around nodes: midpoints between neighbours, shape (n_nodes + 1,)."""
     middle = (nodes[1:] + nodes[:-1]) / 2
     return np.concatenate([[2 * nodes[0] - middle[0]], middle, [2 * nodes[-1] - middle[-1]]])
+
+
+def quantiles_in_cells(
+    mass: NDArray[Real], reached: NDArray[Real], edges: NDArray[np.float64], wanted: NDArray[Real]
+) -> NDArray[np.float64]:
+    """Abilities at which the cumulative mass reaches what is wanted, shape of ``wanted``.
+
+    A node's mass is spread evenly over its cell.
+
+    Parameters
+    ----------
+    mass
+        At each node, shape (n_respondents, n_nodes).
+    reached
+        Its cumulative sum.
+    edges
+        Ends of the nodes' cells, shape (n_nodes + 1,).
+    wanted
+        As much of each respondent's mass, shape (n_respondents, any number).
+    """
+    if len(wanted) < wanted.shape[1]:
+        cell = np.stack([np.searchsorted(row, each) for row, each in zip(reached, wanted, strict=True)])
+    else:
+        cell = np.stack([(reached < each[:, None]).sum(axis=1) for each in wanted.T], axis=1)
+    cell = np.minimum(cell, mass.shape[1] - 1)
+    rows = np.arange(len(cell))[:, None]
+    within = 1 - (reached[rows, cell] - wanted) / mass[rows, cell]
+    return edges[cell] + within * (edges[cell + 1] - edges[cell])
+
+
+def normalise(log_mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mass that sums to 1 in each row, of the same shape, and the logarithm of what it summed to, shape (n_rows,)."""
+    highest = log_mass.max(axis=1, keepdims=True)
+    mass = np.exp(log_mass - highest)
+    total = mass.sum(axis=1, keepdims=True)
+    mass /= total
+    return mass, (highest + np.log(total))[:, 0]
+
+
+def node_posterior(
+    log_likelihood: NDArray[np.float64], quadrature: Quadrature
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Posterior mass of each respondent at each node, and the log marginal likelihood of the row.
+
+    Parameters
+    ----------
+    log_likelihood
+        Of each pattern at each node, shape (n_respondents, n_nodes).
+    quadrature
+        The nodes and the population's weights.
+
+    Returns
+    -------
+    posterior
+        Shape (n_respondents, n_nodes), rows sum to 1.
+    log_marginal
+        log sum_q w_q exp(log_likelihood), shape (n_respondents,).
+    """
+    return normalise(log_likelihood + quadrature.log_weights)
 
 
 def ability_posterior(
@@ -114,9 +192,9 @@ def known_items(responses: ResponseMatrix, items: ItemParameters) -> ItemParamet
     return items.select(responses.item_ids)
 
 
-def row_batches(n_rows: int, n_items: int) -> Iterator[slice]:
-    """Parts of the respondents that are worked on at once."""
-    size = max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, n_items)))
+def row_batches(n_rows: int, n_items: int, *, most_rows: int | None = None) -> Iterator[slice]:
+    """Parts of the respondents that are worked on at once, of at most so many rows (None: ``BATCH_ROWS``)."""
+    size = max(1, min(BATCH_ROWS if most_rows is None else most_rows, BATCH_CELLS // max(1, n_items)))
     for start in range(0, n_rows, size):
         yield slice(start, start + size)
 
@@ -162,4 +240,15 @@ def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Post
     test_information = observed @ information(coarse.nodes, items).T
     largest = (coarse.mass * test_information).sum(axis=1).max()
     steepest = np.abs(items.discrimination[observed.any(axis=0)]).max(initial=0.0)
-    return min(1 / (NODES_PER_SD * np.sqrt(1 + largest)), np.divide(1.0, steepest) if steepest > 0 else np.inf)
+    return min(step_at(largest), np.divide(1.0, steepest) if steepest > 0 else np.inf)
+
+
+def step_at(test_information: float, *, nodes_per_sd: int = NODES_PER_SD) -> float:
+    """Distance of so many nodes to a standard deviation, 1 / sqrt(1 + I), of the posterior at this information."""
+    return float(1 / (nodes_per_sd * np.sqrt(1 + test_information)))
+
+
+def step_for_any_pattern(items: ItemParameters, population: Quadrature, *, nodes_per_sd: int = NODES_PER_SD) -> float:
+    """Distance of nodes that serves the narrowest posterior there can be: at the highest test information."""
+    most = information(population.nodes, items).sum(axis=1).max(initial=0.0)
+    return step_at(most, nodes_per_sd=nodes_per_sd)

@@ -1,21 +1,19 @@
-"""The two- and three-parameter logistic model with known parameters (NumPy only).
+"""Parameters of items under the two- and three-parameter logistic model (NumPy only).
 
-P(x = 1 | theta) = c + (1 - c) / (1 + exp(-(a theta + d))),   d = -a b        (Birnbaum, 1968)
-
-No scaling constant (D = 1). Slopes are real: an item whose key is reversed has a negative one.
+The curves they stand for are in `curves`. No scaling constant (D = 1). Slopes are real: an item whose key is reversed
+has a negative one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, log_expit
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import name_first
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,97 +171,3 @@ class ItemParameters:
             guessing_estimated=self.guessing_estimated[rows],
             covariance=None if self.covariance is None else self.covariance[rows],
         )
-
-
-def icc(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
-    """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
-
-    P = c + (1 - c) / (1 + exp(-(a theta + d)))      (Birnbaum, 1968)
-
-    Examples
-    --------
-    >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
-    [[0.625]]
-    """
-    z = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
-    return items.guessing + (1 - items.guessing) * expit(z)
-
-
-def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Logarithms of P and of 1 - P, each of shape (n_theta, n_items), without underflow.
-
-    log P = log(c + (1 - c) s(z)),  log(1 - P) = log(1 - c) + log s(-z),  with s the logistic function, z = a theta + d.
-    """
-    z = np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
-    log_slip = np.log1p(-items.guessing)
-    with np.errstate(divide="ignore"):
-        log_guess = np.log(items.guessing)
-    return np.logaddexp(log_guess, log_slip + log_expit(z)), log_slip + log_expit(-z)
-
-
-def information(theta: ArrayLike, items: ItemParameters) -> NDArray[np.float64]:
-    """Fisher information of each item at each ability, shape (n_theta, n_items).
-
-    I = P'^2 / (P (1 - P)),  P' = a (1 - c) s(z) (1 - s(z)); for the 2PL this is a^2 P (1 - P). The test information
-    is its sum over items (Lord, 1980, ch. 5).
-
-    Examples
-    --------
-    >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
-    [[1.0]]
-    """
-    theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
-    z = theta[:, None] * items.discrimination + items.intercept
-    # P'^2 / (P (1-P)) with 1 - P = (1-c) s(-z) and P' = a (1-c) s(z) s(-z)
-    p = icc(theta, items)
-    ratio = expit(z) ** 2 * expit(-z) / np.maximum(p, np.finfo(float).tiny)
-    return items.discrimination**2 * (1 - items.guessing) * ratio
-
-
-Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
-
-
-def log_likelihood(
-    values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters, *, curves: Curves = log_icc
-) -> NDArray[np.float64]:
-    """Log-likelihood of each response pattern at each ability, shape (n_respondents, n_theta).
-
-    sum over observed items j of x_j log P_j + (1 - x_j) log(1 - P_j); missing factors are left out, so a row without
-    any response is 0 everywhere.
-
-    Parameters
-    ----------
-    values
-        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
-    theta
-        Abilities, shape (n_theta,).
-    items
-        The items' parameters.
-    curves
-        What gives log P and log(1 - P), each of shape (n_theta, n_items).
-    """
-    log_p, log_q = curves(theta, items)
-    observed = ~np.isnan(values)
-    correct = np.where(observed, values, 0.0)
-    return correct @ log_p.T + (observed - correct) @ log_q.T
-
-
-def simulate_responses(
-    theta: ArrayLike,
-    items: ItemParameters,
-    *,
-    rng: np.random.Generator,
-    missing: float = 0.0,
-    respondent_ids: Sequence[str] | None = None,
-) -> ResponseMatrix:
-    """Draw responses of people with these abilities.
-
-    Each is missing, completely at random, with probability ``missing``. Respondents are named ``r1 ...`` unless
-    ``respondent_ids`` is given.
-    """
-    p = icc(theta, items)
-    values = (rng.random(p.shape) < p).astype(np.float64)
-    if missing > 0:
-        values[rng.random(p.shape) < missing] = np.nan
-    ids = tuple(f"r{i + 1}" for i in range(p.shape[0])) if respondent_ids is None else tuple(respondent_ids)
-    return ResponseMatrix(values, ids, items.item_ids)

@@ -1,0 +1,199 @@
+"""The item characteristic curve and its derivatives, for NumPy arrays and torch tensors alike.
+
+P(x = 1 | theta) = c + (1 - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Birnbaum, 1968)
+
+These are the formulas and nothing else: `curves` has them for NumPy, `curve_tensors` for torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+Values = TypeVar("Values", bound=Any)  # an array or a tensor: what has the four operations
+
+
+@dataclass(frozen=True, eq=False)
+class Curve(Generic[Values]):
+    """P at some z, and its derivatives, each computed when it is first asked for.
+
+    In names of derivatives ``log_p`` stands for log P and ``log_q`` for log(1 - P), ``z`` for the linear predictor,
+    ``c`` for guessing and ``l`` for its logit: ``log_p_zc`` is the derivative of log P by z and c. By the chain rule a
+    derivative by theta is a times, and one by the slope theta times, that by z; by the intercept it is the same. All
+    have the shape of z and c broadcast, but where z does not enter, that of c.
+
+    Shares of P are taken first and multiplied then, so that nothing is 0 / 0 where P nears 0; only the derivatives of
+    log P by c itself grow there, as 1 / P.
+
+    Parameters
+    ----------
+    z
+        Linear predictor a theta + d.
+    c
+        Guessing in [0, 1), a shape that broadcasts against z.
+    logistic
+        The logistic function, above 0 everywhere, however negative its argument.
+    """
+
+    z: Values
+    c: Values
+    logistic: Callable[[Values], Values]
+
+    @cached_property
+    def s(self) -> Values:
+        """Logistic function of z."""
+        return self.logistic(self.z)
+
+    @cached_property
+    def t(self) -> Values:
+        """1 - s: logistic function of -z."""
+        return self.logistic(-self.z)
+
+    @cached_property
+    def slip(self) -> Values:
+        """1 - c, its shape."""
+        return -self.c + 1
+
+    @cached_property
+    def p(self) -> Values:
+        """P, the probability of a right response."""
+        return self.c + self.slip * self.s
+
+    @cached_property
+    def q(self) -> Values:
+        """1 - P = (1 - c) t, without loss of digits where P is near 1."""
+        return self.slip * self.t
+
+    @cached_property
+    def variance(self) -> Values:
+        """P (1 - P), the variance of a response."""
+        return self.p * self.q
+
+    # --- shares of P ---
+
+    @cached_property
+    def weight(self) -> Values:
+        """P_z / (P (1 - P)) = s / P, 1 without guessing: times the slope, a response's weight in the score of theta."""
+        return self.s / self.p
+
+    @cached_property
+    def known(self) -> Values:
+        """(1 - c) s / P: the share of right responses that are not guessed."""
+        return self.slip * self.weight
+
+    @cached_property
+    def guessed(self) -> Values:
+        """C / P: the share of right responses that are."""
+        return self.c / self.p
+
+    # --- P by z and c ---
+
+    @cached_property
+    def p_z(self) -> Values:
+        """P_z = (1 - c) s t; P' by theta is a times that."""
+        return self.q * self.s
+
+    @cached_property
+    def p_zz(self) -> Values:
+        """P_zz = (1 - c) s t (t - s)."""
+        return self.p_z * (self.t - self.s)
+
+    @cached_property
+    def p_c(self) -> Values:
+        """P_c = t."""
+        return self.t
+
+    # --- log P and log(1 - P) by z: the score of a response ---
+
+    @cached_property
+    def log_p_z(self) -> Values:
+        """P_z / P = known t."""
+        return self.known * self.t
+
+    @cached_property
+    def log_q_z(self) -> Values:
+        """-P_z / (1 - P) = -s."""
+        return -self.s
+
+    @cached_property
+    def log_p_zz(self) -> Values:
+        """(known t)(guessed t - s): positive, hence log P not concave, where most is guessed."""
+        return self.log_p_z * (self.guessed * self.t - self.s)
+
+    @cached_property
+    def log_q_zz(self) -> Values:
+        """-s t."""
+        return -self.s * self.t
+
+    # --- by c ---
+
+    @cached_property
+    def log_p_c(self) -> Values:
+        """P_c / P = t / P."""
+        return self.t / self.p
+
+    @cached_property
+    def log_q_c(self) -> Values:
+        """-1 / (1 - c), the shape of c."""
+        return -(self.slip**-1)
+
+    @cached_property
+    def log_p_zc(self) -> Values:
+        """-s t / P^2; that of log(1 - P) is 0."""
+        return -self.weight * self.log_p_c
+
+    @cached_property
+    def log_p_cc(self) -> Values:
+        """-(t / P)^2."""
+        return -self.log_p_c * self.log_p_c
+
+    @cached_property
+    def log_q_cc(self) -> Values:
+        """-1 / (1 - c)^2, the shape of c."""
+        return -self.log_q_c * self.log_q_c
+
+    # --- by the logit l of c, dc / dl = c (1 - c) ---
+
+    @cached_property
+    def log_p_l(self) -> Values:
+        """(1 - c) t guessed = guessed (1 - P)."""
+        return self.guessed * self.q
+
+    @cached_property
+    def log_q_l(self) -> Values:
+        """-c, its shape."""
+        return -self.c
+
+    @cached_property
+    def log_p_zl(self) -> Values:
+        """-known t (c + guessed (1 - P)) = -known guessed t; that of log(1 - P) is 0."""
+        return -self.log_p_z * self.guessed
+
+    @cached_property
+    def log_p_ll(self) -> Values:
+        """log_p_l (1 - 2 c - log_p_l)."""
+        return self.log_p_l * (1 - 2 * self.c - self.log_p_l)
+
+    @cached_property
+    def log_q_ll(self) -> Values:
+        """-c (1 - c), the shape of c."""
+        return -self.c * self.slip
+
+    # --- expected information of one response ---
+
+    @cached_property
+    def information_zz(self) -> Values:
+        """P_z^2 / (P (1 - P)) = known s t; times a^2 the information on theta."""
+        return self.known * self.s * self.t
+
+    @cached_property
+    def information_zc(self) -> Values:
+        """P_z P_c / (P (1 - P)) = s t / P."""
+        return self.weight * self.t
+
+    @cached_property
+    def information_cc(self) -> Values:
+        """P_c^2 / (P (1 - P)) = t / (P (1 - c))."""
+        return self.log_p_c / self.slip

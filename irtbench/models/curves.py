@@ -1,0 +1,142 @@
+"""Item characteristic curves of items with known parameters: P, its logarithms, scores and information (NumPy only).
+
+The formulas stand in `curve_formulas`; here they are taken at abilities, for all items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_expit
+
+from irtbench.models.curve_formulas import Curve
+from irtbench.models.item_parameters import ItemParameters
+
+Real = TypeVar("Real", bound=np.floating[Any])
+Array = NDArray[np.float64]
+
+
+def logistic(z: NDArray[Real]) -> NDArray[Real]:
+    """1 / (1 + exp(-z)), no less than the smallest normal number of its precision."""
+    return np.maximum(expit(z), np.finfo(z.dtype).tiny)
+
+
+def curve(z: NDArray[Real], c: NDArray[Real]) -> Curve[NDArray[Real]]:
+    """P and its derivatives at these linear predictors, in their precision; c broadcasts against z."""
+    return Curve(z, c, logistic)
+
+
+def log_probabilities(z: Array, c: Array) -> tuple[Array, Array]:
+    """Logarithms of P and of 1 - P without underflow; c broadcasts against z.
+
+    log P = log(c + (1 - c) s(z)),  log(1 - P) = log(1 - c) + log s(-z),  with s the logistic function.
+    """
+    log_slip = np.log1p(-c)
+    with np.errstate(divide="ignore"):
+        log_guess = np.log(c)
+    return np.logaddexp(log_guess, log_slip + log_expit(z)), log_slip + log_expit(-z)
+
+
+def linear_predictor(theta: ArrayLike, items: ItemParameters) -> Array:
+    """Z = a theta + d, shape (n_theta, n_items)."""
+    return np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
+
+
+def item_curves(theta: ArrayLike, items: ItemParameters) -> Curve[Array]:
+    """P and its derivatives at each ability, shape (n_theta, n_items); those by c alone (n_items,)."""
+    return curve(linear_predictor(theta, items), items.guessing)
+
+
+def icc(theta: ArrayLike, items: ItemParameters) -> Array:
+    """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
+
+    P = c + (1 - c) / (1 + exp(-(a theta + d)))      (Birnbaum, 1968)
+
+    Examples
+    --------
+    >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
+    [[0.625]]
+    """
+    return item_curves(theta, items).p
+
+
+def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
+    """Logarithms of P and of 1 - P, each of shape (n_theta, n_items), without underflow."""
+    return log_probabilities(linear_predictor(theta, items), items.guessing)
+
+
+def information(theta: ArrayLike, items: ItemParameters) -> Array:
+    """Fisher information of each item at each ability, shape (n_theta, n_items).
+
+    I = P'^2 / (P (1 - P)); for the 2PL this is a^2 P (1 - P). The test information is its sum over items (Lord, 1980,
+    ch. 5).
+
+    Examples
+    --------
+    >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
+    [[1.0]]
+    """
+    return items.discrimination**2 * item_curves(theta, items).information_zz
+
+
+@dataclass(frozen=True, eq=False)
+class AbilityDerivatives:
+    """Derivatives of each item's log probabilities by theta; all of shape (n_theta, n_items).
+
+    Parameters
+    ----------
+    curve
+        The curves at the abilities.
+    discrimination
+        a, shape (n_items,).
+    """
+
+    curve: Curve[Array]
+    discrimination: Array
+
+    @cached_property
+    def right(self) -> Array:
+        """Score of a right response, (log P)' = P' / P."""
+        return self.discrimination * self.curve.log_p_z
+
+    @cached_property
+    def wrong(self) -> Array:
+        """Score of a wrong response, (log(1 - P))' = -P' / (1 - P)."""
+        return self.discrimination * self.curve.log_q_z
+
+    @cached_property
+    def right_second(self) -> Array:
+        """(log P)''."""
+        return self.discrimination**2 * self.curve.log_p_zz
+
+    @cached_property
+    def wrong_second(self) -> Array:
+        """(log(1 - P))''."""
+        return self.discrimination**2 * self.curve.log_q_zz
+
+    @cached_property
+    def information(self) -> Array:
+        """Expected information I = P'^2 / (P (1 - P))."""
+        return self.discrimination**2 * self.curve.information_zz
+
+    @cached_property
+    def curvature(self) -> Array:
+        """J = P' P'' / (P (1 - P)) = I a (t - s), of Warm's weighted likelihood."""
+        return self.information * self.discrimination * (self.curve.t - self.curve.s)
+
+    def score(self, values: Array) -> Array:
+        """Score of each response, x P' / P - (1 - x) P' / (1 - P), shape (n_theta, n_items); 0 where it is missing."""
+        return np.where(np.isnan(values), 0.0, np.where(values == 1, self.right, self.wrong))
+
+    def observed_information(self, values: Array) -> Array:
+        """Minus the second derivative of each response's log probability; 0 where it is missing."""
+        return -np.where(np.isnan(values), 0.0, np.where(values == 1, self.right_second, self.wrong_second))
+
+
+def by_ability(theta: ArrayLike, items: ItemParameters) -> AbilityDerivatives:
+    """Derivatives of each item's log probabilities by theta at each ability."""
+    return AbilityDerivatives(item_curves(theta, items), items.discrimination)

@@ -1,0 +1,38 @@
+"""The likelihood of response patterns at given abilities (NumPy only)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from irtbench.models.curves import log_icc
+from irtbench.models.item_parameters import ItemParameters
+
+Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+def log_likelihood(
+    values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters, *, curves: Curves = log_icc
+) -> NDArray[np.float64]:
+    """Log-likelihood of each response pattern at each ability, shape (n_respondents, n_theta).
+
+    sum over observed items j of x_j log P_j + (1 - x_j) log(1 - P_j); missing factors are left out, so a row without
+    any response is 0 everywhere.
+
+    Parameters
+    ----------
+    values
+        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
+    theta
+        Abilities, shape (n_theta,).
+    items
+        The items' parameters.
+    curves
+        What gives log P and log(1 - P), each of shape (n_theta, n_items).
+    """
+    log_p, log_q = curves(theta, items)
+    observed = ~np.isnan(values)
+    correct = np.where(observed, values, 0.0)
+    return correct @ log_p.T + (observed - correct) @ log_q.T

@@ -1,0 +1,103 @@
+"""The posterior on nodes: masses, moments, quantiles and the number right to come, by hand and by brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
+from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import (
+    Posterior,
+    cell_edges,
+    node_posterior,
+    normalise,
+    posterior_of,
+    quantiles_in_cells,
+    row_batches,
+)
+
+
+def test_masses_by_hand() -> None:
+    # weights 1/4, 3/4; likelihoods 1/2, 1/6: joint 1/8, 1/8
+    population = Quadrature(np.array([-1.0, 1.0]), np.log([0.25, 0.75]))
+    mass, log_marginal = node_posterior(np.log([[1 / 2, 1 / 6]]), population)
+    np.testing.assert_allclose(mass, [[0.5, 0.5]])
+    np.testing.assert_allclose(log_marginal, [np.log(0.25)])
+
+
+def test_no_row_is_too_unlikely_and_a_node_without_mass_stays_without() -> None:
+    mass, log_total = normalise(np.array([[-5000.0, -5000.0 + np.log(3), -np.inf], [800.0, 0.0, 800.0]]))
+    np.testing.assert_allclose(mass, [[0.25, 0.75, 0], [0.5, 0, 0.5]], atol=1e-300)
+    np.testing.assert_allclose(log_total, [-5000 + np.log(4), 800 + np.log(2)])
+
+
+def test_quantiles_by_hand() -> None:
+    # mass 1/4, 1/2, 1/4 spread over cells of width 1 from -1.5: the median is 0, the lower quartile -.5, 3/8 is -.25
+    posterior = Posterior(np.array([-1.0, 0.0, 1.0]), np.array([[0.25, 0.5, 0.25]]))
+    np.testing.assert_allclose(
+        posterior.quantiles(np.array([[0.125, 0.25, 0.375, 0.5, 1.0]])), [[-1, -0.5, -0.25, 0, 1.5]]
+    )
+    assert posterior.quantile(0.5).tolist() == [0.0]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 1000), n_wanted=st.integers(1, 12))
+def test_few_and_many_quantiles_are_found_alike(seed: int, n_wanted: int) -> None:
+    rng = np.random.default_rng(seed)
+    mass = rng.dirichlet(np.full(9, 0.3), size=5)
+    reached, edges, wanted = np.cumsum(mass, axis=1), cell_edges(np.arange(9.0)), rng.uniform(0.01, 0.99, (5, n_wanted))
+    at_once = quantiles_in_cells(mass, reached, edges, wanted)
+    np.testing.assert_array_equal(
+        at_once, np.concatenate([quantiles_in_cells(mass, reached, edges, one[:, None]) for one in wanted.T], axis=1)
+    )
+    # the mass below a quantile is what was wanted
+    for row in range(5):
+        below = np.interp(at_once[row], edges, np.concatenate([[0], reached[row]]))
+        np.testing.assert_allclose(below, wanted[row], atol=1e-12)
+
+
+def test_the_number_right_is_that_of_all_patterns_to_come() -> None:
+    # all eight patterns of three items at each node, weighted by their probability
+    posterior = Posterior(np.array([-1.0, 0.5, 2.0]), np.array([[0.2, 0.5, 0.3], [0.0, 0.0, 1.0]]))
+    p = np.random.default_rng(0).random((3, 3))
+    counted = np.array([[True, True, True], [True, False, True]])
+    mean, variance = posterior.number_right(p, counted)
+    patterns = np.array(list(np.ndindex(2, 2, 2)))
+    at_node = np.prod(np.where(patterns == 1, p[:, None, :], 1 - p[:, None, :]), axis=2)
+    for i, mass in enumerate(posterior.mass):
+        probability, number = mass @ at_node, patterns @ counted[i]
+        assert mean[i] == pytest.approx(probability @ number)
+        assert variance[i] == pytest.approx(probability @ number**2 - mean[i] ** 2)
+
+
+def test_the_likelihood_of_all_patterns_sums_to_one_and_missing_ones_are_left_out() -> None:
+    items = ItemParameters.from_difficulty([1.2, -0.7, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 0.4])
+    theta = np.array([-2.0, 0.1, 5.0])
+    patterns = np.array(list(np.ndindex(2, 2, 2)), dtype=float)
+    np.testing.assert_allclose(np.exp(log_likelihood(patterns, theta, items)).sum(axis=0), 1, rtol=1e-14)
+    one = log_likelihood(np.array([[np.nan, 1.0, np.nan], [np.nan] * 3]), theta, items)
+    np.testing.assert_allclose(np.exp(one[0]), icc(theta, items)[:, 1])
+    assert not one[1].any()
+
+
+def test_steep_items_are_given_finer_nodes() -> None:
+    items = ItemParameters.from_difficulty(np.full(40, 6.0), np.linspace(-1, 1, 40))
+    values = (np.arange(40) < 20).astype(float)[None]
+    coarse = Quadrature(np.linspace(-6, 6, 13), np.full(13, -np.log(13)))
+    posterior = posterior_of(values, items, coarse)
+    fine = np.linspace(-1, 1, 20001)
+    density = np.exp(log_likelihood(values, fine, items)[0])
+    mean = density @ fine / density.sum()
+    assert posterior.mean()[0] == pytest.approx(mean, abs=1e-4)
+    sd = np.sqrt(density @ (fine - mean) ** 2 / density.sum())
+    assert posterior.standard_deviation()[0] == pytest.approx(sd, rel=1e-2)
+
+
+def test_batches_take_every_row_once() -> None:
+    for n_rows, n_items, most in ((0, 5, None), (20_000, 5, None), (10, 10**8, None), (7, 3, 2)):
+        parts = list(row_batches(n_rows, n_items, most_rows=most))
+        assert [row for part in parts for row in range(n_rows)[part]] == list(range(n_rows))
+        assert most is None or all(part.stop - part.start <= most for part in parts)
