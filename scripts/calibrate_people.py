@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from irtbench.data.readers import read_items, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.evaluation.calibration import Calibration, calibration, calibration_difference
+from irtbench.evaluation.calibration import Calibration, calibration
+from irtbench.evaluation.calibration_difference import calibration_difference
 from irtbench.models.item_response import icc, log_likelihood
 from irtbench.models.quadrature import node_posterior, normal_grid
 

@@ -12,7 +12,7 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.figure import Figure
 
-from irtbench.bank.scale import Norms
+from irtbench.bank.norms import Norms
 from irtbench.building.pruning import answered
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots

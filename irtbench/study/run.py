@@ -16,7 +16,8 @@ import pandas as pd
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
 from irtbench.analysis.parallel_analysis import shuffled
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.pruning import Pruning, answered, constant_items, prune
 from irtbench.config import StudyFile

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.cli import score as score_command
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix

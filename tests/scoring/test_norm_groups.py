@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from irtbench.bank.bank import load_bank, save_bank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -160,7 +161,7 @@ def test_the_report_shows_groups_and_the_settings(study) -> None:
 def test_what_does_not_fit_is_said_before_anything_is_fitted(
     folder: Path, data: str, score: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("irtbench.study.study_scale", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr("irtbench.study.run.study_scale", lambda *_: pytest.fail("fitted"))
     with pytest.raises(InputError, match=re.escape(message)):
         run_study(study_of(folder, data=data, score=score))
 

@@ -11,14 +11,15 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.norm_table import with_norms
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_response import ItemParameters, simulate_responses
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.norms import (
+from irtbench.scoring.percentiles import (
     empirical_percentile,
     normal_percentile,
     percentiles,
