@@ -19,7 +19,7 @@ from irtbench.data.input_error import InputError
 if TYPE_CHECKING:
     from irtbench.building.pruning import Pruning
     from irtbench.config import StudyFile
-    from irtbench.study.run import Study
+    from irtbench.study.results import Study
 
 
 def build(

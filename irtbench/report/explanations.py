@@ -10,7 +10,7 @@ import pandas as pd
 
 from irtbench.report.formatting import decimal, interval, listing, plural
 from irtbench.scoring.scores import UNLIKELY_PATTERN
-from irtbench.study.run import Study
+from irtbench.study.results import Study
 
 MOST_SYSTEMS = 12  # with a part of their own
 MOST_SURPRISES = 5  # of each kind, of a system on a scale

@@ -20,7 +20,7 @@ from irtbench.report.formatting import count, decimal, interval, p_value, plural
 from irtbench.report.paper_tables import fates_table, fit_extremes, remaining_parameters, removed_parameters
 from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy, Study
 
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
 ROW = 0.28  # height of a system's row

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from irtbench.report import explanations, figures, paper_tables, prose, pruning_prose, pruning_tables
 from irtbench.report.figures import Panel
 from irtbench.report.formatting import WrittenTable, count, decimal, write_table
-from irtbench.study.run import Study
+from irtbench.study.results import Study
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from irtbench.models.item_response import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.report.formatting import COLUMNS
 from irtbench.report.pruning_tables import in_words
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy, Study
 
 MOST_CATEGORIES = 10  # of answers, for each to have a line of its own
 FIGURES_OF_ITEMS = [

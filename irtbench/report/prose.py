@@ -9,7 +9,7 @@ from irtbench.data.screening import ScreeningSettings
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
 from irtbench.report.paper_tables import screening_table
-from irtbench.study.run import Study
+from irtbench.study.results import Study
 
 
 def summarise(study: Study) -> list[str]:

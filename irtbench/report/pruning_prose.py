@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
 from irtbench.report.formatting import decimal, listing, percent, plural
-from irtbench.study.run import Study
+from irtbench.study.results import Study
 
 
 def abilities(study: Study) -> list[str]:

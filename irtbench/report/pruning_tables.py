@@ -11,7 +11,7 @@ from irtbench.analysis.dimensions import EIGENVALUES_SHOWN
 from irtbench.building.pruning import Pruning, Removal
 from irtbench.building.scale_checks import ScaleChecks
 from irtbench.report.formatting import REASONS, STATISTICS, decimal, p_value
-from irtbench.study.run import Study
+from irtbench.study.results import Study
 
 GLOBAL_FIT = ("rmsea", "tli", "cfi")
 CRITERIA = ["log_likelihood", "n_parameters", "aic", "bic", "sabic"]

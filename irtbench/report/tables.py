@@ -9,7 +9,7 @@ import pandas as pd
 
 from irtbench.models.parameter_table import parameter_table
 from irtbench.report.pruning_tables import explain
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy, Study
 
 SCORE_COLUMNS = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",

@@ -15,7 +15,9 @@ from irtbench.report import pruning_prose, pruning_tables
 from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
-from irtbench.study.run import Study, run_study, study_dimensions
+from irtbench.study.number_of_abilities import study_dimensions
+from irtbench.study.results import Study
+from irtbench.study.run import run_study
 
 STUDY = """
 [data]
