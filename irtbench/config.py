@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
+from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
-from irtbench.data.settings import Count, Inside, Settings, WrongSetting, settings_from
 from irtbench.estimation.settings import FitSettings
 from irtbench.scoring.ability import Method
 from irtbench.scoring.item_error import ItemError

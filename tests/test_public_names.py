@@ -50,8 +50,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "multiple_testing settings readers.long_parts readers.long_table readers.response_values readers.table "
-    "readers.wide_parts readers.wide_table",
+    "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
+    "readers.table readers.wide_parts readers.wide_table",
     "models": "factor_quadrature logistic",
     "estimation": "",
     "diagnostics": "checks correlation logistic_regression",

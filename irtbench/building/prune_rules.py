@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.data.settings import Count, Inside, Range, Settings, Share
 
 FEWEST_ITEMS = 3  # below this neither item fit nor local dependence has a degree of freedom
 FEWEST_SAMPLES = 19  # of a bootstrap: with fewer no p is as small as .05

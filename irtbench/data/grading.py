@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.settings import Settings
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]

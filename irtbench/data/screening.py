@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.settings import Inside, Range, Settings
 
 Reason = Literal[
     "",

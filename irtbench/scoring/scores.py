@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
+from irtbench.data.checked_settings import Count, Inside, Settings
 from irtbench.data.grading import GradingSettings, grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.settings import Count, Inside, Settings
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, with_item_error

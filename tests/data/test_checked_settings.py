@@ -14,10 +14,10 @@ import pytest
 
 from irtbench.building.prune_rules import Exclusion, PruneRules
 from irtbench.config import OutputSettings, ScoreSettings, StudySettings, read_study
+from irtbench.data.checked_settings import Range, Settings, settings_from
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
-from irtbench.data.settings import Range, Settings, settings_from
 from irtbench.scoring.scores import ScoringSettings
 
 
