@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     from irtbench.evaluation.propagation import draw_events as draw_events
     from irtbench.evaluation.propagation import link_pairs as link_pairs
     from irtbench.evaluation.propagation import link_probabilities as link_probabilities
+    from irtbench.evaluation.propagation import name_clusters as name_clusters
     from irtbench.evaluation.propagation import propagate as propagate
     from irtbench.evaluation.proportion import wilson_interval as wilson_interval
     from irtbench.evaluation.reliability import ReliabilityCurve as ReliabilityCurve
@@ -245,8 +246,8 @@ _NAMES = {
     "evaluation.brier": "BrierScore brier_score",
     "evaluation.probability_pairs": "concatenate_classes",
     "evaluation.propagation": (
-        "Propagated propagate draw_antecedents antecedent_clusters draw_events count_events link_probabilities "
-        "link_pairs"
+        "Propagated propagate draw_antecedents antecedent_clusters name_clusters draw_events count_events "
+        "link_probabilities link_pairs"
     ),
     "evaluation.consistency": "SwitchProtocol switch_protocol contrast_measures compare_measures",
     "evaluation.human_bound": (

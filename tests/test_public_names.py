@@ -46,7 +46,6 @@ INNER_FUNCTIONS = {
     "scoring.theta_posterior": "ability_posterior",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
-    "evaluation.propagation": "name_clusters",
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
