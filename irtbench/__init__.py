@@ -1,69 +1,269 @@
 """irtbench: from crowd answers to a calibrated evaluation scale, and any system's place on it.
 
-The names here are loaded when they are first used, so that scoring does not wait for torch.
+Every room has its public names here: data, models, estimation, diagnostics, analysis, bank, building, scoring,
+evaluation, study; ``dir(irtbench)`` lists them. They are loaded when they are first used, so that scoring does not wait
+for torch.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irtbench.bank.bank import ItemBank, load_bank, save_bank
-    from irtbench.building.pruning import PruneRules, prune
-    from irtbench.data.grading import grade
-    from irtbench.data.items import ItemTable
-    from irtbench.data.responses import ResponseMatrix
-    from irtbench.data.screening import screen
-    from irtbench.estimation.fit import fit_model
-    from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_parameters import ItemParameters
-    from irtbench.models.simulation import simulate_responses
-    from irtbench.scoring.ability import estimate_ability
-    from irtbench.scoring.ability_comparison import compare_abilities
-    from irtbench.scoring.prediction import predict_accuracy
-    from irtbench.scoring.scores import score_responses
+    from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
+    from irtbench.analysis.dimensions import Dimensions as Dimensions
+    from irtbench.analysis.dimensions import find_dimensions as find_dimensions
+    from irtbench.analysis.guessing import GuessingTest as GuessingTest
+    from irtbench.analysis.guessing import guessing_test as guessing_test
+    from irtbench.analysis.item_bias import ItemBias as ItemBias
+    from irtbench.analysis.item_bias import item_bias as item_bias
+    from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
+    from irtbench.analysis.model_comparison import compare_models as compare_models
+    from irtbench.analysis.model_comparison import likelihood_ratio as likelihood_ratio
+    from irtbench.analysis.parallel_analysis import ParallelAnalysis as ParallelAnalysis
+    from irtbench.analysis.parallel_analysis import parallel_analysis as parallel_analysis
+    from irtbench.analysis.rotation import RotatedLoadings as RotatedLoadings
+    from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
+    from irtbench.bank.bank import ItemBank as ItemBank
+    from irtbench.bank.bank import load_bank as load_bank
+    from irtbench.bank.bank import save_bank as save_bank
+    from irtbench.bank.norm_table import with_norms as with_norms
+    from irtbench.bank.norms import Norms as Norms
+    from irtbench.bank.scale import Scale as Scale
+    from irtbench.building.prune_rules import Exclusion as Exclusion
+    from irtbench.building.prune_rules import PruneRules as PruneRules
+    from irtbench.building.pruning import Pruning as Pruning
+    from irtbench.building.pruning import prune as prune
+    from irtbench.building.scale_checks import ScaleChecks as ScaleChecks
+    from irtbench.building.scale_checks import check_scale as check_scale
+    from irtbench.config import StudyFile as StudyFile
+    from irtbench.config import read_study as read_study
+    from irtbench.data.choices import ChoiceItems as ChoiceItems
+    from irtbench.data.grading import GradingSettings as GradingSettings
+    from irtbench.data.grading import grade as grade
+    from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.items import ItemTable as ItemTable
+    from irtbench.data.predictions import Predictions as Predictions
+    from irtbench.data.readers.choice_items import read_choices as read_choices
+    from irtbench.data.readers.groups import read_groups as read_groups
+    from irtbench.data.readers.item_table import read_items as read_items
+    from irtbench.data.readers.predictions import read_predictions as read_predictions
+    from irtbench.data.readers.recognise import read_answers as read_answers
+    from irtbench.data.readers.recognise import read_responses as read_responses
+    from irtbench.data.readers.respondents import read_respondents as read_respondents
+    from irtbench.data.readers.tagged_items import read_tags as read_tags
+    from irtbench.data.readers.tagged_items import read_twins as read_twins
+    from irtbench.data.responses import ResponseMatrix as ResponseMatrix
+    from irtbench.data.screening import Screening as Screening
+    from irtbench.data.screening import ScreeningSettings as ScreeningSettings
+    from irtbench.data.screening import screen as screen
+    from irtbench.data.sparse_responses import SparseResponses as SparseResponses
+    from irtbench.data.sparse_responses import responses_from_long as responses_from_long
+    from irtbench.data.tags import ItemTags as ItemTags
+    from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
+    from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
+    from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
+    from irtbench.diagnostics.global_fit import global_fit as global_fit
+    from irtbench.diagnostics.global_fit import global_fit_of_factors as global_fit_of_factors
+    from irtbench.diagnostics.item_fit import ItemFit as ItemFit
+    from irtbench.diagnostics.item_fit import item_fit as item_fit
+    from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
+    from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
+    from irtbench.diagnostics.person_fit import PersonFit as PersonFit
+    from irtbench.diagnostics.person_fit import person_fit as person_fit
+    from irtbench.diagnostics.residuals import mean_squares as mean_squares
+    from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
+    from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+    from irtbench.estimation.factors import FactorModel as FactorModel
+    from irtbench.estimation.factors import factor_scores as factor_scores
+    from irtbench.estimation.factors import fit_factors as fit_factors
+    from irtbench.estimation.fit import fit_model as fit_model
+    from irtbench.estimation.fitted import FittedModel as FittedModel
+    from irtbench.estimation.settings import FitSettings as FitSettings
+    from irtbench.evaluation.agreement import Agreement as Agreement
+    from irtbench.evaluation.agreement import agreement as agreement
+    from irtbench.evaluation.agreement import agreement_by_label as agreement_by_label
+    from irtbench.evaluation.agreement import category_kappas as category_kappas
+    from irtbench.evaluation.agreement import fleiss_kappa as fleiss_kappa
+    from irtbench.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
+    from irtbench.evaluation.artifacts import Artifacts as Artifacts
+    from irtbench.evaluation.artifacts import Baseline as Baseline
+    from irtbench.evaluation.artifacts import artifacts as artifacts
+    from irtbench.evaluation.breakdown import TypeCounts as TypeCounts
+    from irtbench.evaluation.breakdown import accuracy_by_type as accuracy_by_type
+    from irtbench.evaluation.breakdown import advantage_by_type as advantage_by_type
+    from irtbench.evaluation.breakdown import type_counts as type_counts
+    from irtbench.evaluation.breakdown import values_by_type as values_by_type
+    from irtbench.evaluation.brier import BrierScore as BrierScore
+    from irtbench.evaluation.brier import brier_score as brier_score
+    from irtbench.evaluation.calibration import Calibration as Calibration
+    from irtbench.evaluation.calibration import calibration as calibration
+    from irtbench.evaluation.calibration_difference import CalibrationDifference as CalibrationDifference
+    from irtbench.evaluation.calibration_difference import calibration_difference as calibration_difference
+    from irtbench.evaluation.consistency import SwitchProtocol as SwitchProtocol
+    from irtbench.evaluation.consistency import compare_measures as compare_measures
+    from irtbench.evaluation.consistency import contrast_measures as contrast_measures
+    from irtbench.evaluation.consistency import switch_protocol as switch_protocol
+    from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
+    from irtbench.evaluation.error_interval import error_interval as error_interval
+    from irtbench.evaluation.human_bound import HumanAccuracy as HumanAccuracy
+    from irtbench.evaluation.human_bound import crowd_filter as crowd_filter
+    from irtbench.evaluation.human_bound import fresh_accuracy as fresh_accuracy
+    from irtbench.evaluation.human_bound import hoeffding_confidence as hoeffding_confidence
+    from irtbench.evaluation.human_bound import hoeffding_margin as hoeffding_margin
+    from irtbench.evaluation.human_bound import human_accuracy as human_accuracy
+    from irtbench.evaluation.human_bound import over_seeds as over_seeds
+    from irtbench.evaluation.paired_tests import McNemar as McNemar
+    from irtbench.evaluation.paired_tests import PermutationTest as PermutationTest
+    from irtbench.evaluation.paired_tests import mcnemar as mcnemar
+    from irtbench.evaluation.paired_tests import permutation_test as permutation_test
+    from irtbench.evaluation.power import expected_p as expected_p
+    from irtbench.evaluation.power import expected_p_table as expected_p_table
+    from irtbench.evaluation.power import guessers_luck as guessers_luck
+    from irtbench.evaluation.power import power as power
+    from irtbench.evaluation.power import size_needed as size_needed
+    from irtbench.evaluation.probability_pairs import concatenate_classes as concatenate_classes
+    from irtbench.evaluation.propagation import Propagated as Propagated
+    from irtbench.evaluation.propagation import antecedent_clusters as antecedent_clusters
+    from irtbench.evaluation.propagation import count_events as count_events
+    from irtbench.evaluation.propagation import draw_antecedents as draw_antecedents
+    from irtbench.evaluation.propagation import draw_events as draw_events
+    from irtbench.evaluation.propagation import link_pairs as link_pairs
+    from irtbench.evaluation.propagation import link_probabilities as link_probabilities
+    from irtbench.evaluation.propagation import name_clusters as name_clusters
+    from irtbench.evaluation.propagation import propagate as propagate
+    from irtbench.evaluation.proportion import wilson_interval as wilson_interval
+    from irtbench.evaluation.reliability import ReliabilityCurve as ReliabilityCurve
+    from irtbench.evaluation.reliability import adaptive_bins as adaptive_bins
+    from irtbench.evaluation.reliability import calibration_error as calibration_error
+    from irtbench.evaluation.reliability import equal_width_bins as equal_width_bins
+    from irtbench.evaluation.reliability import reliability_curve as reliability_curve
+    from irtbench.evaluation.system_comparison import SystemComparison as SystemComparison
+    from irtbench.evaluation.system_comparison import compare_systems as compare_systems
+    from irtbench.evaluation.system_comparison import paired_bootstrap as paired_bootstrap
+    from irtbench.models.curves import icc as icc
+    from irtbench.models.curves import information as information
+    from irtbench.models.item_parameters import ItemParameters as ItemParameters
+    from irtbench.models.likelihood import log_likelihood as log_likelihood
+    from irtbench.models.parameter_table import parameter_table as parameter_table
+    from irtbench.models.parameter_table import read_parameters as read_parameters
+    from irtbench.models.priors import Priors as Priors
+    from irtbench.models.quadrature import Quadrature as Quadrature
+    from irtbench.models.quadrature import normal_grid as normal_grid
+    from irtbench.models.simulation import simulate_responses as simulate_responses
+    from irtbench.models.sum_score import sum_score_distribution as sum_score_distribution
+    from irtbench.scoring.ability import Abilities as Abilities
+    from irtbench.scoring.ability import estimate_ability as estimate_ability
+    from irtbench.scoring.ability_comparison import AbilityComparison as AbilityComparison
+    from irtbench.scoring.ability_comparison import compare_abilities as compare_abilities
+    from irtbench.scoring.bulk import score_parquet as score_parquet
+    from irtbench.scoring.explanation import Explanation as Explanation
+    from irtbench.scoring.explanation import explain as explain
+    from irtbench.scoring.explanation import explain_all as explain_all
+    from irtbench.scoring.group_percentiles import percentiles_by_group as percentiles_by_group
+    from irtbench.scoring.item_error import with_item_error as with_item_error
+    from irtbench.scoring.percentiles import Percentiles as Percentiles
+    from irtbench.scoring.percentiles import percentiles as percentiles
+    from irtbench.scoring.plausible_values import plausible_values as plausible_values
+    from irtbench.scoring.prediction import PredictedAccuracy as PredictedAccuracy
+    from irtbench.scoring.prediction import learn_correction as learn_correction
+    from irtbench.scoring.prediction import predict_accuracy as predict_accuracy
+    from irtbench.scoring.scores import ScoringSettings as ScoringSettings
+    from irtbench.scoring.scores import grade_answers as grade_answers
+    from irtbench.scoring.scores import score_answers as score_answers
+    from irtbench.scoring.scores import score_responses as score_responses
+    from irtbench.study.results import ScaleStudy as ScaleStudy
+    from irtbench.study.results import Study as Study
+    from irtbench.study.run import run_study as run_study
 
-_HOMES = {
-    "FittedModel": "estimation.fitted",
-    "ItemBank": "bank.bank",
-    "ItemParameters": "models.item_parameters",
-    "ItemTable": "data.items",
-    "PruneRules": "building.pruning",
-    "ResponseMatrix": "data.responses",
-    "FitSettings": "estimation.settings",
-    "compare_abilities": "scoring.ability_comparison",
-    "estimate_ability": "scoring.ability",
-    "fit_model": "estimation.fit",
-    "grade": "data.grading",
-    "load_bank": "bank.bank",
-    "predict_accuracy": "scoring.prediction",
-    "prune": "building.pruning",
-    "save_bank": "bank.bank",
-    "score_responses": "scoring.scores",
-    "screen": "data.screening",
-    "simulate_responses": "models.simulation",
-}
+_NAMES = {
+    "data.input_error": "InputError",
+    "data.responses": "ResponseMatrix",
+    "data.sparse_responses": "SparseResponses responses_from_long",
+    "data.items": "ItemTable",
+    "data.tags": "ItemTags",
+    "data.choices": "ChoiceItems",
+    "data.predictions": "Predictions",
+    "data.readers.recognise": "read_answers read_responses",
+    "data.readers.item_table": "read_items",
+    "data.readers.respondents": "read_respondents",
+    "data.readers.groups": "read_groups",
+    "data.readers.tagged_items": "read_tags read_twins",
+    "data.readers.choice_items": "read_choices",
+    "data.readers.predictions": "read_predictions",
+    "data.grading": "GradingSettings grade",
+    "data.screening": "ScreeningSettings Screening screen",
+    "models.item_parameters": "ItemParameters",
+    "models.curves": "icc information",
+    "models.likelihood": "log_likelihood",
+    "models.simulation": "simulate_responses",
+    "models.parameter_table": "parameter_table read_parameters",
+    "models.priors": "Priors",
+    "models.quadrature": "Quadrature normal_grid",
+    "models.sum_score": "sum_score_distribution",
+    "estimation.settings": "FitSettings",
+    "estimation.fitted": "FittedModel",
+    "estimation.fit": "fit_model",
+    "estimation.factors": "FactorModel fit_factors factor_scores",
+    "diagnostics.item_fit": "ItemFit item_fit",
+    "diagnostics.local_dependence": "LocalDependence local_dependence",
+    "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",
+    "diagnostics.person_fit": "PersonFit person_fit",
+    "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
+    "diagnostics.residuals": "mean_squares",
+    "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
+    "analysis.dependence_bootstrap": "with_bootstrap",
+    "analysis.guessing": "GuessingTest guessing_test",
+    "analysis.model_comparison": "LikelihoodRatio likelihood_ratio compare_models",
+    "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
+    "analysis.rotation": "RotatedLoadings rotate_to_labels",
+    "analysis.dimensions": "Dimensions find_dimensions",
+    "analysis.item_bias": "ItemBias item_bias",
+    "bank.norms": "Norms",
+    "bank.scale": "Scale",
+    "bank.bank": "ItemBank save_bank load_bank",
+    "bank.norm_table": "with_norms",
+    "building.prune_rules": "Exclusion PruneRules",
+    "building.scale_checks": "ScaleChecks check_scale",
+    "building.pruning": "Pruning prune",
+    "scoring.ability": "Abilities estimate_ability",
+    "scoring.item_error": "with_item_error",
+    "scoring.plausible_values": "plausible_values",
+    "scoring.percentiles": "Percentiles percentiles",
+    "scoring.group_percentiles": "percentiles_by_group",
+    "scoring.scores": "ScoringSettings score_responses score_answers grade_answers",
+    "scoring.bulk": "score_parquet",
+    "scoring.explanation": "Explanation explain explain_all",
+    "scoring.ability_comparison": "AbilityComparison compare_abilities",
+    "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
+    "evaluation.agreement": "Agreement agreement agreement_by_label fleiss_kappa category_kappas krippendorff_alpha",
+    "evaluation.proportion": "wilson_interval",
+    "evaluation.paired_tests": "PermutationTest permutation_test McNemar mcnemar",
+    "evaluation.system_comparison": "SystemComparison compare_systems paired_bootstrap",
+    "evaluation.power": "expected_p expected_p_table power size_needed guessers_luck",
+    "evaluation.breakdown": "TypeCounts type_counts accuracy_by_type advantage_by_type values_by_type",
+    "evaluation.calibration": "Calibration calibration",
+    "evaluation.calibration_difference": "CalibrationDifference calibration_difference",
+    "evaluation.reliability": "ReliabilityCurve reliability_curve adaptive_bins equal_width_bins calibration_error",
+    "evaluation.error_interval": "error_interval",
+    "evaluation.debiased_error": "debiased_squared_error",
+    "evaluation.brier": "BrierScore brier_score",
+    "evaluation.probability_pairs": "concatenate_classes",
+    "evaluation.propagation": (
+        "Propagated propagate draw_antecedents antecedent_clusters name_clusters draw_events count_events "
+        "link_probabilities link_pairs"
+    ),
+    "evaluation.consistency": "SwitchProtocol switch_protocol contrast_measures compare_measures",
+    "evaluation.human_bound": (
+        "HumanAccuracy crowd_filter human_accuracy fresh_accuracy hoeffding_confidence hoeffding_margin over_seeds"
+    ),
+    "evaluation.artifacts": "Baseline Artifacts artifacts",
+    "config": "StudyFile read_study",
+    "study.results": "ScaleStudy Study",
+    "study.run": "run_study",
+}  # of each module, in the order of the road
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [  # noqa: RUF022 - in the order of the road
-    "ResponseMatrix",
-    "ItemTable",
-    "grade",
-    "screen",
-    "ItemParameters",
-    "simulate_responses",
-    "FitSettings",
-    "FittedModel",
-    "fit_model",
-    "PruneRules",
-    "prune",
-    "ItemBank",
-    "save_bank",
-    "load_bank",
-    "estimate_ability",
-    "score_responses",
-    "compare_abilities",
-    "predict_accuracy",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:
@@ -71,3 +271,8 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'irtbench' has no attribute {name!r}")
     return getattr(import_module(f"irtbench.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Public names beside what is loaded already."""
+    return sorted({*globals(), *_HOMES})

@@ -8,16 +8,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
+from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.settings import FitSettings
 from irtbench.scoring.ability import Method
 from irtbench.scoring.item_error import ItemError
-from irtbench.scoring.norms import Norm
+from irtbench.scoring.percentiles import Norm
 from irtbench.scoring.scores import ScoringSettings
 
 Section = TypeVar("Section")
@@ -26,16 +25,16 @@ PRESETS: dict[str, PruneRules] = {"standard": PruneRules(), "lalor2016": LALOR20
 
 
 @dataclass(frozen=True)
-class StudySettings:
+class StudySettings(Settings):
     """What the study is called, its seed, and a word about it for the report."""
 
     title: str = "Untitled study"
     description: str = ""
-    seed: int = 0
+    seed: Count = 0
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(Settings):
     """Where the data are.
 
     Parameters
@@ -72,14 +71,14 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
-class ScaleSettings:
+class ScaleSettings(Settings):
     """How items are divided into scales: one a ``label``, or ``none`` for all items on one."""
 
     by: Literal["label", "none"] = "label"
 
 
 @dataclass(frozen=True)
-class ScoreSettings:
+class ScoreSettings(Settings):
     """Which systems are scored at the end and how, by the names of the options of ``irtbench score``.
 
     Parameters
@@ -110,9 +109,10 @@ class ScoreSettings:
     norm_group: dict[str, str] = field(default_factory=dict)
     norm_groups: tuple[str, ...] = ()
     norm_weight: str | None = None
-    level: float = 0.95
+    level: Inside = 0.95
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if len(self.norm_group) > 1:
             raise InputError(f"norm_group must name one column and value but names {', '.join(self.norm_group)}")
         try:
@@ -133,16 +133,16 @@ class ScoreSettings:
 
 
 @dataclass(frozen=True)
-class PublishedScale:
+class PublishedScale(Settings):
     """What a publication says of one scale: items kept, and ranges (least, greatest) of their parameters."""
 
-    n_kept: int | None = None
+    n_kept: Count | None = None
     difficulty: tuple[float, float] | None = None
     discrimination: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
-class PublishedSettings:
+class PublishedSettings(Settings):
     """Published figures of the same study, which the report sets beside its own.
 
     Parameters
@@ -161,22 +161,22 @@ class PublishedSettings:
     """
 
     source: str = ""
-    n_given: int | None = None
-    n_kept: int | None = None
+    n_given: Count | None = None
+    n_kept: Count | None = None
     scales: dict[str, PublishedScale] = field(default_factory=dict)
     agreement: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class OutputSettings:
+class OutputSettings(Settings):
     """Where the results go, relative to the study file, unless the command line says otherwise."""
 
     directory: Path | None = None
 
 
 @dataclass(frozen=True)
-class StudyFile:
+class StudyFile(Settings):
     """A study file's settings, one field a table; paths are resolved against the file's folder."""
 
     path: Path
@@ -246,21 +246,13 @@ def read_study(path: Path) -> StudyFile:
 
 
 def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Section]) -> Section:
-    """Fill one settings class from its table; an unknown key or a wrong type is an `InputError` that names it."""
-    allowed = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    for key in table:
-        if key not in allowed:
-            raise InputError(f"{path}: {name}.{key}: unknown key; expected one of {', '.join(allowed)}")
+    """Settings of one table; an unknown key or a wrong value is an `InputError` that names file, table and key."""
     try:
-        return TypeAdapter(cls).validate_python(dict(table))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join([name, *(str(part) for part in first["loc"])])
-        if first["type"] == "missing":
-            raise InputError(f"{path}: {place}: missing; expected a value") from None
-        message = first["msg"].removeprefix("Value error, ")
-        shown = "" if first["type"] == "value_error" else f" but got {first['input']!r}"
-        raise InputError(f"{path}: {place}: {message}{shown}") from None
+        return settings_from(cls, table)
+    except WrongSetting as error:
+        raise InputError(f"{path}: {name}.{error.place}: {error.words}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {name}: {str(error).removeprefix(f'{name}: ')}") from None
 
 
 def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from irtbench.data.readers import read_items, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.evaluation.calibration import Calibration, calibration, calibration_difference
+from irtbench.evaluation.calibration import Calibration, calibration
+from irtbench.evaluation.calibration_difference import calibration_difference
 from irtbench.models.curves import icc
 from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import normal_grid

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 from scipy.special import ndtr
 
-from irtbench.bank.scale import Norms
+from irtbench.bank.norms import Norms
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
@@ -30,7 +30,7 @@ from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, with_item_error
-from irtbench.scoring.norms import Norm, percentiles
+from irtbench.scoring.percentiles import Norm, percentiles
 
 SIZES = ((1000, 30), (1000, 90), (200, 30), (200, 90), (100, 60), (50, 60))
 METHODS: tuple[tuple[Method, ItemError], ...] = (

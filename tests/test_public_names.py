@@ -1,16 +1,160 @@
-"""The dozen public names are there, and loading the package loads no torch."""
+"""Every room has its public names, and loading the package loads no torch."""
 
+import ast
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 import irtbench
 
+ROOT = Path(irtbench.__file__).parent
+ROOMS = (
+    "data",
+    "models",
+    "estimation",
+    "diagnostics",
+    "analysis",
+    "bank",
+    "building",
+    "scoring",
+    "evaluation",
+    "study",
+)
+WINGS = ("estimation.marginal.", "estimation.few_respondents.", "estimation.variational.")  # parts of fit_model
+#: What is documented in full and yet of use inside only.
+INNER_FUNCTIONS = {
+    "data.readers.long_table": "read_long_table",
+    "data.readers.respondents": "respondents_of",
+    "data.readers.response_values": "to_responses",
+    "data.readers.table": "to_numbers",
+    "data.readers.wide_table": "read_wide_table",
+    "data.responses": "resolve_duplicates",
+    "models.factor_quadrature": "factor_quadrature",
+    "models.logistic": "logistic_model",
+    "models.parameter_table": "read_pattern",
+    "models.quadrature": "refine node_posterior",
+    "diagnostics.item_fit": "rest_score_distributions",
+    "diagnostics.logistic_regression": "logistic_regression",
+    "analysis.dependence_bootstrap": "bootstrap_p",
+    "analysis.two_groups": "fit_two_groups",
+    "scoring.ability": "abilities_of",
+    "scoring.modal": "find_modes",
+    "scoring.sum_score": "sum_score_posterior",
+    "scoring.theta_posterior": "ability_posterior",
+    "evaluation.exact_sums": "drawn_sum",
+    "evaluation.pairing": "pair_scores",
+}
+#: Files without a public name: what the files with one are made of.
+INNER_FILES = {
+    "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
+    "readers.table readers.wide_parts readers.wide_table",
+    "models": "factor_quadrature logistic",
+    "estimation": "",
+    "diagnostics": "checks correlation logistic_regression",
+    "analysis": "two_groups",
+    "bank": "schema",
+    "building": "checkpoint removals",
+    "scoring": "modal sum_score theta_posterior",
+    "evaluation": "exact_sums pairing",
+    "study": "division kept_respondents norm_columns number_of_abilities provenance scale_study study_data systems",
+}
+
+
+def functions_of(room: str) -> dict[str, dict[str, str]]:
+    """The functions of each file of a room that are open to all, with their docstrings."""
+    found = {}
+    for path in sorted((ROOT / room).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        nodes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
+        functions = {node.name: ast.get_docstring(node) or "" for node in nodes if not node.name.startswith("_")}
+        if functions and not module.startswith(WINGS):
+            found[module] = functions
+    return found
+
+
+def without_name(room: str, homes: Mapping[str, str]) -> list[str]:
+    """Files of a room that have no public name, and functions documented in full that have none."""
+    inner_files = {f"{room}.{file}" for file in INNER_FILES[room].split()}
+    missing = []
+    for module, functions in functions_of(room).items():
+        if module not in homes.values() and module not in inner_files:
+            missing.append(module)
+        inner = INNER_FUNCTIONS.get(module, "").split()
+        missing += [
+            f"{module}.{name}"
+            for name, text in functions.items()
+            if "\nParameters\n----" in text and homes.get(name) != module and name not in inner
+        ]
+    return missing
+
 
 @pytest.mark.parametrize("name", irtbench.__all__)
 def test_every_public_name_is_there_and_documented(name: str) -> None:
-    assert getattr(irtbench, name).__doc__
+    found = getattr(irtbench, name)
+    assert found.__doc__
+    assert found.__name__ == name
+    assert found.__module__ == f"irtbench.{irtbench._HOMES[name]}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_shows_what_it_can_do(room: str) -> None:
+    assert without_name(room, irtbench._HOMES) == []
+
+
+def test_a_function_without_a_name_would_be_seen() -> None:
+    homes = dict(irtbench._HOMES)
+    del homes["fit_model"], homes["item_fit"], homes["ItemFit"]
+    assert without_name("estimation", homes) == ["estimation.fit", "estimation.fit.fit_model"]
+    assert "diagnostics.item_fit.item_fit" in without_name("diagnostics", homes)
+
+
+def test_what_is_listed_as_inner_is_there_and_has_no_name() -> None:
+    for room in ROOMS:
+        files = functions_of(room)
+        listed = {f"{room}.{file}" for file in INNER_FILES[room].split()}
+        assert listed <= files.keys()
+        assert listed.isdisjoint(irtbench._HOMES.values())
+        for module, names in INNER_FUNCTIONS.items():
+            if module.split(".")[0] == room:
+                assert set(names.split()) <= files[module].keys()
+
+
+def test_names_are_listed_and_type_checkers_see_the_same() -> None:
+    assert len(set(irtbench.__all__)) == len(irtbench.__all__)
+    assert set(irtbench.__all__) <= set(dir(irtbench))
+    tree = ast.parse(Path(irtbench.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.asname: str(node.module).removeprefix("irtbench.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("irtbench.")
+        for alias in node.names
+    }
+    assert seen == irtbench._HOMES
+
+
+def test_no_name_hides_a_room_or_a_file() -> None:
+    here = {path.stem for path in ROOT.iterdir()}
+    assert here.isdisjoint(irtbench.__all__)
+    program = (
+        "import irtbench; irtbench.calibration, irtbench.agreement, irtbench.item_fit\n"
+        "import irtbench.evaluation.calibration as file, irtbench.evaluation, irtbench.study.run\n"
+        "assert irtbench.calibration is file.calibration and irtbench.evaluation.calibration is file"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_no_two_files_of_one_name_do_different_jobs() -> None:
+    """A command may share the name of what it calls."""
+    files = [
+        path for path in ROOT.rglob("*.py") if path.stem not in ("__init__", "__main__") and path.parent.name != "cli"
+    ]
+    names = [path.stem for path in files]
+    twice = {name for name in names if names.count(name) > 1}
+    # the tables of predictions and their reader; the distribution of the sum score and the posterior given it
+    assert twice <= {"predictions", "sum_score"}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

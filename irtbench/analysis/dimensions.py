@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.analysis.model_comparison import compare_models, likelihood_ratio
-from irtbench.analysis.parallel_analysis import ParallelAnalysis, RotatedLoadings, parallel_analysis, rotate_to_labels
+from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analysis
+from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, fit_factors
 

@@ -1,14 +1,12 @@
-"""How many abilities do the items measure, and does each carry the items of one label."""
+"""How many abilities do the items measure: eigenvalues of their correlations beside those of independent items."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -92,75 +90,3 @@ def shuffled(responses: ResponseMatrix, rng: np.random.Generator) -> ResponseMat
         observed = ~np.isnan(column)
         column[observed] = rng.permutation(column[observed])
     return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-
-
-@dataclass(frozen=True, eq=False)
-class RotatedLoadings:
-    """Loadings turned so that each factor carries the items of one label as far as they allow.
-
-    Parameters
-    ----------
-    item_ids, labels
-        The items and the label of each.
-    factors
-        The labels the factors are turned to, in order.
-    loadings
-        Shape (n_items, n_factors).
-    correlations
-        Of the factors, shape (n_factors, n_factors).
-    """
-
-    item_ids: tuple[str, ...]
-    labels: tuple[str, ...]
-    factors: tuple[str, ...]
-    loadings: NDArray[np.float64]
-    correlations: NDArray[np.float64]
-
-    @property
-    def follows(self) -> NDArray[np.bool_]:
-        """Whether the item's largest loading is on the factor of its label, shape (n_items,)."""
-        own = np.array([self.factors.index(label) for label in self.labels])
-        return np.asarray(self.loadings.argmax(axis=1) == own)
-
-    def table(self) -> pd.DataFrame:
-        """One row an item: label, loadings, whether the largest is on the factor of its label."""
-        table = pd.DataFrame({"item_id": self.item_ids, "label": self.labels})
-        for name, column in zip(self.factors, self.loadings.T, strict=True):
-            table[f"loading_{name}"] = column
-        return table.assign(follows_label=self.follows)
-
-    def by_label(self) -> pd.DataFrame:
-        """One row a label: number of items, mean loading on each factor, share of items that follow the label."""
-        table = self.table().drop(columns="item_id").rename(columns={"follows_label": "share_following"})
-        means = table.groupby("label").mean()
-        means.insert(0, "n_items", table.groupby("label").size())
-        return means.reset_index()
-
-
-def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], labels: Sequence[str]) -> RotatedLoadings:
-    """Turn loadings towards the pattern in which each item loads on the factor of its label alone.
-
-    The target gives an item the whole of its communality on the factor of its label and 0 elsewhere. Factors are
-    first turned as one rigid body, by Procrustes' rotation, which finds the best of all; from there each may turn by
-    itself, so that abilities may correlate (Browne, 2001).
-
-    Parameters
-    ----------
-    loadings
-        On uncorrelated factors, shape (n_items, n_factors).
-    item_ids, labels
-        The items and the label of each.
-
-    Raises
-    ------
-    InputError
-        If there are not as many labels as factors.
-    """
-    names = tuple(sorted(set(labels)))
-    if len(names) != loadings.shape[1]:
-        raise InputError(f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many")
-    own = np.array([[label == name for name in names] for label in labels])
-    target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
-    rigid, _ = rotate_factors(loadings, "target", target, "orthogonal", algorithm="analytic")
-    oblique, turn = rotate_factors(rigid, "target", target, "oblique")
-    return RotatedLoadings(tuple(item_ids), tuple(labels), names, oblique, turn.T @ turn)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Norms
+from irtbench.bank.norms import Norms
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, demand_columns, field_places, read_table, to_numbers
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
@@ -15,7 +16,7 @@ Rule = Literal["slope", "item_fit", "local_dependence"]
 
 
 @dataclass(frozen=True)
-class Exclusion:
+class Exclusion(Settings):
     """An item that the user takes out beforehand, and why."""
 
     item_id: str
@@ -23,7 +24,7 @@ class Exclusion:
 
 
 @dataclass(frozen=True)
-class PruneRules:
+class PruneRules(Settings):
     """When an item leaves a scale, and when a scale is rejected as a whole. None switches a rule off.
 
     The defaults are the marks of the procedure of 2016 with the p of local dependence that keeps its level; `LALOR2016`
@@ -66,38 +67,36 @@ class PruneRules:
         Items taken out beforehand.
     protect
         Items that no rule removes. One that nobody or everybody got right leaves all the same: it cannot be fitted.
+
+    Raises
+    ------
+    InputError
+        If a rule is unknown or named twice, a value has the wrong type or lies outside its range, or an item is
+        excluded twice or both excluded and protected.
     """
 
     order: tuple[Rule, ...] = ("slope", "item_fit", "local_dependence")
-    at_once: int = 1
-    min_communality: float | None = 0.15
+    at_once: Annotated[int, Range(at_least=1)] = 1
+    min_communality: Inside | None = 0.15
     drop_negative_slopes: bool = True
-    item_fit_alpha: float | None = 0.05
-    local_dependence_alpha: float | None = 0.05
+    item_fit_alpha: Inside | None = 0.05
+    local_dependence_alpha: Inside | None = 0.05
     local_dependence_p: Literal["bootstrap", "chi_square"] = "bootstrap"
-    bootstrap_samples: int = 99
-    min_cfi: float | None = 0.90
-    min_tli: float | None = 0.90
-    min_share_kept: float | None = 0.5
-    min_items: int = FEWEST_ITEMS
-    min_per_group: int = 0
+    bootstrap_samples: Annotated[int, Range(at_least=FEWEST_SAMPLES)] = 99
+    min_cfi: Share | None = 0.90
+    min_tli: Share | None = 0.90
+    min_share_kept: Inside | None = 0.5
+    min_items: Annotated[int, Range(at_least=FEWEST_ITEMS)] = FEWEST_ITEMS
+    min_per_group: Count = 0
     compare_factors: bool = False
-    good_rmsea: float = 0.05
-    good_cfi: float = 0.95
-    good_tli: float = 0.95
+    good_rmsea: Annotated[float, Range(above=0)] = 0.05
+    good_cfi: Share = 0.95
+    good_tli: Share = 0.95
     exclude: tuple[Exclusion, ...] = ()
     protect: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("min_communality", "item_fit_alpha", "local_dependence_alpha", "min_share_kept"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise InputError(f"pruning: {name} must be between 0 and 1 but got {value}")
-        for name, least in (
-            ("at_once", 1), ("min_items", FEWEST_ITEMS), ("min_per_group", 0), ("bootstrap_samples", FEWEST_SAMPLES)
-        ):  # fmt: skip
-            if getattr(self, name) < least:
-                raise InputError(f"pruning: {name} must be at least {least} but got {getattr(self, name)}")
+        super().__post_init__()
         if len(set(self.order)) < len(self.order):
             raise InputError(f"pruning: order names a rule twice: {', '.join(self.order)}")
         excluded = [exclusion.item_id for exclusion in self.exclude]

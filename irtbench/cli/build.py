@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +17,10 @@ from irtbench.cli.score import show_scores
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    from irtbench.analysis.dimensions import Dimensions
     from irtbench.building.pruning import Pruning
     from irtbench.config import StudyFile
-    from irtbench.study.run import Study
+    from irtbench.study.results import ScaleStudy, Study
 
 
 def build(
@@ -72,17 +73,17 @@ def build(
         progress("writing the report")
         if study.bank is not None:
             save_bank(study.bank, folder / "bank.json")
-        write_table(items_table(study), folder / "items.csv")
-        write_table(pruning_table(study), folder / "pruning.csv")
+        write_table(items_table(study.scales), folder / "items.csv")
+        write_table(pruning_table(study.scales), folder / "pruning.csv")
         write_table(study.screening.table(), folder / "respondents.csv")
-        write_table(scores_table(study), folder / "scores.csv")
+        write_table(scores_table(study.system_scores, study.respondent_scores), folder / "scores.csv")
         if study.group_percentiles is not None:
             write_table(study.group_percentiles, folder / "group_percentiles.csv")
-        write_table(of_scales(study, Pruning.rounds_items), folder / "rounds_items.csv")
-        write_table(of_scales(study, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
+        write_table(of_scales(study.scales, Pruning.rounds_items), folder / "rounds_items.csv")
+        write_table(of_scales(study.scales, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
         found = summary(study)
         if settings.pruning.compare_factors:
-            write_json(checks(study), folder / "checks.json")
+            write_json(checks(study.dimensions, study.scales), folder / "checks.json")
         write_json(found, folder / "summary.json")
         (folder / "report.html").write_text(render_report(study), encoding="utf-8")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -94,15 +95,15 @@ def build(
         raise typer.Exit(1)
 
 
-def of_scales(study: Study, table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
+def of_scales(scales: Sequence[ScaleStudy], table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
     """A table of each scale's pruning, one below the other, with the scale's name."""
-    return pd.concat([table(scale.pruning).assign(scale=scale.name) for scale in study.scales], ignore_index=True)
+    return pd.concat([table(scale.pruning).assign(scale=scale.name) for scale in scales], ignore_index=True)
 
 
-def checks(study: Study) -> dict[str, Any]:
+def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[str, Any]:
     """What was asked before any item left: number of abilities, one or two to a scale, guessing."""
     return {
-        "dimensions": None if study.dimensions is None else study.dimensions.summary(),
+        "dimensions": None if dimensions is None else dimensions.summary(),
         "scales": {
             scale.name: {
                 "models": found.models,
@@ -112,7 +113,7 @@ def checks(study: Study) -> dict[str, Any]:
                 "n_guessing": found.n_guessing,
                 "guessing": found.guessing.table(),
             }
-            for scale in study.scales
+            for scale in scales
             if (found := scale.pruning.checks) is not None
         },
     }

@@ -56,7 +56,8 @@ def calibration(
     Writes reliability.csv (a row a bin), calibration.json and reliability.svg.
     """
     from irtbench.data.readers.predictions import read_predictions
-    from irtbench.evaluation import calibration as statistics
+    from irtbench.evaluation.calibration import calibration as calibration_of
+    from irtbench.evaluation.calibration_difference import calibration_difference
 
     if paired and (by is None or item is None):
         raise InputError("--paired: expected --by, the system of each row, and --item, by which rows are paired")
@@ -68,7 +69,7 @@ def calibration(
     with reporting(quiet=quiet) as progress:
         for name, system in given.items():
             progress(f"calibration of {name}")
-            found[name] = statistics.calibration(
+            found[name] = calibration_of(
                 system.predicted,
                 system.labels,
                 bin_size=bin_size,
@@ -81,7 +82,7 @@ def calibration(
         for first, second in combinations(given, 2) if paired else ():
             progress(f"{first} against {second}")
             other = given[second].in_order_of(given[first])
-            difference = statistics.calibration_difference(
+            difference = calibration_difference(
                 given[first].predicted,
                 other.predicted,
                 other.labels,

@@ -124,7 +124,8 @@ def fit_one_ability(
     data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """Contents of fit.json, items.csv and scores.csv."""
-    from irtbench.bank.scale import Norms, Scale
+    from irtbench.bank.norms import Norms
+    from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.estimation.fit import fit_model

@@ -6,11 +6,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -24,7 +25,7 @@ _CLOSING = " \t\r\n\"'`“”‘’«»‹›)]}.,;:!?…"
 
 
 @dataclass(frozen=True)
-class GradingSettings:
+class GradingSettings(Settings):
     """How answers are compared with the key.
 
     Parameters
@@ -50,15 +51,6 @@ class GradingSettings:
 
     normalise: tuple[NormalisationRule, ...] = ("strip",)
     empty: Empty = "wrong"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "normalise", tuple(self.normalise))
-        unknown = [rule for rule in self.normalise if rule not in get_args(NormalisationRule)]
-        if unknown:
-            known = ", ".join(get_args(NormalisationRule))
-            raise InputError(f"grading: unknown normalise rule {name_first(unknown)}; expected some of {known}")
-        if self.empty not in get_args(Empty):
-            raise InputError(f"grading: empty must be 'wrong' or 'missing' but got '{self.empty}'")
 
 
 def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
+from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -26,7 +27,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True)
-class ScreeningSettings:
+class ScreeningSettings(Settings):
     """What a respondent must do to be kept; None switches a rule off.
 
     Parameters
@@ -50,27 +51,15 @@ class ScreeningSettings:
     Raises
     ------
     InputError
-        If a value lies outside its range.
+        If a value has the wrong type or lies outside its range.
     """
 
-    min_responses: int | None = None
-    attention_share: float | None = None
-    min_seconds: float | None = None
-    max_straight_line: int | None = None
-    chance_level: float | None = None
-    chance_p: float = 0.05
-
-    def __post_init__(self) -> None:
-        for name, at_least in (("min_responses", 1), ("min_seconds", 0), ("max_straight_line", 1)):
-            value = getattr(self, name)
-            if value is not None and not value >= at_least:
-                raise InputError(f"screening: {name} must be at least {at_least} but got {value}")
-        if self.attention_share is not None and not 0 < self.attention_share <= 1:
-            raise InputError(f"screening: attention_share must be in (0, 1] but got {self.attention_share}")
-        if self.chance_level is not None and not 0 < self.chance_level < 1:
-            raise InputError(f"screening: chance_level must be in (0, 1) but got {self.chance_level}")
-        if not 0 < self.chance_p < 1:
-            raise InputError(f"screening: chance_p must be in (0, 1) but got {self.chance_p}")
+    min_responses: Annotated[int, Range(at_least=1)] | None = None
+    attention_share: Annotated[float, Range(above=0, at_most=1)] | None = None
+    min_seconds: Annotated[float, Range(at_least=0)] | None = None
+    max_straight_line: Annotated[int, Range(at_least=1)] | None = None
+    chance_level: Inside | None = None
+    chance_p: Inside = 0.05
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 
-from irtbench.evaluation.calibration import ReliabilityCurve
+from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.plots import COLOURS, GREY, LINE_STYLES
 
 MARKERS = "osD^v"

@@ -8,19 +8,19 @@ from typing import Any
 
 import pandas as pd
 
+from irtbench.data.items import ItemTable
 from irtbench.report.formatting import decimal, interval, listing, plural
+from irtbench.scoring.explanation import Explanation
 from irtbench.scoring.scores import UNLIKELY_PATTERN
-from irtbench.study.run import Study
 
 MOST_SYSTEMS = 12  # with a part of their own
 MOST_SURPRISES = 5  # of each kind, of a system on a scale
 UNUSUAL_Z = 1.96  # beyond it, accuracy on a part of the items is seen in one of twenty people
 
 
-def explained_systems(study: Study) -> list[str]:
+def explained_systems(scores: pd.DataFrame | None) -> list[str]:
     """The systems with a part of their own: all, or the ``MOST_SYSTEMS`` whose answers are least like a person's."""
-    scores = study.system_scores
-    if scores is None or study.system_explanation is None:
+    if scores is None:
         return []
     answered = scores[scores["n_items"] > 0]
     systems = list(answered["respondent_id"].unique())
@@ -30,11 +30,8 @@ def explained_systems(study: Study) -> list[str]:
     return [system for system in systems if system in set(least)]
 
 
-def likeness(study: Study, system: str) -> str:
+def likeness(scores: pd.DataFrame, explained: Explanation, system: str) -> str:
     """Say whether the system's answers look like a person's, scale by scale, and where its accuracy does not."""
-    scores, explained = study.system_scores, study.system_explanation
-    if scores is None or explained is None:
-        return ""
     rows = scores[(scores["respondent_id"] == system) & (scores["n_items"] > 0)].to_dict("records")
     like = [_fit_of(row) for row in rows if row["person_fit"] >= UNLIKELY_PATTERN]
     unlike = [_fit_of(row) for row in rows if row["person_fit"] < UNLIKELY_PATTERN]
@@ -54,30 +51,26 @@ def likeness(study: Study, system: str) -> str:
     return " ".join(said)
 
 
-def difficulty_table(study: Study, system: str) -> pd.DataFrame:
+def difficulty_table(explained: Explanation, system: str) -> pd.DataFrame:
     """Accuracy of a system on easy to hard items, beside that of people of its ability."""
     columns = ["scale", "difficulty_range", "n_items", "observed", "expected", "expected_lower", "expected_upper", "z"]
-    if study.system_explanation is None:
-        return pd.DataFrame(columns=columns)
-    levels = study.system_explanation.difficulty
+    levels = explained.difficulty
     own = levels[levels["respondent_id"] == system]
     spans = [interval(low, high) for low, high in zip(own["difficulty_from"], own["difficulty_to"], strict=True)]
     return own.assign(difficulty_range=spans)[columns].reset_index(drop=True)
 
 
-def surprises_table(study: Study, system: str) -> pd.DataFrame:
+def surprises_table(explained: Explanation, items: ItemTable, system: str) -> pd.DataFrame:
     """Items that a system misses and people of its ability do not, and the reverse, the least likely first.
 
     At most ``MOST_SURPRISES`` of each kind on each scale.
     """
     columns = ["scale", "surprise", "item_id", "text", "difficulty", "expected"]
-    if study.system_explanation is None:
-        return pd.DataFrame(columns=columns)
-    surprises = study.system_explanation.surprises()
+    surprises = explained.surprises()
     own = surprises[surprises["respondent_id"] == system]
     few = own.groupby(["scale", "surprise"], sort=False).head(MOST_SURPRISES)
     ordered = few.sort_values(["scale", "surprise", "chance"], kind="stable")
-    text = dict(zip(study.items.item_ids, study.items.text, strict=True))
+    text = dict(zip(items.item_ids, items.text, strict=True))
     return ordered.assign(text=[text.get(item) or "" for item in ordered["item_id"]])[columns].reset_index(drop=True)
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import base64
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import matplotlib.style
 import pandas as pd
 from matplotlib.figure import Figure
 
-from irtbench.bank.scale import Norms
+from irtbench.analysis.dimensions import Dimensions
+from irtbench.bank.norms import Norms
 from irtbench.building.pruning import answered
+from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
 from irtbench.report.formatting import count, decimal, interval, p_value, plural
 from irtbench.report.paper_tables import fates_table, fit_extremes, remaining_parameters, removed_parameters
 from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy
 
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
 ROW = 0.28  # height of a system's row
@@ -54,19 +56,19 @@ def example_panels() -> list[Panel]:
     return [draw_panel("", description, lambda figure: plots.draw_curve_example(figure.subplots()))]
 
 
-def scree_panels(study: Study) -> list[Panel]:
+def scree_panels(dimensions: Dimensions | None) -> list[Panel]:
     """Eigenvalues of all items; none where abilities were not counted."""
-    if study.dimensions is None:
+    if dimensions is None:
         return []
-    analysis = study.dimensions.analysis
+    analysis = dimensions.analysis
     description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
     return [draw_panel("", description, lambda figure: draw_scree(figure.subplots(), analysis))]
 
 
-def fit_panels(study: Study) -> list[Panel]:
+def fit_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
     """Estimated against actual curves of the worst and the best fitting item in the first fits."""
-    scales = {scale.name: scale for scale in study.scales}
-    return [_fit_panel(scales[row["scale"]], row, str(which)) for which, row in fit_extremes(study).iterrows()]
+    by_name = {scale.name: scale for scale in scales}
+    return [_fit_panel(by_name[row["scale"]], row, str(which)) for which, row in fit_extremes(scales).iterrows()]
 
 
 def _fit_panel(scale: ScaleStudy, row: pd.Series, which: str) -> Panel:
@@ -82,9 +84,9 @@ def _fit_panel(scale: ScaleStudy, row: pd.Series, which: str) -> Panel:
     return draw_panel(heading, description, lambda figure: plots.draw_fit(figure.subplots(), curve))
 
 
-def curve_panels(study: Study) -> list[Panel]:
+def curve_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
     """Item characteristic curves of each scale on which anything was fitted."""
-    return [_curve_panel(scale) for scale in study.scales if scale.pruning.rounds]
+    return [_curve_panel(scale) for scale in scales if scale.pruning.rounds]
 
 
 def _curve_panel(scale: ScaleStudy) -> Panel:
@@ -98,12 +100,12 @@ def _curve_panel(scale: ScaleStudy) -> Panel:
     )
 
 
-def parameter_panels(study: Study) -> list[Panel]:
+def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Panel]:
     """Discrimination against difficulty of each scale on which anything was fitted."""
-    fates = fates_table(study)
+    fates = fates_table(scales, items)
     return [
         _parameter_panel(scale.name, fates[fates["scale"] == scale.name], fates)
-        for scale in study.scales
+        for scale in scales
         if scale.pruning.rounds
     ]
 
@@ -116,24 +118,24 @@ def _parameter_panel(name: str, fates: pd.DataFrame, all_fates: pd.DataFrame) ->
     )
 
 
-def information_panels(study: Study) -> list[Panel]:
+def information_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
     """Test information of all scales that stand, in one panel; none if no scale stands."""
-    scales = {scale.name: scale.scale.items for scale in study.scales if scale.scale is not None}
-    if not scales:
+    standing = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
+    if not standing:
         return []
-    description = f"Test information of {', '.join(scales)} along ability."
-    height = HEIGHT + 0.2 * (len(scales) // 2)
+    description = f"Test information of {', '.join(standing)} along ability."
+    height = HEIGHT + 0.2 * (len(standing) // 2)
     return [
-        draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), scales), height=height)
+        draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), standing), height=height)
     ]
 
 
-def position_panels(study: Study) -> list[Panel]:
+def position_panels(scales: Sequence[ScaleStudy], system_scores: pd.DataFrame | None) -> list[Panel]:
     """Abilities of the norm sample of each scale that stands, with the systems below."""
-    scores = pd.DataFrame({"scale": []}) if study.system_scores is None else study.system_scores
+    scores = pd.DataFrame({"scale": []}) if system_scores is None else system_scores
     return [
         _position_panel(scale.name, scale.scale.norms, scores[scores["scale"] == scale.name])
-        for scale in study.scales
+        for scale in scales
         if scale.scale is not None and scale.scale.norms is not None
     ]
 

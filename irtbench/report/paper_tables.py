@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -13,14 +13,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.building.pruning import Pruning, PruningRound
-from irtbench.data.grading import normalise_text
+from irtbench.config import PublishedSettings
+from irtbench.data.grading import NormalisationRule, normalise_text
+from irtbench.data.items import ItemTable
 from irtbench.data.screening import Reason as ScreeningReason
+from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.report.formatting import COLUMNS
 from irtbench.report.pruning_tables import in_words
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy
 
 MOST_CATEGORIES = 10  # of answers, for each to have a line of its own
 FIGURES_OF_ITEMS = [
@@ -30,9 +33,9 @@ FIGURES_OF_ITEMS = [
 GLOBAL_FIT = ("n_respondents", "m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi")
 
 
-def screening_table(study: Study) -> pd.DataFrame:
+def screening_table(screening: Screening) -> pd.DataFrame:
     """Respondents by what screening made of them, the kept first, with their mean accuracy before it."""
-    everyone = study.screening.table()
+    everyone = screening.table()
     everyone["outcome"] = everyone["reason"].replace("", "kept")
     order = ["kept", *(reason for reason in get_args(ScreeningReason) if reason)]
     groups = everyone.groupby("outcome")["accuracy"].agg(n_respondents="size", accuracy="mean")
@@ -41,27 +44,32 @@ def screening_table(study: Study) -> pd.DataFrame:
     return table
 
 
-def agreement_table(study: Study) -> pd.DataFrame:
+def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> pd.DataFrame:
     """Size and majorities over all items and those of each label: Table 2 of the paper. Empty for graded responses."""
     columns = [
         "n_respondents", "n_items", "n_answers", "majority", "supermajority", "key_majority", "key_supermajority",
         "proportion_correct",
     ]  # fmt: skip
-    rows = [{"label": label} | {name: getattr(found, name) for name in columns} for label, found in _agreements(study)]
+    rows = [
+        {"label": label} | {name: getattr(found, name) for name in columns}
+        for label, found in _agreements(overall, by_label)
+    ]
     return pd.DataFrame(rows, columns=["label", *columns])
 
 
-def kappa_table(study: Study) -> pd.DataFrame:
+def kappa_table(
+    overall: Agreement | None, by_label: Mapping[str, Agreement], rules: Sequence[NormalisationRule]
+) -> pd.DataFrame:
     """Agreement beyond chance: Table 3 of the paper. Empty for graded responses.
 
     ``fleiss_kappa`` and ``krippendorff_alpha`` are those of the label's items; ``category_kappa`` is that of the answer
     which is the label against all others, over all items. Answers that are no label have rows of their own unless they
-    are more than ``MOST_CATEGORIES``: then answers are free text, and a single one says nothing.
+    are more than ``MOST_CATEGORIES``: then answers are free text, and a single one says nothing. ``rules`` are those
+    that answers were normalised by.
     """
-    if study.agreement is None:
+    if overall is None:
         return pd.DataFrame(columns=["label", "fleiss_kappa", "krippendorff_alpha", "category_kappa"])
-    of_category = dict(zip(study.agreement.categories, study.agreement.category_kappa, strict=True))
-    rules = study.settings.grading.normalise
+    of_category = dict(zip(overall.categories, overall.category_kappa, strict=True))
     rows: list[dict[str, Any]] = [
         {
             "label": label,
@@ -69,9 +77,9 @@ def kappa_table(study: Study) -> pd.DataFrame:
             "krippendorff_alpha": found.krippendorff_alpha,
             "category_kappa": of_category.get(normalise_text(label, rules), np.nan),
         }
-        for label, found in _agreements(study)
+        for label, found in _agreements(overall, by_label)
     ]
-    labels = {normalise_text(label, rules) for label in study.agreement_by_label}
+    labels = {normalise_text(label, rules) for label in by_label}
     if len(of_category) <= MOST_CATEGORIES:
         rows += [
             {"label": f"answer: {category}", "category_kappa": kappa}
@@ -81,15 +89,14 @@ def kappa_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _agreements(study: Study) -> list[tuple[str, Agreement]]:
-    overall = [] if study.agreement is None else [("all", study.agreement)]
-    return overall + list(study.agreement_by_label.items())
+def _agreements(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> list[tuple[str, Agreement]]:
+    return ([] if overall is None else [("all", overall)]) + list(by_label.items())
 
 
-def ranges_table(study: Study) -> pd.DataFrame:
+def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Items given and kept by each scale, and the ranges of the parameters kept: Table 4 of the paper."""
     rows = []
-    for scale in study.scales:
+    for scale in scales:
         row: dict[str, Any] = {
             "scale": scale.name,
             "n_respondents": scale.responses.n_respondents,
@@ -113,14 +120,14 @@ def verdict(scale: ScaleStudy) -> str:
     return "stands"
 
 
-def global_fit_table(study: Study) -> pd.DataFrame:
+def global_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Fit of one ability to the items of each scale, before any removal by a rule and after the last.
 
     Beside it the least adjusted p of any item's S-X2 and of any pair's LD-X2 in the same fit. ``good`` says whether the
     items left meet the marks of the rules, None where that is not known. A scale that lost no item has one row.
     """
     rows = []
-    for scale in study.scales:
+    for scale in scales:
         pruning = scale.pruning
         moments = {"before removals": pruning.fit_before, "after removals": pruning.fit_after}
         if pruning.fit_after is pruning.fit_before:
@@ -155,7 +162,7 @@ def least(values: NDArray[np.float64]) -> float:
     return float(defined.min()) if defined.size else np.nan
 
 
-def rounds_table(study: Study) -> pd.DataFrame:
+def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every fit: what went in, whether it converged, and what was then removed."""
     rows = [
         {
@@ -169,7 +176,7 @@ def rounds_table(study: Study) -> pd.DataFrame:
             "stopped_because": r.fitted.stopped_because,
             "removed": ", ".join(removal.item_id for removal in r.removals),
         }
-        for scale in study.scales
+        for scale in scales
         for r in scale.pruning.rounds
     ]
     return pd.DataFrame(rows)
@@ -189,18 +196,18 @@ def remaining_parameters(pruning: Pruning) -> ItemParameters:
     return last.fitted.items.select([item for item in last.fitted.items.item_ids if item not in gone])
 
 
-def fates_table(study: Study) -> pd.DataFrame:
+def fates_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
     """Every item given: what became of it and why, with its parameters from the last fit it was in.
 
     ``outcome`` is ``kept``, ``removed`` or ``scale rejected``. Parameters are NaN for an item that no fit had, and
     guessing also where the model has none.
     """
-    text = dict(zip(study.items.item_ids, study.items.text, strict=True))
+    text = dict(zip(items.item_ids, items.text, strict=True))
     tables = []
-    for scale in study.scales:
+    for scale in scales:
         removals = {removal.item_id: removal for removal in scale.pruning.removals}
         fitted = [*removed_parameters(scale.pruning), remaining_parameters(scale.pruning)]
-        parameters = pd.concat([parameter_table(items, scale.responses) for items in fitted])
+        parameters = pd.concat([parameter_table(each, scale.responses) for each in fitted])
         table = pd.DataFrame({"item_id": scale.responses.item_ids}).merge(parameters, on="item_id", how="left")
         table["guessing"] = table["guessing"].where(table["model"] != "2pl")
         table["n_responses"] = scale.responses.observed.sum(axis=0)
@@ -220,11 +227,11 @@ def fates_table(study: Study) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def examples_table(study: Study) -> pd.DataFrame:
+def examples_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
     """Of each scale the easiest and the hardest item kept, and the first removed for each reason: as in Table 1."""
-    fates = fates_table(study)
+    fates = fates_table(scales, items)
     chosen: list[str] = []
-    for scale in study.scales:
+    for scale in scales:
         of_scale = (fates["scale"] == scale.name) & (fates["outcome"] == "kept")
         kept = fates[of_scale].sort_values("difficulty", kind="stable")["item_id"].tolist()
         first_removed: dict[str, str] = {}
@@ -235,13 +242,13 @@ def examples_table(study: Study) -> pd.DataFrame:
     return fates.set_index("item_id", drop=False).loc[chosen, columns].reset_index(drop=True)
 
 
-def fit_extremes(study: Study) -> pd.DataFrame:
+def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """The worst and the best fitting item of the study, by the p of S-X2 in the first fit of each scale.
 
     Rows ``worst`` and ``best`` of ``scale, item_id, s_x2, df, p, p_adjusted``; among equal p the larger S-X2 per
     degree of freedom is worse. Empty where no item has a p or there is but one.
     """
-    firsts = [scale.pruning.rounds[0].item_fit.table().assign(scale=scale.name) for scale in first_rounds(study)]
+    firsts = [scale.pruning.rounds[0].item_fit.table().assign(scale=scale.name) for scale in first_rounds(scales)]
     columns = ["scale", "item_id", "s_x2", "df", "p", "p_adjusted"]
     table = pd.concat(firsts)[columns].dropna(subset=["p"]) if firsts else pd.DataFrame(columns=columns)
     if len(table) < 2:
@@ -250,31 +257,29 @@ def fit_extremes(study: Study) -> pd.DataFrame:
     return table.iloc[[0, -1]][columns].set_axis(["worst", "best"])
 
 
-def first_rounds(study: Study) -> list[ScaleStudy]:
+def first_rounds(scales: Sequence[ScaleStudy]) -> list[ScaleStudy]:
     """Scales on which anything was fitted."""
-    return [scale for scale in study.scales if scale.pruning.rounds]
+    return [scale for scale in scales if scale.pruning.rounds]
 
 
-def systems_table(study: Study) -> pd.DataFrame:
+def systems_table(scores: pd.DataFrame | None) -> pd.DataFrame:
     """Scores of the systems: Table 5 of the paper. Empty where the study names none."""
-    return _scores_for_people(study.system_scores).rename(columns={"respondent_id": "system"})
+    return _scores_for_people(scores).rename(columns={"respondent_id": "system"})
 
 
-def group_percentiles_table(study: Study) -> pd.DataFrame:
+def group_percentiles_table(found: pd.DataFrame | None) -> pd.DataFrame:
     """Percentiles of the systems within each group of the norm samples; empty where the study names no groups."""
     columns = [
         "system", "scale", "column", "group", "n_people", "percentile", "percentile_lower", "percentile_upper",
     ]  # fmt: skip
-    found = study.group_percentiles
     if found is None:
         return pd.DataFrame(columns=columns)
     found = found[found["percentile"].notna()].rename(columns={"respondent_id": "system", "value": "group"})
     return found[columns].reset_index(drop=True)
 
 
-def example_respondents_table(study: Study) -> pd.DataFrame:
+def example_respondents_table(scores: pd.DataFrame | None) -> pd.DataFrame:
     """On each scale the respondents of the lowest, the middle and the highest ability among those with most items."""
-    scores = study.respondent_scores
     if scores is None:
         return _scores_for_people(None)
     chosen = []
@@ -294,18 +299,17 @@ def _scores_for_people(scores: pd.DataFrame | None) -> pd.DataFrame:
     return scores.rename(columns={"n_items": "n_answered"})[columns].reset_index(drop=True)
 
 
-def published_table(study: Study) -> pd.DataFrame:
+def published_table(
+    published: PublishedSettings, scales: Sequence[ScaleStudy], agreement: Agreement | None
+) -> pd.DataFrame:
     """Our figures beside the published ones and the difference, ours less theirs; empty where none are given."""
-    published = study.settings.published
     rows: list[tuple[str, str, float | None, float | None]] = [
-        ("all", "Items given", sum(scale.responses.n_items for scale in study.scales), published.n_given),
-        ("all", "Items kept", sum(len(scale.pruning.kept) for scale in study.scales), published.n_kept),
+        ("all", "Items given", sum(scale.responses.n_items for scale in scales), published.n_given),
+        ("all", "Items kept", sum(len(scale.pruning.kept) for scale in scales), published.n_kept),
     ]
     for name, value in published.agreement.items():
-        rows.append(
-            ("all", COLUMNS[name].heading if name in COLUMNS else name, getattr(study.agreement, name, None), value)
-        )
-    ours = {row["scale"]: row for row in ranges_table(study).to_dict("records")}
+        rows.append(("all", COLUMNS[name].heading if name in COLUMNS else name, getattr(agreement, name, None), value))
+    ours = {row["scale"]: row for row in ranges_table(scales).to_dict("records")}
     for scale, theirs in published.scales.items():
         mine: Mapping[Any, Any] = ours.get(scale, {})
         rows.append((scale, "Items kept", mine.get("n_kept"), theirs.n_kept))
@@ -322,9 +326,9 @@ def published_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(compared, columns=["scale", "quantity", "ours", "published", "difference"], dtype=object)
 
 
-def provenance_table(study: Study) -> pd.DataFrame:
+def provenance_table(provenance: Mapping[str, Any]) -> pd.DataFrame:
     """Hashes of the data, settings, versions, date and seed, one line each."""
-    lines = _flatten(study.provenance)
+    lines = _flatten(provenance)
     return pd.DataFrame(lines, columns=["setting", "setting_value"])
 
 

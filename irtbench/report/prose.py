@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import pandas as pd
 
 from irtbench.config import StudyFile
-from irtbench.data.screening import ScreeningSettings
+from irtbench.data.screening import Screening, ScreeningSettings
+from irtbench.estimation.settings import FitSettings
+from irtbench.evaluation.agreement import Agreement
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
 from irtbench.report.paper_tables import screening_table
-from irtbench.study.run import Study
+from irtbench.study.results import ScaleStudy
 
 
-def summarise(study: Study) -> list[str]:
+def summarise(
+    screening: Screening,
+    agreement: Agreement | None,
+    scales: Sequence[ScaleStudy],
+    system_scores: pd.DataFrame | None,
+) -> list[str]:
     """The study in a few sentences: respondents, agreement, items, scales, convergence, systems."""
-    rejected = [scale for scale in study.scales if scale.pruning.rejected is not None]
+    rejected = [scale for scale in scales if scale.pruning.rejected is not None]
     sentences = [
-        _screened(study),
-        _agreed(study),
-        _kept(study),
+        _screened(screening),
+        _agreed(agreement),
+        _kept(scales),
         *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
-        _converged(study),
-        _scored(study),
+        _converged(scales),
+        _scored(system_scores),
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def _screened(study: Study) -> str:
-    table = screening_table(study).set_index("outcome")["n_respondents"]
+def _screened(screening: Screening) -> str:
+    table = screening_table(screening).set_index("outcome")["n_respondents"]
     kept = int(table["kept"])
-    if study.screening.settings == ScreeningSettings() and kept == table.sum():
+    if screening.settings == ScreeningSettings() and kept == table.sum():
         return f"All {plural(kept, 'respondent')} are kept, for no screening was asked for."
     if kept == table.sum():
         return f"All {plural(kept, 'respondent')} passed screening."
@@ -37,8 +47,7 @@ def _screened(study: Study) -> str:
     return f"Of {plural(int(table.sum()), 'respondent')}, {kept:,} passed screening ({removed})."
 
 
-def _agreed(study: Study) -> str:
-    found = study.agreement
+def _agreed(found: Agreement | None) -> str:
     if found is None:
         return ""
     key = found.proportion_correct
@@ -47,22 +56,22 @@ def _agreed(study: Study) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _kept(study: Study) -> str:
-    given = sum(scale.responses.n_items for scale in study.scales)
-    kept = sum(len(scale.pruning.kept) for scale in study.scales)
+def _kept(scales: Sequence[ScaleStudy]) -> str:
+    given = sum(scale.responses.n_items for scale in scales)
+    kept = sum(len(scale.pruning.kept) for scale in scales)
     each = [
         f"{scale.name} {len(scale.pruning.kept)} of {scale.responses.n_items}"
-        for scale in study.scales
+        for scale in scales
         if scale.pruning.rejected is None
     ]
     if not each:
         return f"Of {plural(given, 'item')}, none is kept: no scale stands."
-    shares = f": {listing(each)}" if len(study.scales) > 1 else ""
+    shares = f": {listing(each)}" if len(scales) > 1 else ""
     return f"Of {plural(given, 'item')}, {kept:,} are kept{shares}."
 
 
-def _converged(study: Study) -> str:
-    fits = [(scale, r) for scale in study.scales for r in scale.pruning.rounds]
+def _converged(scales: Sequence[ScaleStudy]) -> str:
+    fits = [(scale, r) for scale in scales for r in scale.pruning.rounds]
     failed = [f"{scale.name}, round {r.number}" for scale, r in fits if not r.fitted.converged]
     if not fits:
         return "Nothing was fitted."
@@ -71,8 +80,7 @@ def _converged(study: Study) -> str:
     return f"Of {plural(len(fits), 'fit')}, {len(failed)} did not converge ({listing(failed)})."
 
 
-def _scored(study: Study) -> str:
-    scores = study.system_scores
+def _scored(scores: pd.DataFrame | None) -> str:
     if scores is None or scores.empty:
         return ""
     n_systems = scores["respondent_id"].nunique()
@@ -83,10 +91,10 @@ def _scored(study: Study) -> str:
     return sentence + "."
 
 
-def cautions(study: Study) -> list[str]:
+def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
     """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
     found = []
-    for scale in study.scales:
+    for scale in scales:
         pruning, fitted = scale.pruning, scale.pruning.fitted
         if pruning.rejected is not None:
             found.append(f"Scale {scale.name} is rejected: {pruning.rejected}. Nothing is scored on it.")
@@ -95,7 +103,7 @@ def cautions(study: Study) -> list[str]:
                 f"Scale {scale.name}: the last fit did not converge: {fitted.stopped_because}. "
                 "Its parameters, and the scores made with them, must not be relied on."
             )
-        if pruning.checks is not None and pruning.checks.n_guessing and study.settings.model.kind == "2pl":
+        if pruning.checks is not None and pruning.checks.n_guessing and model.kind == "2pl":
             found.append(
                 f"Scale {scale.name}: a guessing parameter would fit {plural(pruning.checks.n_guessing, 'item')} "
                 "significantly better, and the model has none for each item: see the test of guessing."

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from irtbench.analysis.dimensions import Dimensions
 from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
 from irtbench.report.formatting import decimal, listing, percent, plural
-from irtbench.study.run import Study
+from irtbench.study.results import ScaleStudy
 
 
-def abilities(study: Study) -> list[str]:
-    """How many abilities the items measure, a paragraph each; nothing where it was not asked."""
-    if study.no_dimensions:
-        return [f"The number of abilities was not counted, since {study.no_dimensions}."]
-    found = study.dimensions
+def abilities(found: Dimensions | None, not_counted: str) -> list[str]:
+    """How many abilities the items measure, or why it was not counted, a paragraph each; nothing if not asked."""
+    if not_counted:
+        return [f"The number of abilities was not counted, since {not_counted}."]
     if found is None:
         return []
     analysis = found.analysis
@@ -36,9 +38,9 @@ def abilities(study: Study) -> list[str]:
     return said
 
 
-def guessing(study: Study) -> str:
+def guessing(scales: Sequence[ScaleStudy]) -> str:
     """Whether guessing is needed, and on which items; empty where it was not asked."""
-    tested = [(scale.name, scale.pruning.checks.guessing) for scale in study.scales if scale.pruning.checks is not None]
+    tested = [(scale.name, scale.pruning.checks.guessing) for scale in scales if scale.pruning.checks is not None]
     if not tested:
         return ""
     n_items = sum(len(test.item_ids) for _, test in tested)

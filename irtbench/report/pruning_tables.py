@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dimensions import EIGENVALUES_SHOWN
+from irtbench.analysis.dimensions import EIGENVALUES_SHOWN, Dimensions
 from irtbench.building.pruning import Pruning, Removal
 from irtbench.building.scale_checks import ScaleChecks
 from irtbench.report.formatting import REASONS, STATISTICS, decimal, p_value
-from irtbench.study.run import Study
+from irtbench.study.results import ScaleStudy
 
 GLOBAL_FIT = ("rmsea", "tli", "cfi")
 CRITERIA = ["log_likelihood", "n_parameters", "aic", "bic", "sabic"]
 
 
-def eigenvalues_table(study: Study) -> pd.DataFrame:
+def eigenvalues_table(dimensions: Dimensions | None) -> pd.DataFrame:
     """The first eigenvalues beside those of independent items; empty where abilities were not counted."""
-    if study.dimensions is None:
+    if dimensions is None:
         return pd.DataFrame()
-    return study.dimensions.analysis.table().head(EIGENVALUES_SHOWN)
+    return dimensions.analysis.table().head(EIGENVALUES_SHOWN)
 
 
-def factor_models_table(study: Study) -> pd.DataFrame:
+def factor_models_table(dimensions: Dimensions | None) -> pd.DataFrame:
     """Models of one, two and three abilities for all items, each tested against the one before."""
-    found = study.dimensions
+    found = dimensions
     if found is None or found.models is None or found.tests is None:
         return pd.DataFrame()
     tests = found.tests.rename(columns={"larger": "model", "statistic": "likelihood_ratio"})
@@ -34,24 +35,22 @@ def factor_models_table(study: Study) -> pd.DataFrame:
     return table[["model", *CRITERIA, "likelihood_ratio", "df", "p", "converged"]]
 
 
-def loadings_table(study: Study) -> pd.DataFrame:
+def loadings_table(dimensions: Dimensions | None) -> pd.DataFrame:
     """Mean loadings of each scale's items on the factors turned to the scales; empty where there are none."""
-    if study.dimensions is None or study.dimensions.rotated is None:
+    if dimensions is None or dimensions.rotated is None:
         return pd.DataFrame()
-    return study.dimensions.rotated.by_label().rename(columns={"label": "scale"})
+    return dimensions.rotated.by_label().rename(columns={"label": "scale"})
 
 
-def _checked(study: Study) -> list[tuple[str, Pruning, ScaleChecks]]:
+def _checked(scales: Sequence[ScaleStudy]) -> list[tuple[str, Pruning, ScaleChecks]]:
     """The scales for which two abilities and guessing were looked at."""
-    return [
-        (scale.name, scale.pruning, scale.pruning.checks) for scale in study.scales if scale.pruning.checks is not None
-    ]
+    return [(scale.name, scale.pruning, scale.pruning.checks) for scale in scales if scale.pruning.checks is not None]
 
 
-def two_abilities_table(study: Study) -> pd.DataFrame:
+def two_abilities_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """One ability and two on the items given of each scale, with global fit, the second tested against the first."""
     rows: list[dict[str, Any]] = []
-    for name, pruning, checks in _checked(study):
+    for name, pruning, checks in _checked(scales):
         test = checks.two_against_one
         fits = (pruning.fit_before, checks.fit_of_two)
         for k, (model, fit) in enumerate(zip(checks.models.to_dict("records"), fits, strict=True)):
@@ -67,10 +66,10 @@ def two_abilities_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def guessing_table(study: Study) -> pd.DataFrame:
+def guessing_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Of each scale how many items were tested and need guessing, and the item with the least p."""
     rows = []
-    for name, _, checks in _checked(study):
+    for name, _, checks in _checked(scales):
         table = checks.guessing.table()
         least = table.iloc[int(checks.guessing.p.argmin())]
         rows.append(
@@ -81,26 +80,26 @@ def guessing_table(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def before_fit_table(study: Study) -> pd.DataFrame:
+def before_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Items that left before any model was fitted: excluded by the user, asked of nobody, constant."""
     rows = [
         {"scale": scale.name, "item_id": removal.item_id, "reason": in_words(removal)}
         | {"proportion_correct": removal.value}
-        for scale in study.scales
+        for scale in scales
         for removal in scale.pruning.removals
         if removal.round == 0
     ]
     return pd.DataFrame(rows)
 
 
-def removals_table(study: Study) -> pd.DataFrame:
+def removals_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every round of every scale: what left and on what grounds, and the global fit of the items that were in.
 
     A round that removes several items has a row for each, the fit in the first; one that removes none has one row.
     """
     columns = ["scale", "round", "n_in_round", "item_id", "reason", "statistic", "p", "p_adjusted", "cfi"]
     rows: list[dict[str, Any]] = []
-    for scale in study.scales:
+    for scale in scales:
         for r in scale.pruning.rounds:
             at = {"scale": scale.name, "round": r.number}
             whole = {"n_in_round": r.fitted.items.n_items, "cfi": r.global_fit.cfi}

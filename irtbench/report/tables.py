@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from irtbench.models.parameter_table import parameter_table
 from irtbench.report.pruning_tables import explain
-from irtbench.study.run import ScaleStudy, Study
+from irtbench.study.results import ScaleStudy, Study
 
 SCORE_COLUMNS = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
@@ -17,22 +18,22 @@ SCORE_COLUMNS = [
 ]  # fmt: skip
 
 
-def items_table(study: Study) -> pd.DataFrame:
+def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Parameters of all kept items: the columns of items.csv, and the scale."""
     tables = [
         parameter_table(scale.scale.items, scale.responses).assign(scale=scale.name)
-        for scale in study.scales
+        for scale in scales
         if scale.scale is not None
     ]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"item_id": [], "scale": []})
 
 
-def pruning_table(study: Study) -> pd.DataFrame:
+def pruning_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every removal: the columns of pruning.csv, a note, the scale, the items then in it, and the whole in words."""
     columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note", "scale", "n_items"]
     rows = [
         vars(removal) | {"scale": scale.name, "n_items": n_items(scale, removal.round), "explanation": explain(removal)}
-        for scale in study.scales
+        for scale in scales
         for removal in scale.pruning.removals
     ]
     return pd.DataFrame(rows, columns=[*columns, "explanation"])
@@ -82,11 +83,11 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
     return result
 
 
-def scores_table(study: Study) -> pd.DataFrame:
+def scores_table(systems: pd.DataFrame | None, respondents: pd.DataFrame | None) -> pd.DataFrame:
     """Scores of systems and of the screened respondents: the columns of scores.csv, and the role of each row."""
     tables = [
         table.assign(role=role)
-        for table, role in ((study.system_scores, "system"), (study.respondent_scores, "respondent"))
+        for table, role in ((systems, "system"), (respondents, "respondent"))
         if table is not None
     ]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*SCORE_COLUMNS, "role"])

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import demand_covariance, draw_items
-from irtbench.scoring.norms import Norm, population_share, smooth_share
+from irtbench.scoring.percentiles import Norm, population_share, smooth_share
 from irtbench.scoring.scores import own_responses
 
 N_DRAWS = 4_000

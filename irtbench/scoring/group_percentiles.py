@@ -12,7 +12,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix
-from irtbench.scoring.norms import percentiles
+from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
+from irtbench.data.checked_settings import Count, Inside, Settings
 from irtbench.data.grading import GradingSettings, grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems
@@ -20,7 +21,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.item_error import ItemError, with_item_error
-from irtbench.scoring.norms import Norm, empirical_percentile, percentiles
+from irtbench.scoring.percentiles import Norm, empirical_percentile, percentiles
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of t
 
 
 @dataclass(frozen=True)
-class ScoringSettings:
+class ScoringSettings(Settings):
     """How responses become ability and percentile.
 
     Parameters
@@ -60,17 +61,11 @@ class ScoringSettings:
     item_error: ItemError = "none"
     norm: Norm = "normal"
     norm_group: tuple[str, str] | None = None
-    level: float = 0.95
-    seed: int = 0
+    level: Inside = 0.95
+    seed: Count = 0
 
     def __post_init__(self) -> None:
-        for name, choices in (("method", Method), ("item_error", ItemError), ("norm", Norm)):
-            if getattr(self, name) not in get_args(choices):
-                raise InputError(
-                    f"scoring: {name} must be one of {', '.join(get_args(choices))} but got {getattr(self, name)}"
-                )
-        if not 0 < self.level < 1:
-            raise InputError(f"scoring: level must be between 0 and 1 but got {self.level:g}")
+        super().__post_init__()
         if self.norm_group is not None and self.norm == "normal":
             raise InputError(
                 "scoring: the normal norm is about the whole population; expected empirical or smoothed for a group"

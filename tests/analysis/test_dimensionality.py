@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
-from irtbench.analysis.parallel_analysis import parallel_analysis, rotate_to_labels, shuffled
+from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
+from irtbench.analysis.rotation import rotate_to_labels
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.tetrachoric import (

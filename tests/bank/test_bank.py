@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.bank.schema import BankDocument
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable

@@ -196,9 +196,9 @@ def test_rules_are_asked_in_their_order() -> None:
     assert prune(responses, fit_model, replace(QUICK, order=())).removals == ()
     with pytest.raises(InputError, match="order names a rule twice"):
         PruneRules(order=("slope", "slope"))
-    with pytest.raises(InputError, match="at_once must be at least 1 but got 0"):
+    with pytest.raises(InputError, match=r"PruneRules.at_once: expected a number of at least 1 but got 0"):
         PruneRules(at_once=0)
-    with pytest.raises(InputError, match="bootstrap_samples must be at least 19 but got 3"):
+    with pytest.raises(InputError, match=r"PruneRules.bootstrap_samples: expected a number of at least 19 but got 3"):
         PruneRules(bootstrap_samples=3)
 
 

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.cli import score as score_command
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -173,7 +174,7 @@ def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("options", "saying"),
     [
-        (["--level", 95], "level must be between 0 and 1 but got 95"),
+        (["--level", 95], "ScoringSettings.level: expected a number in (0, 1) but got 95"),
         (["--norm-group", "language"], "--norm-group language: expected NAME=VALUE"),
         (["--norm-group", "language=fr"], "nobody has language fr; expected one of de, en"),
         (["--norm-group", "language=en", "--norm", "normal"], "expected empirical or smoothed"),

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from irtbench.estimation.marginal.prior_density import log_prior
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
+from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -14,12 +17,9 @@ from irtbench.estimation.marginal.e_step import Problem, expected_counts
 from irtbench.estimation.marginal.m_step import item_derivatives, with_probability
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.prior_density import log_prior
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses

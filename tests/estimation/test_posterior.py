@@ -9,6 +9,8 @@ import numpy as np
 import pyro
 import pytest
 import torch
+from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.models.logistic import NodeTensors, logistic_model
 from numpy.typing import NDArray
 from pyro import poutine
 
@@ -19,7 +21,6 @@ from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchica
 from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import find_mode, starting_values
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.response_rows import encode_responses
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.importance_weights import Target
@@ -39,7 +40,6 @@ from irtbench.estimation.variational.item_posterior import (
 )
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
+from irtbench.models.logistic import NodeTensors
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents import random_items
@@ -23,10 +25,8 @@ from irtbench.estimation.few_respondents.random_items import (
 from irtbench.estimation.fit import fit_model, with_positive_direction
 from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import Mode
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses

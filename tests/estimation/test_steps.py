@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.models.logistic import NodeTensors
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import fit as svi
@@ -23,10 +25,8 @@ from irtbench.estimation.marginal.m_step import (
 from irtbench.estimation.marginal.mode import find_mode, starting_values, steps_to_try
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.response_rows import encode_responses
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.logistic import NodeTensors
 from irtbench.models.priors import PriorName, Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses

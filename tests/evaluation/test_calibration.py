@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.calibration import (
+from irtbench.evaluation.calibration import calibration
+from irtbench.evaluation.calibration_difference import calibration_difference
+from irtbench.evaluation.debiased_error import debiased_squared_error
+from irtbench.evaluation.error_interval import error_interval
+from irtbench.evaluation.probability_pairs import concatenate_classes
+from irtbench.evaluation.proportion import wilson_interval
+from irtbench.evaluation.reliability import (
     ReliabilityCurve,
     adaptive_bins,
-    calibration,
-    calibration_difference,
     calibration_error,
-    concatenate_classes,
-    debiased_squared_error,
     default_bin_size,
     equal_width_bins,
-    error_interval,
     reliability_curve,
 )
-from irtbench.evaluation.proportion import wilson_interval
 
 # Five pairs, bins of two: sorted q .1 .2 | .4 .6 .9, the last pair joining the second bin.
 Q = np.array([0.6, 0.1, 0.9, 0.2, 0.4])

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from study_parts import table_of
 
 from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
@@ -339,7 +340,7 @@ def test_of_many_systems_those_least_like_people_are_explained(study):
     changed = replace(
         study, system_scores=score_responses(study.bank, many), system_explanation=explain_all(study.bank, many)
     )
-    shown_systems = explanations.explained_systems(changed)
+    shown_systems = explanations.explained_systems(changed.system_scores)
     assert len(shown_systems) == explanations.MOST_SYSTEMS
     assert {f"s{i}" for i in range(7, 12)} <= set(shown_systems)
     assert "Shown are the 12 systems whose answers are least like a person’s." in Page(render_report(changed)).text
@@ -404,7 +405,7 @@ def test_scale_too_small_to_fit_is_reported(study):
 
 
 def test_global_fit_before_and_after(study):
-    table = paper_tables.global_fit_table(study)
+    table = table_of(paper_tables.global_fit_table, study)
     before, after = study.scales[0].pruning.fit_before, study.scales[0].pruning.fit_after
     assert table["items"].tolist() == ["before removals", "after removals", "none removed"]
     assert table["m2"].tolist() == [before.m2, after.m2, study.scales[1].pruning.fit_after.m2]
@@ -441,17 +442,20 @@ def test_poor_global_fit_is_cautioned(study):
     scale = study.scales[0]
     after = replace(scale.pruning.fit_after, cfi=0.91)
     poor = replace(study, scales=(replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
-    assert any("do not meet the marks" in caution and "CFI 0.910" in caution for caution in prose.cautions(poor))
-    assert not any("do not meet the marks" in caution for caution in prose.cautions(study))
+    assert any(
+        "do not meet the marks" in caution and "CFI 0.910" in caution
+        for caution in prose.cautions(poor.scales, poor.settings.model)
+    )
+    assert not any("do not meet the marks" in caution for caution in prose.cautions(study.scales, study.settings.model))
     unknown = replace(after, m2=np.nan, rmsea_lower=np.nan, cfi=np.nan, tli=np.nan, respondents_used="1 of 253")
     scale = replace(scale, pruning=replace(scale.pruning, fit_after=unknown))
-    (caution,) = prose.cautions(replace(study, scales=(scale,)))
+    (caution,) = prose.cautions((scale,), study.settings.model)
     assert caution.startswith(f"Scale {FINE}: global fit is not known")
     assert "1 of 253" in caution
 
 
 def test_screening_table(study):
-    table = paper_tables.screening_table(study)
+    table = table_of(paper_tables.screening_table, study)
     assert table["outcome"].tolist() == ["kept", "failed attention checks"]
     assert table["n_respondents"].tolist() == [253, 7]
     assert table["share"].tolist() == [253 / 260, 7 / 260]
@@ -462,19 +466,19 @@ def test_screening_table(study):
 
 
 def test_kappas_of_labels_and_of_answers(study):
-    table = paper_tables.kappa_table(study).set_index("label")
+    table = table_of(paper_tables.kappa_table, study).set_index("label")
     # the labels of this study are no answers, so the three answers have rows of their own
     assert table.index.tolist() == ["all", FINE, SPLIT, "answer: no", "answer: perhaps", "answer: yes"]
     assert table.loc["answer: yes", "category_kappa"] == study.agreement.category_kappa[2]
     assert table.loc[SPLIT, "fleiss_kappa"] == study.agreement_by_label[SPLIT].fleiss_kappa
     named = replace(study, agreement_by_label={"yes": study.agreement_by_label[FINE]})
-    table = paper_tables.kappa_table(named).set_index("label")
+    table = table_of(paper_tables.kappa_table, named).set_index("label")
     assert table.index.tolist() == ["all", "yes", "answer: no", "answer: perhaps"]
     assert table.loc["yes", "category_kappa"] == study.agreement.category_kappa[2]
 
 
 def test_item_fates_take_parameters_from_the_last_fit_an_item_was_in(study):
-    fates = paper_tables.fates_table(study).set_index("item_id")
+    fates = table_of(paper_tables.fates_table, study).set_index("item_id")
     assert len(fates) == 20
     pruning = study.scales[0].pruning
     assert fates["outcome"].value_counts().to_dict() == {
@@ -490,7 +494,7 @@ def test_item_fates_take_parameters_from_the_last_fit_an_item_was_in(study):
 
 
 def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
-    table = paper_tables.examples_table(study)
+    table = table_of(paper_tables.examples_table, study)
     items = study.scales[0].scale.items
     order = np.argsort(items.difficulty)
     assert table["item_id"].tolist()[:2] == [items.item_ids[order[0]], items.item_ids[order[-1]]]
@@ -498,7 +502,7 @@ def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
 
 
 def test_worst_and_best_fit_are_those_of_the_first_round(study):
-    table = paper_tables.fit_extremes(study)
+    table = table_of(paper_tables.fit_extremes, study)
     p = np.concatenate([scale.pruning.rounds[0].item_fit.p for scale in study.scales])
     assert table.loc["worst", "p"] == p.min()
     assert table.loc["best", "p"] == p.max()
@@ -510,12 +514,12 @@ def test_files_tables(study, plain_study):
     assert found["scales"][0]["global_fit_after"]["cfi"] == study.scales[0].pruning.fit_after.cfi
     assert found["scales"][1]["rejected"] == study.scales[1].pruning.rejected
     assert "difficulty" not in found["scales"][1]
-    removals = pruning_table(study)
+    removals = pruning_table(study.scales)
     assert removals["item_id"].tolist() == [removal.item_id for removal in study.scales[0].pruning.removals]
-    scores = scores_table(study)
+    scores = scores_table(study.system_scores, study.respondent_scores)
     assert scores["role"].tolist() == ["system"] + ["respondent"] * 253
     assert scores.columns.tolist() == [*SCORE_COLUMNS, "role"]
-    empty = scores_table(plain_study)
+    empty = scores_table(plain_study.system_scores, plain_study.respondent_scores)
     assert empty.empty
     assert empty.columns.tolist() == scores.columns.tolist()
 
@@ -562,11 +566,12 @@ def test_every_column_of_every_table_has_a_heading(study):
     own = [
         name for name in functions if name.endswith("_table") and functions[name].__module__ == paper_tables.__name__
     ]
-    tables = [functions[name](study) for name in own]
+    tables = [table_of(functions[name], study) for name in own]
     assert len(tables) == 13
     companions = re.compile("^se_|_lower$|_upper$")
     system = study.system_scores["respondent_id"].iloc[0]
-    tables += [explanations.difficulty_table(study, system), explanations.surprises_table(study, system)]
+    tables.append(explanations.difficulty_table(study.system_explanation, system))
+    tables.append(explanations.surprises_table(study.system_explanation, study.items, system))
     names = {name for table in tables for name in table.columns if not companions.search(name)}
     assert names <= COLUMNS.keys()
 

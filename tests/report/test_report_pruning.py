@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from study_parts import table_of
 
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneRules
 from irtbench.config import read_study
@@ -16,7 +17,9 @@ from irtbench.report import pruning_prose, pruning_tables
 from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
-from irtbench.study.run import Study, run_study, study_dimensions
+from irtbench.study.number_of_abilities import study_dimensions
+from irtbench.study.results import Study
+from irtbench.study.run import run_study
 
 STUDY = """
 [data]
@@ -55,48 +58,48 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
-    counted, turned = pruning_prose.abilities(study)
+    counted, turned = pruning_prose.abilities(study.dimensions, study.no_dimensions)
     assert "all 16 items and 600 respondents counts 2 abilities" in counted
     assert "100% of the items load most" in turned or "these do not: l3." in turned
-    eigenvalues = pruning_tables.eigenvalues_table(study)
+    eigenvalues = table_of(pruning_tables.eigenvalues_table, study)
     assert eigenvalues["ability"].tolist()[:3] == [True, True, False]
-    models = pruning_tables.factor_models_table(study)
+    models = table_of(pruning_tables.factor_models_table, study)
     assert models["model"].tolist() == ["1 factor", "2 factors", "3 factors"]
     assert models["df"].tolist()[1:] == [15, 14]
     assert models["likelihood_ratio"][1] > 300 > models["likelihood_ratio"][2]
-    loadings = pruning_tables.loadings_table(study).set_index("scale")
+    loadings = table_of(pruning_tables.loadings_table, study).set_index("scale")
     assert loadings.loc["left", "loading_left"] > 0.4 > abs(loadings.loc["left", "loading_right"])
 
 
 def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(study: Study) -> None:
-    table = pruning_tables.two_abilities_table(study)
+    table = table_of(pruning_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2
     right = study.scales[1].pruning
     assert right.checks is not None
     assert right.fit_before is not None
     assert table.loc[2, "cfi"] == right.fit_before.cfi
     assert table.loc[3, "likelihood_ratio"] == right.checks.two_against_one.statistic
-    guessing = pruning_tables.guessing_table(study).set_index("scale")
+    guessing = table_of(pruning_tables.guessing_table, study).set_index("scale")
     assert guessing.loc["right", "p"] == right.checks.guessing.p.min()
     assert guessing["n_items"].tolist() == [7, 8]
-    assert pruning_prose.guessing(study).startswith("Each of 15 items was given a guessing parameter by itself")
+    assert pruning_prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
 
 
 def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
-    before = pruning_tables.before_fit_table(study).set_index("item_id")
+    before = table_of(pruning_tables.before_fit_table, study).set_index("item_id")
     assert before["reason"].to_dict() == {
         "l0": "taken out beforehand: ambiguous <wording>",
         "easy": "everybody was right",
         "hard": "nobody was right",
     }
-    in_file = pruning_table(study).set_index("item_id")
+    in_file = pruning_table(study.scales).set_index("item_id")
     assert in_file.loc[["l0", "easy", "hard"], "round"].tolist() == [0, 0, 0]
     assert in_file.loc["easy", "explanation"] == "everybody was right: share correct = 1.000"
     assert in_file.loc["hard", "n_items"] == 10
 
 
 def test_every_round_says_what_left_and_why(study: Study) -> None:
-    table = pruning_tables.removals_table(study)
+    table = table_of(pruning_tables.removals_table, study)
     removals = {r.item_id: r for scale in study.scales for r in scale.pruning.removals if r.round}
     assert set(table["item_id"]) == {*removals, ""}
     assert removals["l3"].reason == "negative_slope"
@@ -108,7 +111,7 @@ def test_every_round_says_what_left_and_why(study: Study) -> None:
         assert own["reason"].iloc[-1] == "nothing more to remove"
     (twin,) = {"r4", "r5"} & set(removals)
     removal = removals[twin]
-    in_file = pruning_table(study).set_index("item_id").loc[twin]
+    in_file = pruning_table(study.scales).set_index("item_id").loc[twin]
     assert in_file["explanation"] == (
         f"depends on {'r5' if twin == 'r4' else 'r4'}: LD-X² = {decimal(removal.value, 3)}, "
         f"p {p_value(removal.p)}, adjusted {p_value(removal.p_adjusted)}"
@@ -131,7 +134,7 @@ def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: Study)
 
 def test_every_column_has_a_heading(study: Study) -> None:
     functions = dict(inspect.getmembers(pruning_tables, inspect.isfunction))
-    tables = [function(study) for name, function in functions.items() if name.endswith("_table")]
+    tables = [table_of(function, study) for name, function in functions.items() if name.endswith("_table")]
     assert len(tables) == 7
     names = {name for table in tables for name in table.columns if not name.startswith("loading_")}
     assert names <= COLUMNS.keys()

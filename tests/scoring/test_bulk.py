@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers import long_parts

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from irtbench.bank.bank import load_bank, save_bank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable

@@ -11,7 +11,8 @@ import pytest
 from scipy.special import ndtr
 
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -23,7 +24,7 @@ from irtbench.scoring import scores
 from irtbench.scoring.ability import eap, estimate_ability
 from irtbench.scoring.item_error import with_item_error
 from irtbench.scoring.modal import BOUND
-from irtbench.scoring.norms import normal_percentile, smoothed_percentile
+from irtbench.scoring.percentiles import normal_percentile, smoothed_percentile
 from irtbench.scoring.scores import ScoringSettings, score_answers, score_responses
 
 COLUMNS = [
@@ -222,10 +223,10 @@ def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "mode"}, "method must be one of eap, map, ml, wle, eap_sum but got mode"),
-        ({"item_error": "yes"}, "item_error must be one of none, delta, draw, integrate but got yes"),
-        ({"norm": "rank"}, "norm must be one of normal, empirical, smoothed but got rank"),
-        ({"level": 95}, "level must be between 0 and 1 but got 95"),
+        ({"method": "mode"}, "method: expected 'eap', 'map', 'ml', 'wle' or 'eap_sum' but got 'mode'"),
+        ({"item_error": "yes"}, "item_error: expected 'none', 'delta', 'draw' or 'integrate' but got 'yes'"),
+        ({"norm": "rank"}, "norm: expected 'normal', 'empirical' or 'smoothed' but got 'rank'"),
+        ({"level": 95}, r"ScoringSettings.level: expected a number in \(0, 1\) but got 95"),
         ({"norm_group": ("language", "en")}, "expected empirical or smoothed for a group"),
         ({"method": "eap_sum", "item_error": "delta"}, "not defined for eap_sum"),
     ],
@@ -238,10 +239,14 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 # --- weight --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["scores", "bulk", "ability_comparison", "prediction", "plausible_values"])
+@pytest.mark.parametrize(
+    "module",
+    ["scoring.scores", "scoring.bulk", "scoring.ability_comparison", "scoring.prediction", "scoring.plausible_values",
+     "bank.norm_table"],
+)  # fmt: skip
 def test_scoring_imports_nothing_heavy(module: str) -> None:
     heavy = ("torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib")
-    code = f"import sys, irtbench.scoring.{module}; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, irtbench.{module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

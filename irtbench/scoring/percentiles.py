@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from irtbench.bank.scale import NORM_DECIMALS, Norms
+from irtbench.bank.norms import NORM_DECIMALS, Norms
 from irtbench.data.input_error import InputError
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import cell_edges

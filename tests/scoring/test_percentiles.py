@@ -11,7 +11,8 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.norm_table import with_norms
-from irtbench.bank.scale import Norms, Scale
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -19,7 +20,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Abilities, eap
-from irtbench.scoring.norms import (
+from irtbench.scoring.percentiles import (
     empirical_percentile,
     normal_percentile,
     percentiles,

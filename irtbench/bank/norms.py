@@ -1,0 +1,123 @@
+"""A norm sample: the people of the reference population, as their abilities, and what is known of them besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
+NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
+
+
+@dataclass(frozen=True, eq=False)
+class Norms:
+    """The screened respondents of the reference population, as their abilities.
+
+    Parameters
+    ----------
+    theta
+        Ability of each respondent (EAP, or as estimated with the items), kept to ``NORM_DECIMALS`` decimals, shape
+        (n,).
+    weights
+        Positive weight of each respondent where the sample is not drawn evenly, shape (n,); None for equal weights.
+    standard_error
+        Standard deviation of each respondent's posterior, kept to as many decimals, shape (n,); None if not known.
+    groups
+        What is known of the respondents besides: for each column its value for every respondent, None where missing.
+
+    Raises
+    ------
+    InputError
+        If the sample is empty, a value is not finite, a weight is not positive, an error is negative, or lengths
+        differ.
+    """
+
+    theta: NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
+    standard_error: NDArray[np.float64] | None = None
+    groups: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        theta = np.array(self.theta, dtype=np.float64).round(NORM_DECIMALS)
+        if theta.ndim != 1 or theta.size == 0 or not np.isfinite(theta).all():
+            raise InputError("norms: theta must be a list of at least one finite number")
+        object.__setattr__(self, "theta", read_only(theta))
+        if self.weights is not None:
+            weights = np.array(self.weights, dtype=np.float64)
+            if weights.shape != theta.shape:
+                raise InputError(f"norms: {weights.size} weights for {theta.size} respondents")
+            if not (np.isfinite(weights) & (weights > 0)).all():
+                raise InputError("norms: weights must be positive and finite")
+            object.__setattr__(self, "weights", read_only(weights))
+        if self.standard_error is not None:
+            error = np.array(self.standard_error, dtype=np.float64).round(NORM_DECIMALS)
+            if error.shape != theta.shape:
+                raise InputError(f"norms: {error.size} standard errors for {theta.size} respondents")
+            if not (np.isfinite(error) & (error >= 0)).all():
+                raise InputError("norms: standard errors must be finite and not negative")
+            object.__setattr__(self, "standard_error", read_only(error))
+        groups = {name: tuple(values) for name, values in self.groups.items()}
+        for name, values in groups.items():
+            if len(values) != theta.size:
+                raise InputError(f"norms: column {name} has {len(values)} values for {theta.size} respondents")
+        object.__setattr__(self, "groups", groups)
+
+    @property
+    def n(self) -> int:
+        """Number of respondents."""
+        return self.theta.size
+
+    @property
+    def effective_n(self) -> float:
+        """Number of respondents of equal weight that would tell as much, (sum w)^2 / sum w^2 (Kish, 1965)."""
+        return self.n if self.weights is None else float(self.weights.sum() ** 2 / (self.weights**2).sum())
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """Standard deviation of each respondent's ability about the EAP, shape (n,).
+
+        Where no standard errors are kept it is one for all, sqrt(1 - variance of the EAPs): the reference population
+        has variance 1, and EAPs lack what is not known of each. At least ``LEAST_SPREAD``.
+        """
+        if self.standard_error is not None:
+            return np.maximum(self.standard_error, LEAST_SPREAD)
+        mean = np.average(self.theta, weights=self.weights)
+        variance = float(np.average((self.theta - mean) ** 2, weights=self.weights))
+        return np.full(self.n, max(np.sqrt(max(1 - variance, 0.0)), LEAST_SPREAD))
+
+    def group(self, column: str, value: str) -> Norms:
+        """The respondents whose ``column`` has this value, as a norm sample of its own.
+
+        Raises
+        ------
+        InputError
+            If there is no such column, or nobody with the value.
+        """
+        if column not in self.groups:
+            known = ", ".join(self.groups) or "none"
+            raise InputError(f"norms: no column {column} of the respondents is kept; there is: {known}")
+        chosen = np.array([entry == value for entry in self.groups[column]])
+        if not chosen.any():
+            values = sorted({entry for entry in self.groups[column] if entry is not None})
+            raise InputError(f"norms: nobody has {column} {value}; expected one of {name_first(values)}")
+        return Norms(
+            self.theta[chosen],
+            None if self.weights is None else self.weights[chosen],
+            self.spread[chosen],
+            {
+                name: tuple(entry for entry, keep in zip(values, chosen, strict=True) if keep)
+                for name, values in self.groups.items()
+            },
+        )
+
+
+def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The array, closed to writing."""
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,49 @@
+"""How many abilities all items of a study measure together, where it can be counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.pruning import answered, constant_items
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import FEWEST_RESPONDENTS
+from irtbench.estimation.fitted import software_versions
+
+
+def study_dimensions(
+    responses: ResponseMatrix,
+    parts: dict[str, tuple[str, ...]],
+    seed: int,
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+) -> tuple[Dimensions | None, str]:
+    """Number of abilities of all items together, loadings turned to the scales; or None and why it is not counted."""
+    label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
+    together = responses.select_items(list(label_of))
+    gone = {removal.item_id for removal in constant_items(together)}
+    data = answered(together.select_items([item for item in together.item_ids if item not in gone]))
+    labels = [label_of[item] for item in data.item_ids]
+    answered_both = data.observed.astype(np.float64).T @ data.observed
+    why_not = ""
+    if data.n_items <= MOST_FACTORS or data.n_respondents < FEWEST_RESPONDENTS:
+        why_not = f"{data.n_respondents} respondents and {data.n_items} items are too few"
+    elif (answered_both == 0).any():
+        why_not = "some two items were answered by nobody together"
+    if why_not:
+        progress(f"number of abilities: not counted, since {why_not}")
+        return None, why_not
+    checkpoint = None
+    if checkpoint_folder is not None:
+        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, software_versions()))
+        finished = checkpoint.load("dimensions", Dimensions)
+        if finished is not None:
+            return finished, ""
+    found = find_dimensions(data, labels, seed=seed, progress=progress)
+    if checkpoint is not None:
+        checkpoint.save("dimensions", found)
+    return found, ""

@@ -1,0 +1,76 @@
+"""One scale of a study, from the items given to the items kept with their norms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from irtbench.bank.scale import Scale
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.pruning import answered, prune
+from irtbench.config import StudyFile
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel, software_versions
+from irtbench.scoring.ability import abilities_of
+from irtbench.study.norm_columns import norms_of
+from irtbench.study.results import ScaleStudy
+
+
+def study_scale(
+    name: str,
+    responses: ResponseMatrix,
+    items: ItemTable,
+    settings: StudyFile,
+    provenance: dict[str, Any],
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+    norm_columns: pd.DataFrame | None = None,
+) -> ScaleStudy:
+    """Prune one scale, and make of what is left a scale with norms."""
+    here = set(responses.item_ids)
+    rules = settings.pruning
+    rules = replace(
+        rules,
+        exclude=tuple(e for e in rules.exclude if e.item_id in here),
+        protect=tuple(item for item in rules.protect if item in here),
+    )
+
+    def fit(data: ResponseMatrix) -> FittedModel:
+        return fit_model(data, settings.model, seed=settings.study.seed)
+
+    def refit(data: ResponseMatrix) -> FittedModel:
+        return fit_model(data, replace(settings.model, standard_errors=False), seed=settings.study.seed)
+
+    groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
+    checkpoint = None
+    if checkpoint_folder is not None:
+        depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
+        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
+    pruning = prune(
+        responses, fit, rules, refit=refit, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
+        progress=lambda message: progress(f"{name}: {message}"),
+    )  # fmt: skip
+    progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
+    if pruning.rejected is not None or pruning.fitted is None:
+        return ScaleStudy(name, responses, pruning, None, None)
+    fitted = pruning.fitted
+    abilities = abilities_of(fitted, answered(responses.select_items(pruning.kept)))
+    scale = Scale(
+        name=name,
+        items=fitted.items,
+        details=items.select(pruning.kept),
+        norms=norms_of(abilities, norm_columns, settings),
+        population=fitted.estimated_population,
+        provenance=provenance
+        | {
+            "fit": fitted.summary(),
+            "pruning": [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals],
+        },
+    )
+    return ScaleStudy(name, responses, pruning, scale, abilities)

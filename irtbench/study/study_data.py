@@ -1,0 +1,72 @@
+"""What the files of a study hold: answers, items, and what is known of the respondents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from irtbench.config import StudyFile
+from irtbench.data.grading import grade
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.recognise import read_answers, read_responses
+from irtbench.data.responses import ResponseMatrix
+from irtbench.study.norm_columns import read_columns_of_norms
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """What the files of a study hold.
+
+    Parameters
+    ----------
+    answers
+        Raw answers; None if graded responses were given.
+    responses
+        Graded responses.
+    items
+        The items.
+    respondents
+        The columns of the respondents that norms are formed by, weights included; None if none is asked for.
+    respondents_from
+        The file that these are from.
+    """
+
+    answers: pd.DataFrame | None
+    responses: ResponseMatrix
+    items: ItemTable
+    respondents: pd.DataFrame | None = None
+    respondents_from: Path | None = None
+
+
+def read_data(settings: StudyFile) -> StudyData:
+    """Read the files that a study file names, and grade the answers.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or the files do not fit together.
+    """
+    data = settings.data
+    items = None
+    if data.items is not None:
+        items = read_items(data.items, columns=data.item_columns, where=data.where)
+    elif data.where or data.item_columns:
+        raise InputError(f"{settings.path}: data.where and data.item_columns need data.items")
+    if data.content == "answers":
+        if items is None:
+            raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
+        answers = read_answers(data.answers, format=data.format, columns=data.columns).frame
+        respondents = read_columns_of_norms(settings, answers)
+        if data.where:
+            answers = answers[answers["item_id"].isin(items.item_ids)]
+        return StudyData(answers, grade(answers, items, settings.grading), items, *respondents)
+    table = read_responses(data.answers, format=data.format, columns=data.columns).frame
+    respondents = read_columns_of_norms(settings, table)
+    if items is not None and data.where:
+        table = table[table["item_id"].isin(items.item_ids)]
+    responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
+    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), *respondents)

@@ -1,0 +1,120 @@
+"""The steps before anything is fitted: files, screening, division into scales, norm columns, provenance."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.norms import Norms
+from irtbench.config import StudyFile, read_study
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.evaluation.agreement import agreement
+from irtbench.scoring.ability import Abilities
+from irtbench.study.division import check_named_items, divide
+from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
+from irtbench.study.norm_columns import columns_of_norms, norms_of
+from irtbench.study.provenance import describe_provenance
+from irtbench.study.study_data import read_data
+
+STUDY = """
+[data]
+answers = "answers.csv"
+items = "items.csv"
+[screening]
+min_responses = 3
+[score]
+norm_groups = ["country"]
+norm_weight = "weight"
+"""
+N = 6
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> StudyFile:
+    """Six people, of whom the last answered two items of four; a is always right, the others by turns."""
+    rows = [
+        {"respondent_id": f"p{i}", "item_id": item, "answer": "y" if item == "a" or (i + k) % 2 else "n"}
+        | {"country": "de" if i % 2 else "fr", "weight": 1 + i}
+        for i in range(N)
+        for k, item in enumerate("abcd")
+        if i < N - 1 or k < 2
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
+    pd.DataFrame({"item_id": list("abcd"), "key": "y", "label": ["u", "u", "v", "v"]}).to_csv(
+        tmp_path / "items.csv", index=False
+    )
+    (tmp_path / "study.toml").write_text(STUDY)
+    return read_study(tmp_path / "study.toml")
+
+
+def test_files_are_read_graded_screened_and_compared(settings: StudyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = read_data(settings)
+    assert data.responses.values[0].tolist() == [1, 1, 0, 1]
+    assert data.respondents is not None
+    assert data.respondents.loc["p1"].tolist() == ["de", "2"]
+    with pytest.raises(InputError, match=r"answers.csv: 5 respondents are left; expected at least \d+ to estimate"):
+        screen_respondents(settings, data)
+    monkeypatch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 5)
+    screening = screen_respondents(settings, data)
+    assert screening.reason == ("",) * 5 + ("too few responses",)
+    overall, by_label = agreement_of_kept(settings, data, screening)
+    assert overall is not None
+    assert overall.n_answers == 20
+    assert data.answers is not None
+    own = data.answers[data.answers["respondent_id"] != "p5"]
+    assert overall.fleiss_kappa == agreement(own, items=data.items).fleiss_kappa
+    assert by_label.keys() == {"u", "v"}
+    assert agreement_of_kept(settings, replace(data, answers=None), screening) == (None, {})
+
+
+def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
+    items = read_data(settings).items
+    parts = divide(items, settings)
+    assert parts == {"u": ("a", "b"), "v": ("c", "d")}
+    assert divide(items, replace(settings, scales=replace(settings.scales, by="none"))) == {"all": tuple("abcd")}
+    half = replace(items, label=("u", None, "v", "v"))
+    with pytest.raises(InputError, match=r"scales.by: item b has no label"):
+        divide(half, settings)
+    assert divide(ItemTable.plain(("a", "b")), settings) == {"all": ("a", "b")}
+    check_named_items(parts, settings)
+    for part, wrong in (
+        ("pruning", replace(settings.pruning, protect=("a", "z"))),
+        ("model", replace(settings.model, by_item={"z": "3pl"})),
+    ):
+        with pytest.raises(InputError, match=rf"study.toml: {part}.*: unknown item z"):
+            check_named_items(parts, replace(settings, **{part: wrong}))
+
+
+def test_norms_have_the_weights_and_groups_of_their_own_respondents(settings: StudyFile) -> None:
+    data = read_data(settings)
+    said: list[str] = []
+    columns = columns_of_norms(settings, data.respondents, data.respondents_from, data.responses, said.append)
+    assert said == []
+    assert columns is not None
+    theta = np.array([0.5, -0.5])
+    one = np.ones(2)
+    abilities = Abilities(
+        ("p4", "p1"), theta, one, theta - 1, theta + 1, 0.95, np.array([4, 4]), np.array([2, 2]),
+        np.zeros(2, dtype=np.bool_), "eap",
+    )  # fmt: skip
+    norms = norms_of(abilities, columns, settings)
+    assert norms.groups == {"country": ("fr", "de")}
+    assert norms.weights is not None
+    assert norms.weights.tolist() == [5, 2]
+    plain = norms_of(abilities, None, settings)
+    assert isinstance(plain, Norms)
+    assert plain.weights is None
+    assert plain.groups == {}
+
+
+def test_provenance_names_what_the_results_rest_on(settings: StudyFile) -> None:
+    found = describe_provenance(settings)
+    assert found["data"].keys() == {"study.toml", "answers.csv", "items.csv"}
+    digest = hashlib.sha256(settings.data.answers.read_bytes()).hexdigest()
+    assert found["data"]["answers.csv"] == f"sha256:{digest}"
+    assert found["screening"]["min_responses"] == 3
+    assert found["scoring"]["norm_groups"] == ["country"]
