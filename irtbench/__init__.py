@@ -73,12 +73,16 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.residuals import mean_squares as mean_squares
     from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
     from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+    from irtbench.estimation.driver import maximise as maximise
     from irtbench.estimation.factors import FactorModel as FactorModel
     from irtbench.estimation.factors import factor_scores as factor_scores
     from irtbench.estimation.factors import fit_factors as fit_factors
     from irtbench.estimation.fit import fit_model as fit_model
     from irtbench.estimation.fitted import FittedModel as FittedModel
+    from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
+    from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
     from irtbench.estimation.settings import FitSettings as FitSettings
+    from irtbench.estimation.variational.loss import MarginalELBO as MarginalELBO
     from irtbench.evaluation.agreement import Agreement as Agreement
     from irtbench.evaluation.agreement import agreement as agreement
     from irtbench.evaluation.agreement import agreement_by_label as agreement_by_label
@@ -147,6 +151,10 @@ if TYPE_CHECKING:
     from irtbench.models.parameter_table import parameter_table as parameter_table
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import Priors as Priors
+    from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
+    from irtbench.models.pyro_model.items import ItemTensors as ItemTensors
+    from irtbench.models.pyro_model.model import logistic_model as logistic_model
+    from irtbench.models.pyro_model.nodes import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
     from irtbench.models.quadrature import normal_grid as normal_grid
     from irtbench.models.simulation import simulate_responses as simulate_responses
@@ -197,12 +205,19 @@ _NAMES = {
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
     "models.parameter_table": "parameter_table read_parameters",
+    "models.pyro_model.model": "logistic_model",
+    "models.pyro_model.collapsed": "CollapsedLogistic",
+    "models.pyro_model.nodes": "NodeTensors",
+    "models.pyro_model.items": "ItemTensors",
     "models.priors": "Priors",
     "models.quadrature": "Quadrature normal_grid",
     "models.sum_score": "sum_score_distribution",
     "estimation.settings": "FitSettings",
     "estimation.fitted": "FittedModel",
     "estimation.fit": "fit_model",
+    "estimation.driver": "maximise",
+    "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
+    "estimation.variational.loss": "MarginalELBO",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",

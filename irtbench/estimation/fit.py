@@ -19,6 +19,7 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
+from irtbench.estimation.few_respondents.latent_scale import find_standardised_mode
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
@@ -190,7 +191,9 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
         return find_hierarchical_mode(problem, priors, start, tolerance=tolerance, max_steps=max_steps)
-    if settings.population == "estimated":
+    if priors.name == "weak" and problem.rows.n_items > len(problem.rows):
+        problem, mode = find_standardised_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+    elif settings.population == "estimated":
         problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     else:
         problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)

@@ -92,6 +92,17 @@ class FittedModel(InformationCriteria):
     abilities: EstimatedAbilities | None = None
 
     @property
+    def estimator(self) -> str:
+        """What was computed, in the field's words."""
+        if self.posterior is not None:
+            return f"posterior mean (variational, {self.posterior.kind} guide)"
+        if self.kind == "mean":
+            return "posterior mean, items integrated out (random items)"
+        if self.settings.prior == "hierarchical":
+            return "maximum a posteriori under a prior learnt from the items (empirical Bayes)"
+        return "marginal maximum likelihood" if self.priors.name == "none" else "maximum a posteriori"
+
+    @property
     def converged(self) -> bool:
         """Whether the estimates are what `kind` says, and so is the posterior if one was asked for."""
         return self.status.converged and (self.posterior is None or self.posterior.converged)
@@ -144,6 +155,7 @@ class FittedModel(InformationCriteria):
             "prior": self.priors.describe(),
             "quadrature": self.nodes,
             "estimate": self.kind,
+            "estimator": self.estimator,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "steps": self.steps,

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from irtbench.data.checked_settings import Range, Settings
 from irtbench.data.input_error import InputError
 from irtbench.models.priors import PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
 PosteriorKind = Literal["normal", "lowrank"]
+Asymptote = Annotated[float, Range(at_least=0, below=1)]
+
+MOST_NODES = 2_001  # of a grid: finer ones are placed where they are needed
 
 
 @dataclass(frozen=True)
-class FitSettings:
+class FitSettings(Settings):
     """How a model is fitted.
 
     Parameters
@@ -25,9 +29,9 @@ class FitSettings:
     kind
         ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
     guessing
-        With ``2pl``: a lower asymptote held fixed for all items, such as 1 / options.
+        With ``2pl``: a lower asymptote fixed for all items, such as 1 / options.
     by_item
-        Where an item differs from `kind`: ``2pl``, ``3pl``, or a number at which its guessing is held. Items that the
+        Where an item differs from `kind`: ``2pl``, ``3pl``, or a number at which its guessing is fixed. Items that the
         data lack are passed over.
     prior
         ``none`` for marginal maximum likelihood, ``weak`` for the priors of `Priors.named`, ``hierarchical`` for one
@@ -38,11 +42,11 @@ class FitSettings:
     population
         ``normal``, or a smooth density ``estimated`` with the items, of mean 0 and standard deviation 1.
     optimiser
-        ``preconditioned`` steps of the Delta guide (20 or so), or ``adam`` on Pyro's ELBO (hundreds).
+        ``fisher_scoring`` of the Delta guide, accelerated (10 or 20 steps), or ``adam`` on Pyro's ELBO (hundreds).
     tolerance
         Converged when no item's gradient exceeds this many of its standard errors.
     max_steps
-        Stop, unconverged, after this many preconditioned steps (a hundred times as many for Adam).
+        Stop, unconverged, after this many steps of Fisher scoring (a hundred times as many of Adam).
     n_nodes
         Size of the grid over which ability is integrated out.
     standard_errors
@@ -57,36 +61,34 @@ class FitSettings:
     """
 
     kind: ItemModel = "2pl"
-    guessing: float = 0.0
-    by_item: Mapping[str, ItemModel | float] = field(default_factory=dict)
+    guessing: Asymptote = 0.0
+    by_item: Mapping[str, ItemModel | Asymptote] = field(default_factory=dict)
     prior: PriorName | None = None
-    n_options: int = 4
+    n_options: Annotated[int, Range(at_least=2)] = 4
     population: Literal["normal", "estimated"] = "normal"
-    optimiser: Literal["preconditioned", "adam"] = "preconditioned"
-    tolerance: float = 1e-5
-    max_steps: int = 500
-    n_nodes: int = 61
+    optimiser: Literal["fisher_scoring", "adam"] = "fisher_scoring"
+    tolerance: Annotated[float, Range(above=0, at_most=0.1)] = 1e-5
+    max_steps: Annotated[int, Range(at_least=1)] = 500
+    n_nodes: Annotated[int, Range(at_least=11, at_most=MOST_NODES)] = 61
     standard_errors: bool = True
     posterior: PosteriorKind | None = None
     dtype: Literal["float64", "float32"] = "float64"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.guessing < 1:
-            raise InputError(f"model: guessing must be in [0, 1) but got {self.guessing}")
+        super().__post_init__()
         if self.kind == "3pl" and self.guessing > 0:
-            raise InputError("model: guessing is estimated by a 3pl; a fixed value goes with 2pl")
-        for item, choice in self.by_item.items():
-            if isinstance(choice, float | int) and not 0 <= choice < 1:
-                raise InputError(f"model: by_item {item}: guessing must be in [0, 1) but got {choice}")
-        if self.n_options < 2:
-            raise InputError(f"model: n_options must be at least 2 but got {self.n_options}")
-        if self.population == "estimated" and (self.prior == "hierarchical" or self.optimiser == "adam"):
-            raise InputError(
-                "model: an estimated population goes with the preconditioned steps and with prior none or weak"
-            )
-        if self.n_nodes < 11:
-            raise InputError(f"model: n_nodes must be at least 11 but got {self.n_nodes}")
+            raise InputError("FitSettings: guessing is estimated by a 3pl; a fixed value goes with kind 2pl")
+        if self.optimiser == "adam" and self.prior == "hierarchical":
+            raise InputError("FitSettings: adam learns no prior; prior hierarchical goes with optimiser fisher_scoring")
+        if self.population == "estimated" and self.prior == "hierarchical":
+            raise InputError("FitSettings: an estimated population goes with prior none or weak")
+        if self.population == "estimated" and self.optimiser == "adam":
+            raise InputError("FitSettings: an estimated population goes with optimiser fisher_scoring")
+        if self.posterior is not None and self.estimates_guessing and self.prior == "none":
+            raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
+        if self.posterior is not None and not self.standard_errors:
+            raise InputError("FitSettings: a posterior brings standard errors; expected standard_errors true")
 
     @property
     def estimates_guessing(self) -> bool:
@@ -100,7 +102,7 @@ class FitSettings:
         return Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
 
     def guessing_of(self, item_ids: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Whether each item's guessing is estimated, and the value it is held at if not; shapes (n_items,)."""
+        """Whether each item's guessing is estimated, and the value it is fixed at if not; shapes (n_items,)."""
         otherwise: ItemModel | float = "3pl" if self.kind == "3pl" else self.guessing
         choices = [self.by_item.get(item, otherwise) for item in item_ids]
         free = np.array([choice == "3pl" for choice in choices])

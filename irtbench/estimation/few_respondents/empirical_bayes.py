@@ -21,6 +21,7 @@ from torch import Tensor
 
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
 from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
@@ -144,23 +145,6 @@ def on_right_nodes(problem: Problem, mode: Estimate, *, tolerance: float, max_st
     if with_right_nodes(problem, mode.items, mode.counts) is problem:
         return problem, mode
     return find_mode_on_right_nodes(problem, mode.items, tolerance=tolerance, max_steps=max_steps)
-
-
-def location_and_scale(items: ItemTensors) -> Tensor:
-    """The two directions in which theta's location and scale move all items: d by a, and a by a; orthonormal."""
-    directions = torch.zeros(2, *items.matrix.shape, dtype=torch.float64, device=items.intercept.device)
-    directions[0, :, INTERCEPT] = items.slope[:, 0]
-    directions[1, :, 0] = items.slope[:, 0]
-    return directions / directions.flatten(1).norm(dim=1)[:, None, None]
-
-
-def standardised(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, float, float]:
-    """Items for theta with mean 0 and variance 1 among the respondents, and the mean and sd it had."""
-    theta = problem.nodes.theta[:, 0]
-    respondents = problem.counts(items).respondents / len(problem.rows)
-    mean = float(respondents @ theta)
-    deviation = float(respondents @ (theta - mean) ** 2) ** 0.5
-    return items.rescaled(mean, deviation), mean, deviation
 
 
 def largest_change(before: Hierarchy, after: Hierarchy) -> float:
