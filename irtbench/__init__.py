@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.choice_items import read_choices as read_choices
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
-    from irtbench.data.readers.predictions import read_predictions as read_predictions
+    from irtbench.data.readers.prediction_table import read_predictions as read_predictions
     from irtbench.data.readers.recognise import read_answers as read_answers
     from irtbench.data.readers.recognise import read_responses as read_responses
     from irtbench.data.readers.respondents import read_respondents as read_respondents
@@ -152,13 +152,13 @@ if TYPE_CHECKING:
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import Priors as Priors
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
-    from irtbench.models.pyro_model.items import ItemTensors as ItemTensors
+    from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
-    from irtbench.models.pyro_model.nodes import NodeTensors as NodeTensors
+    from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
     from irtbench.models.quadrature import normal_grid as normal_grid
     from irtbench.models.simulation import simulate_responses as simulate_responses
-    from irtbench.models.sum_score import sum_score_distribution as sum_score_distribution
+    from irtbench.models.sum_score_distribution import sum_score_distribution as sum_score_distribution
     from irtbench.scoring.ability import Abilities as Abilities
     from irtbench.scoring.ability import estimate_ability as estimate_ability
     from irtbench.scoring.ability_comparison import AbilityComparison as AbilityComparison
@@ -197,7 +197,7 @@ _NAMES = {
     "data.readers.groups": "read_groups",
     "data.readers.tagged_items": "read_tags read_twins",
     "data.readers.choice_items": "read_choices",
-    "data.readers.predictions": "read_predictions",
+    "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
     "data.screening": "ScreeningSettings Screening screen",
     "models.item_parameters": "ItemParameters",
@@ -207,11 +207,11 @@ _NAMES = {
     "models.parameter_table": "parameter_table read_parameters",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
-    "models.pyro_model.nodes": "NodeTensors",
-    "models.pyro_model.items": "ItemTensors",
+    "models.pyro_model.node_tensors": "NodeTensors",
+    "models.pyro_model.item_tensors": "ItemTensors",
     "models.priors": "Priors",
     "models.quadrature": "Quadrature normal_grid",
-    "models.sum_score": "sum_score_distribution",
+    "models.sum_score_distribution": "sum_score_distribution",
     "estimation.settings": "FitSettings",
     "estimation.fitted": "FittedModel",
     "estimation.fit": "fit_model",

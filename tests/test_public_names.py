@@ -44,7 +44,7 @@ INNER_FUNCTIONS = {
     "analysis.two_groups": "fit_two_groups",
     "scoring.ability": "abilities_of",
     "scoring.modal": "find_modes",
-    "scoring.sum_score": "sum_score_posterior",
+    "scoring.eap_sum": "sum_score_posterior",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
@@ -58,7 +58,7 @@ INNER_FILES = {
     "analysis": "two_groups",
     "bank": "schema",
     "building": "checkpoint removals",
-    "scoring": "modal sum_score",
+    "scoring": "modal eap_sum",
     "evaluation": "exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities provenance scale_study study_data systems",
 }
@@ -154,8 +154,7 @@ def test_no_two_files_of_one_name_do_different_jobs() -> None:
     ]
     names = [path.stem for path in files]
     twice = {name for name in names if names.count(name) > 1}
-    # the tables of predictions and their reader; the distribution of the sum score and the posterior given it
-    assert twice <= {"predictions", "sum_score"}
+    assert twice == set()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

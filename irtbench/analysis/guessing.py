@@ -19,9 +19,9 @@ from irtbench.estimation.marginal.asymptotes import slope_at_zero
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
 

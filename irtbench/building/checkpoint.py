@@ -8,6 +8,7 @@ import os
 import types
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -77,6 +78,8 @@ def to_plain(value: Any) -> Any:
         return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, tuple | list):
         return [to_plain(entry) for entry in value]
     return value
@@ -90,6 +93,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         hint = next(choice for choice in get_args(hint) if choice is not type(None))
     if hint is pd.DataFrame:
         return pd.DataFrame(value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         make: Callable[..., Any] = hint  # type: ignore[assignment]

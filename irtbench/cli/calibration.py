@@ -55,7 +55,7 @@ def calibration(
 
     Writes reliability.csv (a row a bin), calibration.json and reliability.svg.
     """
-    from irtbench.data.readers.predictions import read_predictions
+    from irtbench.data.readers.prediction_table import read_predictions
     from irtbench.evaluation.calibration import calibration as calibration_of
     from irtbench.evaluation.calibration_difference import calibration_difference
 

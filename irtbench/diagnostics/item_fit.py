@@ -20,7 +20,7 @@ from irtbench.models.curves import icc, information, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
-from irtbench.models.sum_score import sum_score_distribution
+from irtbench.models.sum_score_distribution import sum_score_distribution
 from irtbench.models.theta_posterior import normalise
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.

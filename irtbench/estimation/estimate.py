@@ -9,7 +9,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.status import Status
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 #: What an estimate is of the items' posterior (without a prior: of the likelihood).
 EstimateKind = Literal["mode", "mean"]

@@ -22,9 +22,9 @@ from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.status import Status
 from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
 
 NORMAL_OGIVE = 1.702

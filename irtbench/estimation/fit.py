@@ -34,9 +34,9 @@ from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import SparseRows, encode_responses
 from irtbench.models.quadrature import Quadrature, normal_grid
 

@@ -15,8 +15,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
+from irtbench.scoring.eap_sum import sum_score_posterior
 from irtbench.scoring.modal import ModeMethod, find_modes
-from irtbench.scoring.sum_score import sum_score_posterior
 
 Method = Literal["eap", "map", "ml", "wle", "eap_sum"]
 

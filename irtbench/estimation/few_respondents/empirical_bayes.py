@@ -29,7 +29,7 @@ from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_no
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.items import INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 FEWEST_UPDATES, MOST_UPDATES = 3, 100

@@ -19,7 +19,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
 
 FEWEST_UPDATES, MOST_UPDATES = 2, 100
 

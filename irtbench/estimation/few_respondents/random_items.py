@@ -36,7 +36,7 @@ from irtbench.estimation.few_respondents.item_quadrature import (
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Learning
 from irtbench.models.priors import Hierarchy
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 KNOWN = 0.25  # abilities count as known if the root mean square of their posterior standard deviations is below this

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 
 def without_guessing_at_zero(problem: Problem, mode: Estimate) -> tuple[Problem, Estimate]:

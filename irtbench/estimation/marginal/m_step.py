@@ -7,7 +7,7 @@ At given counts items are independent of each other, each with a likelihood of i
 Maximising it is the M step of EM (Bock & Aitkin, 1981); one or two steps of Fisher scoring go most of the way. Guessing
 is c itself here, not its logit as elsewhere: for given slope and intercept the likelihood is concave in c, and c = 0,
 where many items have their maximum, is a bound like any other. Gradients and steps are matrices with the columns of
-`models.pyro_model.items`.
+`models.pyro_model.item_tensors`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
 LARGEST_STEP = 1.5  # in logits: no slope or intercept moves further in one step
 LARGEST_GUESSING_STEP = 0.2

@@ -14,7 +14,7 @@ from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.status import Stop
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 MOST_PLACINGS = 5  # of nodes
 

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import ItemTensors
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 from irtbench.models.pyro_model.rows import Batch
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes

@@ -18,8 +18,8 @@ from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import ItemTensors
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 DEGREE = 6
 N_DENSITY_PARAMETERS = DEGREE - 2  # mean and standard deviation are fixed

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.items import GUESSING, SLOPES, ItemTensors
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, SLOPES, ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
 

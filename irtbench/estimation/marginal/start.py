@@ -7,7 +7,7 @@ import math
 import torch
 
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 START_GUESSING = 1 / (1 + math.exp(1.7))
 

@@ -17,7 +17,7 @@ from irtbench.estimation.marginal.m_step import distance, item_derivatives, scor
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.variational.loss import MarginalELBO
-from irtbench.models.pyro_model.items import ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 CHECKED_EVERY = 50  # steps
 LOOSER = 100  # than Fisher scoring: Adam circles the maximum at the size of its rate

@@ -11,8 +11,8 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.models.pyro_model.items import ItemTensors
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, as_rows
 
 MOST_CELLS = 2**26  # of respondents x items at once

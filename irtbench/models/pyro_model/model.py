@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
 #: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.

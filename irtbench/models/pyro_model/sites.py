@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.items import GUESSING, INTERCEPT, SLOPES, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
 from irtbench.models.pyro_model.model import FILLS
-from irtbench.models.pyro_model.nodes import NodeTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.

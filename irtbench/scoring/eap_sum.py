@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.sum_score import sum_score_distribution
+from irtbench.models.sum_score_distribution import sum_score_distribution
 from irtbench.models.theta_posterior import Posterior, step_for_any_pattern
 
 
