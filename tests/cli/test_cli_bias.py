@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import refused, run
 
+from builders.command_line import refused, run
 from irtbench.models.item_response import ItemParameters, simulate_responses
 
 COLUMNS = ["item_id", "delta", "size", "rms_difference", "r2_change", "x2", "df", "p", "p_adjusted"]

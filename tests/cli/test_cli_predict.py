@@ -1,15 +1,13 @@
 """`irtbench predict` as a user meets it: the columns, the words, the correction, one line for what is wrong."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -21,19 +19,6 @@ COLUMNS = [
     "respondent_id", "n_seen", "n_correct", "accuracy", "n_items", "predicted_accuracy", "se", "predicted_lower",
     "predicted_upper", "method",
 ]  # fmt: skip
-
-
-def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from pyro import poutine
 
+from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
@@ -38,7 +39,7 @@ from irtbench.estimation.variational.item_posterior import (
     model_arguments,
 )
 from irtbench.models.item_response import ItemParameters, log_likelihood, simulate_responses
-from irtbench.models.logistic import NodeTensors, logistic_model
+from irtbench.models.logistic import logistic_model
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import node_posterior, normal_grid
 
@@ -49,18 +50,6 @@ def simulated(n_respondents: int, slopes: list[float], difficulties: list[float]
     rng = np.random.default_rng(seed)
     truth = ItemParameters.from_difficulty(slopes, difficulties, guessing)
     return simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
-
-
-def make_problem(responses: ResponseMatrix, priors: Priors, *, free: bool | list[bool] = False, fixed: float = 0.0):
-    cpu = torch.device("cpu")
-    is_free = torch.tensor(np.broadcast_to(free, responses.n_items).copy())
-    return Problem(
-        encode_responses(responses, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        priors,
-        is_free,
-        torch.where(is_free, 0.0, torch.tensor(fixed, dtype=torch.float64)),
-    )
 
 
 def normal_density(x: NDArray[np.float64], moments: tuple[float, float]) -> NDArray[np.float64]:
