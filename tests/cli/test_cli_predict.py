@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, n in (("verbs", 30), ("nouns", 20)):
         ids = [f"{name}{k}" for k in range(n)]
         items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n), rng.normal(size=n), item_ids=ids)
-        scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))
+        scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))  # type: ignore[call-arg]
         parts.append(simulate_responses(rng.normal(size=62), items, rng=rng).to_long())
     save_bank(ItemBank(tuple(scales)), folder / "bank.json")
     whole = pd.concat(parts)

@@ -66,7 +66,7 @@ def test_m2_equals_its_definition_over_all_patterns() -> None:
         return np.concatenate([x, np.stack([x[:, j] * x[:, k] for j, k in pairs], axis=1)], axis=1)
 
     def pattern_probabilities(parameters: np.ndarray) -> np.ndarray:
-        p = icc(grid.nodes, ItemParameters(ids, *parameters, free))[:, None, :]
+        p = icc(grid.nodes, ItemParameters(ids, *parameters, free))[:, None, :]  # type: ignore[call-arg]
         return grid.weights @ np.prod(np.where(patterns, p, 1 - p), axis=2)
 
     parameters = np.stack([a, d, c])

@@ -21,6 +21,7 @@ from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import find_mode, starting_values
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.importance_weights import Target
@@ -33,7 +34,6 @@ from irtbench.estimation.variational.item_guide import (
 )
 from irtbench.estimation.variational.item_posterior import (
     ItemPosterior,
-    PosteriorKind,
     drop_at_endless_slopes,
     fit_posterior,
     model_arguments,
@@ -116,6 +116,7 @@ def integrated(pair: tuple[Problem, torch.Tensor]) -> tuple[NDArray[np.float64],
     return integrate_pair(pair[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "lowrank"])
 def test_two_items_agree_with_integration_over_a_grid(
     pair: tuple[Problem, torch.Tensor],
@@ -166,6 +167,7 @@ def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     assert found.covariance[0, 1, 2] == pytest.approx(covariance, abs=0.1 * deviation[1] * deviation[2])
 
 
+@pytest.mark.slow
 def test_many_respondents_bring_it_to_the_mode_and_observed_information() -> None:
     problem = make_problem(simulated(4000, [1.2, 1.3, 1.1], [0.0, 0.5, -0.5], seed=1), Priors.named("none"))
     mode = find_mode(problem).parameters
@@ -203,6 +205,7 @@ def close(one: ItemPosterior, other: ItemPosterior) -> bool:
     return agrees(other.mean[:, :2], other.standard_deviations[:, :2], one.mean[:, :2], deviation)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
     five_fitted: tuple[Problem, torch.Tensor, ItemPosterior],
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
     assert close(first, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
     problem, mode, _ = five_fitted

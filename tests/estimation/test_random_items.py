@@ -157,6 +157,7 @@ def test_abilities_are_taken_as_known_with_many_items_only(n_items: int, known: 
         assert np.corrcoef(found, theta)[0, 1] > 0.99
 
 
+@pytest.mark.slow
 def test_a_dozen_respondents_and_thousands_of_items() -> None:
     standardised_errors = []
     for seed in range(4):

@@ -106,7 +106,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     responses = drawn(1200, 12)
     settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
     coarse = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "rough_start", svi.starting_values)
+    monkeypatch.setattr(svi, "rough_start", starting_values)
     plain = fit_model(responses, settings)
     assert coarse.converged
     assert plain.converged
