@@ -142,9 +142,7 @@ def main() -> None:
     parser.add_argument("--rooms", default="", help="comma-separated; default: all")
     parser.add_argument("--mutants", type=int, default=SETTINGS["mutants"], help="how many to draw")
     parser.add_argument("--seed", type=int, default=SETTINGS["seed"], help="of the draw")
-    parser.add_argument(
-        "--timeout", type=float, default=SETTINGS["timeout"], help="seconds for the tests of one mutant"
-    )
+    parser.add_argument("--timeout", type=float, default=SETTINGS["timeout"], help="seconds for one mutant")
     parser.add_argument("--slow", action="store_true", help="run the tests marked slow too")
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"), help="runs the tests")
     given = parser.parse_args()
