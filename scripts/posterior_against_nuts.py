@@ -17,8 +17,6 @@ import time
 import numpy as np
 import pyro
 import torch
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
-from irtbench.models.logistic import NodeTensors, logistic_model
 from numpy.typing import NDArray
 from pyro.infer import MCMC, NUTS
 from pyro.infer.autoguide.initialization import init_to_value
@@ -29,8 +27,10 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.logistic import NodeTensors, logistic_model
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses

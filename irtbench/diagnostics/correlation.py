@@ -25,6 +25,7 @@ def pairwise_correlation(values: NDArray[np.float64]) -> NDArray[np.float64]:
     squares = (centred**2).T @ seen
     with np.errstate(invalid="ignore", divide="ignore"):
         variation = squares - total**2 / n
-        variation[variation <= 1e-12 * squares] = np.nan  # what is left is rounding
+        rounding = np.maximum(1e-12, n * np.finfo(np.float64).eps)  # of a sum of n, relative
+        variation[variation <= rounding * squares] = np.nan
         correlation = (centred.T @ centred - total * total.T / n) / np.sqrt(variation * variation.T)
     return np.clip(correlation, -1.0, 1.0)

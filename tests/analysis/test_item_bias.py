@@ -170,6 +170,18 @@ def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
     pd.testing.assert_series_equal(first["x2"], second["x2"], atol=0.01, rtol=0.01)
 
 
+@pytest.mark.parametrize("group", ["reference", "focal"])
+def test_ten_respondents_make_a_group_and_nine_do_not(group: str) -> None:
+    responses, focal = two_groups(seed=1, n=(60, 10), n_items=4)
+    few = focal if group == "focal" else ~focal
+    found = item_bias(responses, focal if group == "focal" else few, method="logistic")
+    sizes = {"focal": found.n_focal, "reference": found.n_reference}
+    assert sizes[group].tolist() == [10] * 4
+    fewer = np.arange(70) != 69  # the last of the ten leaves
+    with pytest.raises(InputError, match=f"9 respondents in the {group} group; expected at least 10"):
+        item_bias(responses.select_respondents(fewer), (focal if group == "focal" else few)[fewer])
+
+
 def test_wrong_input_is_named() -> None:
     responses, focal = two_groups(seed=1, n=(30, 30), n_items=4)
     with pytest.raises(InputError, match=r"focal has shape \(3,\) for 60 respondents"):

@@ -100,7 +100,7 @@ def scales(draw: st.DrawFn, name: str) -> Scale:
         np.array(column(st.booleans())),
         draw(st.sampled_from([None, covariance])),
     )
-    details = ItemTable(ids, *(tuple(column(perhaps_text)) for _ in range(4)), (False,) * n)
+    details = ItemTable(ids, *(tuple(column(perhaps_text)) for _ in range(4)), (False,) * n)  # type: ignore[call-arg]
     thetas = draw(st.none() | st.lists(st.floats(-6, 6), min_size=1, max_size=5))
     weights = np.linspace(0.1, 2, len(thetas or [])) if draw(st.booleans()) else None
     log_weights = draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5))

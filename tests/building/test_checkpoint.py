@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from irtbench.analysis.dimensions import Dimensions, find_dimensions
-from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.checkpoint import Checkpoint, checkpoint_key, to_plain
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
@@ -52,6 +52,20 @@ def test_every_bit_comes_back(tmp_path: Path) -> None:
     assert found.several[1].values.shape == (0, 2)
     assert (found.number, found.perhaps, found.sums) == (3, None, {"x": 0.1})
     pd.testing.assert_frame_equal(found.table, table)
+
+
+def test_numbers_of_numpy_come_back_as_numbers(tmp_path: Path) -> None:
+    inner = Inner("a", np.zeros(1))
+    record = Record(np.int64(2**53 + 1), inner, (), None, pd.DataFrame({"x": [1]}), {"x": np.float64(1 / 3)})  # type: ignore[arg-type]
+    Checkpoint(tmp_path, "key").save("step", record)
+    found = Checkpoint(tmp_path, "key").load("step", Record)
+    assert found is not None
+    assert (found.number, type(found.number)) == (2**53 + 1, int)
+    assert found.sums == {"x": 1 / 3}
+    for value, plain in ((np.int32(-7), -7), (np.bool_(True), True), (np.float32(0.5), 0.5), (np.str_("a"), "a")):
+        assert to_plain(value) == plain
+        assert type(to_plain(value)) is type(plain)
+        assert to_plain((value, [value])) == [plain, [plain]]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The command line as a user meets it: files and columns of the contract, and one line for what is wrong."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import refused, run, run_without
 from irtbench.bank.bank import SCHEMA_VERSION
 from irtbench.data.input_error import InputError
 from irtbench.models.item_parameters import ItemParameters
@@ -32,32 +32,6 @@ SCORES = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
     "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "method", "flags",
 ]  # fmt: skip
-
-
-def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-        timeout=120,
-        check=False,
-    )
-    if status is not None:
-        assert done.returncode == status, done.stderr
-    return done
-
-
-def refused(*arguments: object, saying: str, cwd: Path | None = None) -> None:
-    """The command ends with status 2 and one line that says what is wrong."""
-    done = run(*arguments, cwd=cwd, status=2)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("irtbench: ")
-    assert saying in lines[0], lines[0]
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
 
 
 @pytest.fixture(scope="module")
@@ -161,14 +135,7 @@ def test_score_needs_neither_torch_nor_pyro(study: Path) -> None:
 
 
 def assert_light(arguments: list[str]) -> None:
-    program = (
-        "import sys\nfrom irtbench.cli.main import main\n"
-        f"sys.argv = ['irtbench', *{arguments!r}]\n"
-        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "heavy = {'torch', 'pyro', 'matplotlib', 'statsmodels'} & set(sys.modules)\nassert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
+    run_without({"torch", "pyro", "matplotlib", "statsmodels"}, *arguments)
 
 
 def test_help_names_the_commands() -> None:

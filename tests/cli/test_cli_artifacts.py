@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import refused
-from without_torch import run_here, run_without_torch
 
+from builders.command_line import refused, run_here, run_without_torch
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.item_table import read_items
 

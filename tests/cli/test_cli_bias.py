@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import refused, run
 
+from builders.command_line import refused, run
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 

@@ -1,16 +1,13 @@
 """``irtbench calibration`` as a user meets it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import refused
-from without_torch import run_here, run_without_torch
 
+from builders.command_line import refused, run_here, run_without, run_without_torch
 from irtbench.data.input_error import InputError
 
 COLUMNS = ["system", "bin", "n", "mean_predicted", "observed_share", "lower", "upper", "overconfidence"]
@@ -54,15 +51,7 @@ def test_it_writes_a_table_a_json_and_a_figure_without_torch(predictions: Path, 
 
 
 def test_neither_scikit_learn_nor_matplotlib_is_needed_to_print(predictions: Path) -> None:
-    program = (
-        "import sys\nfrom irtbench.cli.main import main\n"
-        f"sys.argv = ['irtbench', 'calibration', {str(predictions)!r}]\n"
-        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "heavy = {'torch', 'pyro', 'sklearn', 'matplotlib', 'statsmodels'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
+    run_without({"torch", "pyro", "sklearn", "matplotlib", "statsmodels"}, "calibration", predictions)
 
 
 def test_classes_count_one_against_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

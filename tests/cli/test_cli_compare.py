@@ -1,9 +1,6 @@
 """`irtbench compare` as a user meets it."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -18,19 +16,6 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.system_comparison import paired_bootstrap
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
-
-
-def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")

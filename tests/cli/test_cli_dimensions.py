@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_cli import refused, run
+
+from builders.command_line import refused, run
 
 EIGENVALUES = ["number", "eigenvalue", "chance_mean", "chance_limit", "ability"]
 

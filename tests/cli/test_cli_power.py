@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_cli import refused
-from without_torch import run_here, run_without_torch
 
+from builders.command_line import refused, run_here, run_without_torch
 from irtbench.data.input_error import InputError
 
 

@@ -1,15 +1,13 @@
 """`irtbench predict` as a user meets it: the columns, the words, the correction, one line for what is wrong."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
@@ -24,19 +22,6 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bank of two scales, 60 systems' responses to all 50 items, and two systems' to a form of 12."""
@@ -46,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, n in (("verbs", 30), ("nouns", 20)):
         ids = [f"{name}{k}" for k in range(n)]
         items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n), rng.normal(size=n), item_ids=ids)
-        scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))
+        scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))  # type: ignore[call-arg]
         parts.append(simulate_responses(rng.normal(size=62), items, rng=rng).to_long())
     save_bank(ItemBank(tuple(scales)), folder / "bank.json")
     whole = pd.concat(parts)

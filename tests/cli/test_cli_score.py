@@ -1,9 +1,6 @@
 """`irtbench score` as a user meets it: options, files by their suffix, words, one line for what is wrong."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
@@ -20,27 +18,6 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.scores import ScoringSettings, score_responses
-
-
-def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr
-    return done
-
-
-def refused(*arguments: object, saying: str) -> None:
-    done = run(*arguments, status=2)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1, done.stderr
-    assert saying in lines[0]
-    assert done.stdout == ""
 
 
 @pytest.fixture(scope="module")

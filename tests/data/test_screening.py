@@ -17,7 +17,7 @@ from irtbench.data.screening import ScreeningSettings, screen
 NAN = np.nan
 
 
-def study(values, n_checks=0):
+def study(values, n_checks=0) -> tuple[ResponseMatrix, ItemTable]:
     """Responses with the last ``n_checks`` items being attention checks, and the item table."""
     values = np.array(values, dtype=float)
     n_respondents, n_items = values.shape

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirt_figures import lsat6, papers_scale
 from scipy.stats import ncx2
 
+from builders.mirt_figures import lsat6, papers_scale
+from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
@@ -20,12 +21,6 @@ from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-
-
-def simulated(n_respondents: int, n_items: int, *, seed: int) -> tuple[ResponseMatrix, ItemParameters]:
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
-    return simulate_responses(rng.normal(size=n_respondents), items, rng=rng), items
 
 
 def assert_equals_mirt(responses: ResponseMatrix, items: ItemParameters, path: Path) -> None:
@@ -73,7 +68,7 @@ def test_m2_equals_its_definition_over_all_patterns() -> None:
         return np.concatenate([x, np.stack([x[:, j] * x[:, k] for j, k in pairs], axis=1)], axis=1)
 
     def pattern_probabilities(parameters: np.ndarray) -> np.ndarray:
-        p = icc(grid.nodes, ItemParameters(ids, *parameters, free))[:, None, :]
+        p = icc(grid.nodes, ItemParameters(ids, *parameters, free))[:, None, :]  # type: ignore[call-arg]
         return grid.weights @ np.prod(np.where(patterns, p, 1 - p), axis=2)
 
     parameters = np.stack([a, d, c])
@@ -102,7 +97,7 @@ def test_m2_equals_its_definition_over_all_patterns() -> None:
 def test_at_the_truth_m2_is_a_chi_square_of_its_df() -> None:
     # C removes what any parameters could explain, so known ones serve as well as estimated ones. 10 items: df 35,
     # variance 70; the mean of 60 has standard error 1.08. False alarms at 5%: 3 of 60 expected, 9 or more have p .004.
-    fits = [global_fit(*simulated(1000, 10, seed=seed)) for seed in range(60)]
+    fits = [global_fit(*simulated(1000, 10, seed=seed)[:2]) for seed in range(60)]
     assert {fit.df for fit in fits} == {35}
     assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
     assert sum(fit.p < 0.05 for fit in fits) <= 8
@@ -121,7 +116,7 @@ def test_two_abilities_do_not_pass_for_one() -> None:
 
 
 def test_the_interval_of_rmsea_is_that_of_the_noncentral_chi_square() -> None:
-    responses, items = simulated(500, 12, seed=2)
+    responses, items, _ = simulated(500, 12, seed=2)
     values = responses.values.copy()
     values[:200, 1] = values[:200, 0]
     fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
@@ -133,7 +128,7 @@ def test_the_interval_of_rmsea_is_that_of_the_noncentral_chi_square() -> None:
 
 
 def test_complete_rows_count_for_m2_and_pairs_for_srmsr() -> None:
-    responses, items = simulated(600, 8, seed=4)
+    responses, items, _ = simulated(600, 8, seed=4)
     values = responses.values.copy()
     values[:200, 0] = np.nan
     fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
@@ -153,7 +148,7 @@ def test_complete_rows_count_for_m2_and_pairs_for_srmsr() -> None:
 
 def test_too_few_items_are_nan_with_a_warning() -> None:
     # 3 items: 6 moments, 6 parameters
-    responses, items = simulated(200, 3, seed=3)
+    responses, items, _ = simulated(200, 3, seed=3)
     with pytest.warns(RuntimeWarning, match="3 items leave no degree of freedom"):
         fit = global_fit(responses, items)
     assert fit.df == 0
@@ -174,7 +169,7 @@ def test_an_item_all_get_right_and_one_of_extreme_ease_leave_a_finite_m2() -> No
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
-    responses, items = simulated(200, 7, seed=33)
+    responses, items, _ = simulated(200, 7, seed=33)
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(200), rng.permutation(7)
     ids = tuple(items.item_ids[j] for j in columns)
@@ -187,7 +182,7 @@ def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
 
 
 def test_wrong_input_is_named() -> None:
-    responses, items = simulated(20, 4, seed=0)
+    responses, items, _ = simulated(20, 4, seed=0)
     with pytest.raises(InputError, match="column 1 is item1 in the responses but item4"):
         global_fit(responses, items.select(items.item_ids[::-1]))
 

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirt_figures import lsat6, papers_scale
 
+from builders.mirt_figures import lsat6, papers_scale
+from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
@@ -23,15 +24,6 @@ from irtbench.models.simulation import simulate_responses
 
 ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
 FAST = FitSettings(standard_errors=False)
-
-
-def simulated(
-    n_respondents: int, n_items: int, *, seed: int, missing: float = 0.0
-) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
-    theta = rng.normal(size=n_respondents)
-    return simulate_responses(theta, items, rng=rng, missing=missing), items, theta
 
 
 def with_hump(seed: int = 5) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:

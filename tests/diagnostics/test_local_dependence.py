@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mirt_figures import lsat6, papers_scale
 
+from builders.mirt_figures import lsat6, papers_scale
+from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.correlation import pairwise_correlation
@@ -28,13 +29,6 @@ RASCH_SD = 0.755136
 
 def square(path: Path) -> np.ndarray:
     return pd.read_csv(path, index_col=0).to_numpy()
-
-
-def simulated(n_respondents: int, n_items: int, *, seed: int) -> tuple[ResponseMatrix, ItemParameters, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
-    theta = rng.normal(size=n_respondents)
-    return simulate_responses(theta, items, rng=rng), items, theta
 
 
 @pytest.mark.parametrize("model", ["2pl", "3plprior", "rasch"])

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pretend_device import PLACE, Elsewhere, pretended_gpu
-from test_steps import drawn
 
+from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
+from builders.simulated import drawn
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from irtbench.estimation.marginal.prior_density import log_prior, prior_derivatives
 
 from irtbench.cli.fit import fit_one_ability
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.nodes import nodes_near
+from irtbench.estimation.marginal.prior_density import log_prior, prior_derivatives
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors

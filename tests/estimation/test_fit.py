@@ -6,21 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from irtbench.estimation.marginal.prior_density import log_prior
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
-from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 
+from builders import simulated as simulation
+from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.marginal.e_step import Problem, expected_counts
+from irtbench.estimation.marginal.e_step import expected_counts
 from irtbench.estimation.marginal.m_step import item_derivatives, with_probability
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.prior_density import log_prior
+from irtbench.estimation.marginal.response_rows import DenseRows
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.priors import Priors
+from irtbench.models.logistic import CollapsedLogistic, NodeTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
@@ -40,26 +41,14 @@ def snli(real_data: Path, item_ids: list[str]) -> ResponseMatrix:
 def simulated(
     n_respondents: int, n_items: int, *, seed: int, guessing: float = 0.0, missing: float = 0.0
 ) -> tuple[ItemParameters, ResponseMatrix]:
-    rng = np.random.default_rng(seed)
-    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), guessing)
-    return truth, simulate_responses(rng.normal(size=n_respondents), truth, rng=rng, missing=missing)
+    responses, truth, _ = simulation.simulated(n_respondents, n_items, seed=seed, guessing=guessing, missing=missing)
+    return truth, responses
 
 
 def marginal_log_likelihood(responses: ResponseMatrix, items: ItemParameters) -> float:
     """The NumPy model's own, independent of torch."""
     grid = normal_grid()
     return float(node_posterior(log_likelihood(responses.values, grid.nodes, items), grid)[1].sum())
-
-
-def make_problem(responses: ResponseMatrix, *, prior: str = "none", free: bool = False, fixed: float = 0.0) -> Problem:
-    cpu = torch.device("cpu")
-    return Problem(
-        encode_responses(responses, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        Priors.named(prior),  # type: ignore[arg-type]
-        torch.full((responses.n_items,), free),
-        torch.full((responses.n_items,), fixed, dtype=torch.float64),
-    )
 
 
 def test_lsat6_equals_mirt(lsat6: ResponseMatrix, reference: Path) -> None:

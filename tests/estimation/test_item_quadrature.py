@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy
 from irtbench.models.simulation import simulate_responses

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_steps import drawn, problem_of
 
+from builders.problem import make_problem
+from builders.simulated import drawn
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts, Problem, expected_counts
 from irtbench.estimation.marginal.m_step import (
@@ -24,7 +25,7 @@ from irtbench.models.priors import PriorName, Priors
 
 def guessing_free(prior: PriorName = "none", *, n: int = 600, n_items: int = 6) -> Problem:
     priors = Priors.named(prior, guessing_estimated=True)
-    problem = problem_of(drawn(n, n_items))
+    problem = make_problem(drawn(n, n_items))
     return replace(problem, priors=priors, guessing_free=torch.ones(n_items, dtype=torch.bool))
 
 
@@ -135,7 +136,7 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     responses = drawn(3000, 8)
     lifted = responses.values.copy()
     lifted[:, 0] = np.maximum(lifted[:, 0], rng.random(3000) < 0.3)
-    problem = problem_of(replace(responses, values=lifted))
+    problem = make_problem(replace(responses, values=lifted))
     problem = replace(problem, guessing_free=torch.ones(8, dtype=torch.bool))
     start = find_mode(replace(problem, guessing_free=torch.zeros(8, dtype=torch.bool))).parameters
     start[:, -1] = -torch.inf  # where c = 0

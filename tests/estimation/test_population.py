@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from irtbench.models.logistic import NodeTensors
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -11,6 +10,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.population import powers, smooth, standardised
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.logistic import NodeTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 

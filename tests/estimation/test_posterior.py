@@ -9,11 +9,10 @@ import numpy as np
 import pyro
 import pytest
 import torch
-from irtbench.estimation.marginal.response_rows import encode_responses
-from irtbench.models.logistic import NodeTensors, logistic_model
 from numpy.typing import NDArray
 from pyro import poutine
 
+from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
@@ -21,6 +20,8 @@ from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchica
 from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import find_mode, starting_values
 from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.importance_weights import Target
@@ -33,13 +34,13 @@ from irtbench.estimation.variational.item_guide import (
 )
 from irtbench.estimation.variational.item_posterior import (
     ItemPosterior,
-    PosteriorKind,
     drop_at_endless_slopes,
     fit_posterior,
     model_arguments,
 )
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
+from irtbench.models.logistic import logistic_model
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
@@ -52,18 +53,6 @@ def simulated(n_respondents: int, slopes: list[float], difficulties: list[float]
     rng = np.random.default_rng(seed)
     truth = ItemParameters.from_difficulty(slopes, difficulties, guessing)
     return simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
-
-
-def make_problem(responses: ResponseMatrix, priors: Priors, *, free: bool | list[bool] = False, fixed: float = 0.0):
-    cpu = torch.device("cpu")
-    is_free = torch.tensor(np.broadcast_to(free, responses.n_items).copy())
-    return Problem(
-        encode_responses(responses, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        priors,
-        is_free,
-        torch.where(is_free, 0.0, torch.tensor(fixed, dtype=torch.float64)),
-    )
 
 
 def normal_density(x: NDArray[np.float64], moments: tuple[float, float]) -> NDArray[np.float64]:
@@ -130,6 +119,7 @@ def integrated(pair: tuple[Problem, torch.Tensor]) -> tuple[NDArray[np.float64],
     return integrate_pair(pair[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "lowrank"])
 def test_two_items_agree_with_integration_over_a_grid(
     pair: tuple[Problem, torch.Tensor],
@@ -180,6 +170,7 @@ def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     assert found.covariance[0, 1, 2] == pytest.approx(covariance, abs=0.1 * deviation[1] * deviation[2])
 
 
+@pytest.mark.slow
 def test_many_respondents_bring_it_to_the_mode_and_observed_information() -> None:
     problem = make_problem(simulated(4000, [1.2, 1.3, 1.1], [0.0, 0.5, -0.5], seed=1), Priors.named("none"))
     mode = find_mode(problem).parameters
@@ -217,6 +208,7 @@ def close(one: ItemPosterior, other: ItemPosterior) -> bool:
     return agrees(other.mean[:, :2], other.standard_deviations[:, :2], one.mean[:, :2], deviation)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
     five_fitted: tuple[Problem, torch.Tensor, ItemPosterior],
 ) -> None:
@@ -234,6 +226,7 @@ def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
     assert close(first, other)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
     problem, mode, _ = five_fitted

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
-from irtbench.models.logistic import NodeTensors
 
+from builders.problem import make_problem
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents import random_items
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
@@ -23,12 +22,11 @@ from irtbench.estimation.few_respondents.random_items import (
     with_likelier_signs,
 )
 from irtbench.estimation.fit import fit_model, with_positive_direction
-from irtbench.estimation.marginal.e_step import Problem
 from irtbench.estimation.marginal.mode import Mode
+from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
@@ -153,20 +151,14 @@ def test_a_sign_that_is_chance_is_turned_and_one_that_is_not_stays() -> None:
 @pytest.mark.parametrize(("n_items", "known"), [(20, False), (600, True)])
 def test_abilities_are_taken_as_known_with_many_items_only(n_items: int, known: bool) -> None:
     theta, items, responses = simulated(40, n_items)
-    cpu = torch.device("cpu")
-    problem = Problem(
-        encode_responses(responses, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        Priors("hierarchical", hierarchy=Hierarchy()),
-        torch.zeros(n_items, dtype=torch.bool),
-        torch.zeros(n_items, dtype=torch.float64),
-    )
+    problem = make_problem(responses, Priors("hierarchical", hierarchy=Hierarchy()))
     found = known_abilities(problem, torch.tensor(np.c_[items.discrimination, items.intercept, np.zeros(n_items)]))
     assert (found is not None) == known
     if found is not None:
         assert np.corrcoef(found, theta)[0, 1] > 0.99
 
 
+@pytest.mark.slow
 def test_a_dozen_respondents_and_thousands_of_items() -> None:
     standardised_errors = []
     for seed in range(4):
@@ -217,14 +209,7 @@ def test_a_reversed_item_starts_where_its_answers_are() -> None:
 
 def test_abilities_turn_with_theta() -> None:
     fitted_to = simulated(30, 5)[2]
-    cpu = torch.device("cpu")
-    problem = Problem(
-        encode_responses(fitted_to, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        Priors.named("none"),
-        torch.zeros(5, dtype=torch.bool),
-        torch.zeros(5, dtype=torch.float64),
-    )
+    problem = make_problem(fitted_to)
     theta = torch.linspace(-1, 1, 30, dtype=torch.float64)
     parameters = torch.tensor([[-1.0, 0.2, 0.0]] * 5, dtype=torch.float64)
     mode = Mode(parameters, 0.0, 0.0, 0.0, 0.0, 1, True, "", abilities=(theta, torch.eye(30, dtype=torch.float64)))

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from irtbench.estimation.marginal.response_rows import encode_responses
-from irtbench.models.logistic import NodeTensors
 
-from irtbench.data.responses import ResponseMatrix
+from builders.problem import make_problem
+from builders.simulated import drawn
 from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import observed_information as uncertainty
@@ -26,27 +25,7 @@ from irtbench.estimation.marginal.mode import find_mode, starting_values, steps_
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import PriorName, Priors
-from irtbench.models.quadrature import normal_grid
-from irtbench.models.simulation import simulate_responses
-
-
-def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:
-    rng = np.random.default_rng(7)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items))
-    return simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
-
-
-def problem_of(responses: ResponseMatrix) -> Problem:
-    cpu, n_items = torch.device("cpu"), responses.n_items
-    return Problem(
-        encode_responses(responses, cpu),
-        NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        Priors.named("none"),
-        torch.zeros(n_items, dtype=torch.bool),
-        torch.zeros(n_items, dtype=torch.float64),
-    )
 
 
 def at_the_mode(problem: Problem) -> ItemDerivatives:
@@ -62,7 +41,7 @@ def whole(derivatives: ItemDerivatives) -> torch.Tensor:
 
 
 def test_steps_of_the_items_become_steps_of_the_whole() -> None:
-    problem = problem_of(drawn(300, 8))
+    problem = make_problem(drawn(300, 8))
     derivatives = at_the_mode(problem)
     right = torch.rand(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     alone = torch.linalg.solve(derivatives.information, right)
@@ -72,7 +51,7 @@ def test_steps_of_the_items_become_steps_of_the_whole() -> None:
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_most_of_the_information_lost_is_in_the_steps(missing: float) -> None:
-    problem = problem_of(drawn(1500, 40, missing=missing))
+    problem = make_problem(drawn(1500, 40, missing=missing))
     derivatives = at_the_mode(problem)
     chosen = problem.free.reshape(-1)
     approximate = whole(derivatives)[chosen][:, chosen]
@@ -93,7 +72,7 @@ def test_most_of_the_information_lost_is_in_the_steps(missing: float) -> None:
 
 def test_neighbouring_nodes_taken_together_stand_for_what_is_lost() -> None:
     """Negative control: with the first node of each bin for all of them the steps are four times as many."""
-    problem = replace(problem_of(drawn(200, 400)), priors=Priors.named("weak"))
+    problem = replace(make_problem(drawn(200, 400)), priors=Priors.named("weak"))
     problem = with_adapted_nodes(problem, starting_values(problem), shrink=0.35)
     mode = find_mode(problem)
     counts = expected_counts(problem, mode.parameters)
@@ -109,7 +88,7 @@ def test_neighbouring_nodes_taken_together_stand_for_what_is_lost() -> None:
 
 
 def test_where_no_step_is_taken_the_last_tried_are_next_to_nothing_and_uphill() -> None:
-    problem = problem_of(drawn(300, 8))
+    problem = make_problem(drawn(300, 8))
     start = starting_values(problem)
     counts = expected_counts(problem, start)
     derivatives = item_derivatives(problem, with_probability(problem, start), counts)
@@ -127,7 +106,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     responses = drawn(1200, 12)
     settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
     coarse = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "rough_start", svi.starting_values)
+    monkeypatch.setattr(svi, "rough_start", starting_values)
     plain = fit_model(responses, settings)
     assert coarse.converged
     assert plain.converged

@@ -101,7 +101,7 @@ def test_mmlu_subjects_of_the_leaderboard(real_data):
     assert counts.share_of_items.sum() == pytest.approx(1)
     expected = long.groupby(["respondent_id", long["item_id"].map(items["subject"])])["response"].mean()
     found = accuracy_by_type(data, tags)
-    found = found[found["type"] != ALL].set_index(["respondent_id", "type"])["accuracy"]
+    found = found[found["type"] != ALL].set_index(["respondent_id", "type"])["accuracy"]  # type: ignore[assignment]
     assert found.sort_index().to_numpy() == pytest.approx(expected.sort_index().to_numpy())
 
 

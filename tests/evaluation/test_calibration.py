@@ -138,7 +138,7 @@ def test_algorithm_2_clips_what_is_no_probability() -> None:
     # two pairs, one right: p' ~ N(.5, 1/8). With q = 0 the error is p' clipped to [0, 1]. Clipping is symmetric about
     # .5, so the mean stays .5, and with s = sqrt(1/8), c = .5 / s = sqrt(2):
     # variance = s^2 (P(|Z| < c) - 2 c phi(c)) + .25 P(|Z| > c) = .125 (.84270 - .41511) + .25 (.15730) = .092774
-    curve = ReliabilityCurve(*(np.array([v]) for v in (2, 0.0, 0.5, 0.0, 1.0)), level=0.95)
+    curve = ReliabilityCurve(*(np.array([v]) for v in (2, 0.0, 0.5, 0.0, 1.0)), level=0.95)  # type: ignore[misc]
     lower, upper = error_interval(curve, n_samples=400_000, rng=rng())
     assert (lower + upper) / 2 == pytest.approx(0.5, abs=0.002)
     assert (upper - lower) / 2 == pytest.approx(1.96 * np.sqrt(0.092774), abs=0.003)

@@ -149,7 +149,7 @@ class Page(HTMLParser):
 
     def __init__(self, source):
         super().__init__()
-        self.source, self.open_tags, self.text, self.tags = source, [], "", []
+        self.source, self.open_tags, self.text, self.tags = source, list[str](), "", []
         self.tables, self.images, self.captions, self.rows, self.in_caption = {}, [], [], [], False
         self.feed(source)
         self.close()
@@ -634,7 +634,7 @@ def test_positions_show_interval_and_name():
     ax.figure.draw_without_rendering()  # mathematical text would fail here
     assert [label.get_text() for label in ax.get_yticklabels()] == [r"$\frac$", "b"]
     (bars,) = ax.containers
-    segments = bars.lines[2][0].get_segments()
+    segments = bars.lines[2][0].get_segments()  # type: ignore[attr-defined]
     assert [(segment[0][0], segment[1][0]) for segment in segments] == [(-1.0, 0.5), (2.0, 6.0)]
     assert ax.get_xlim()[1] > 6.0
 
@@ -642,7 +642,7 @@ def test_positions_show_interval_and_name():
 def test_norm_sample_counts_everyone():
     theta = np.array([-2.3, -0.25, 0.0, 0.0, 2.6, 4.7])
     ax = plots.draw_norm_sample(axes(), theta)
-    heights = {round(bar.get_x(), 2): bar.get_height() for bar in ax.patches if bar.get_height()}
+    heights = {round(bar.get_x(), 2): bar.get_height() for bar in ax.patches if bar.get_height()}  # type: ignore[attr-defined]
     assert heights == {-2.5: 1, -0.25: 1, 0.0: 2, 2.5: 1, 4.5: 1}
     assert ax.get_xlim()[1] >= 4.75
 

@@ -300,7 +300,7 @@ def test_sum_score_eap_of_lsat6_agrees_with_mirt(reference: Path, model: str) ->
     np.testing.assert_allclose(found.theta, expected.iloc[:, 1], atol=1e-4)
     np.testing.assert_allclose(found.standard_error, expected.iloc[:, 2], atol=1e-4)
     # which of the items are right does not matter
-    turned = estimate_ability(matrix([row[::-1] for row in rows], items), items, method="eap_sum")
+    turned = estimate_ability(matrix([row[::-1] for row in rows], items), items, method="eap_sum")  # type: ignore[misc]
     np.testing.assert_array_equal(turned.theta, found.theta)
 
 

@@ -1,9 +1,6 @@
 """Norm groups: columns of the respondents from a study's files to the bank, and percentiles within each group."""
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run
 from irtbench.bank.bank import load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
@@ -209,16 +207,7 @@ def test_the_page_says_how_abilities_were_estimated(study) -> None:
 
 def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp_path: Path) -> None:
     study_of(folder, data=WORKERS, score='norm_groups = ["group"]\nmethod = "map"')
-    program = "from irtbench.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "build", folder / "study.toml", "-o", tmp_path / "out"],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("build", folder / "study.toml", "-o", tmp_path / "out")
     (score,) = pd.read_csv(tmp_path / "out" / "scores.csv").query("role == 'system'").to_dict("records")
     assert score["method"] == "map"
     place = f"[{score['percentile_lower']:.0f}, {score['percentile_upper']:.0f}]"

@@ -40,7 +40,7 @@ class Elsewhere(torch.Tensor):
         self.held = held
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return on_its_place(function, args, kwargs or {})
 
 

@@ -1,0 +1,60 @@
+"""Commands as a user runs them: in a process of their own, with or without torch, and in this one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from irtbench.cli.main import application
+
+
+def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own; it must end with ``status`` (None: with any)."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        timeout=120,
+        check=False,
+    )
+    if status is not None:
+        assert done.returncode == status, done.stderr
+    return done
+
+
+def refused(*arguments: object, saying: str, cwd: Path | None = None) -> None:
+    """The command ends with status 2 and one line that says what is wrong."""
+    done = run(*arguments, cwd=cwd, status=2)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("irtbench: ")
+    assert saying in lines[0], lines[0]
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def run_without(modules: set[str], *arguments: object) -> str:
+    """What the command prints, once it has ended well without having loaded any of ``modules``."""
+    program = (
+        "import sys\nfrom irtbench.cli.main import main\n"
+        f"sys.argv = {['irtbench', *map(str, arguments)]!r}\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        f"heavy = {modules!r} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_without_torch(*arguments: object) -> str:
+    """What the command prints, once it has ended well without torch and pyro."""
+    return run_without({"torch", "pyro"}, *arguments)
+
+
+def run_here(*arguments: object) -> None:
+    """Run the command in this process, where its errors can be seen as they are raised."""
+    typer.main.get_command(application())(list(map(str, arguments)), standalone_mode=False)

@@ -1,0 +1,23 @@
+"""Crowds and items of known parameters: a ~ lognormal(.2, .3), b ~ N(0, 1), theta ~ N(0, 1), answers by the model."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+
+def simulated(
+    n_respondents: int, n_items: int, *, seed: int, guessing: float = 0.0, missing: float = 0.0
+) -> tuple[ResponseMatrix, ItemParameters, NDArray[np.float64]]:
+    """Responses, the items' true parameters, and the respondents' true abilities."""
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), guessing)
+    theta = rng.normal(size=n_respondents)
+    return simulate_responses(theta, items, rng=rng, missing=missing), items, theta
+
+
+def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:
+    """Responses alone, the same for every test that asks for this many."""
+    return simulated(n, n_items, seed=7, missing=missing)[0]
