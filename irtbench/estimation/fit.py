@@ -16,10 +16,11 @@ import torch
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
-from irtbench.estimation.few_respondents.latent_scale import find_standardised_mode
+from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
@@ -67,8 +68,9 @@ def fit_model(
     Raises
     ------
     InputError
-        If there are fewer than 10 respondents, a respondent or an item has no response, or (without a prior) all
-        responses to an item are the same, so that its difficulty would be infinite.
+        If there are fewer than 10 respondents, a respondent or an item has no response, (without a prior) all responses
+        to an item are the same, so that its difficulty would be infinite, or (with prior weak) items outnumber
+        respondents, so that the items' priors would set the scale of theta.
     """
     settings = settings or FitSettings()
     check_estimable(responses, settings.priors)
@@ -98,6 +100,8 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
+        if found.abilities is None and found.status.converged and priors.name != "none":
+            found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
         status = found.status
@@ -108,11 +112,8 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
             items = replace(items, covariance=covariance)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+        doubts = find_doubts(problem, found, priors)
     posterior = None
-    if settings.posterior is not None and found.kind == "mean":
-        raise InputError(
-            "model: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
-        )
     if settings.posterior is not None and status.converged:
         posterior = fit_posterior(problem, found.items, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items = with_posterior(items, posterior)
@@ -128,6 +129,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         n_responses=responses.n_responses,
         kind="mean" if posterior is not None else found.kind,
         status=status,
+        doubts=doubts,
         seconds=time.perf_counter() - began,
         seed=seed,
         settings=settings,
@@ -190,10 +192,10 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
     if settings.optimiser == "adam":
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
-        return find_hierarchical_mode(problem, priors, start, tolerance=tolerance, max_steps=max_steps)
-    if priors.name == "weak" and problem.rows.n_items > len(problem.rows):
-        problem, mode = find_standardised_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
-    elif settings.population == "estimated":
+        return find_hierarchical_mode(
+            problem, priors, start, tolerance=tolerance, max_steps=max_steps, mode_wanted=settings.posterior is not None
+        )
+    if settings.population == "estimated":
         problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     else:
         problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
@@ -211,6 +213,11 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
             f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items from"
+        )
+    if priors.name == "weak" and responses.n_items > responses.n_respondents:
+        raise InputError(
+            f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
+            "respondents prior weak sets the scale of ability in their place; expected prior hierarchical"
         )
     idle = [responses.respondent_ids[i] for i in np.flatnonzero(responses.n_by_respondent == 0)]
     if idle:

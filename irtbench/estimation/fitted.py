@@ -67,6 +67,8 @@ class FittedModel(InformationCriteria):
         Whether the estimates are modes (of the likelihood, or of the posterior with a prior) or posterior means.
     status
         How the iterations ended.
+    doubts
+        Why the scale may not be one of ability, a sentence each; empty where nothing speaks against it.
     seconds, seed, settings
         How it was computed.
     posterior
@@ -85,6 +87,7 @@ class FittedModel(InformationCriteria):
     n_responses: int
     kind: EstimateKind
     status: Status
+    doubts: tuple[str, ...]
     seconds: float
     seed: int
     settings: FitSettings = field(default_factory=FitSettings)
@@ -158,6 +161,7 @@ class FittedModel(InformationCriteria):
             "estimator": self.estimator,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
+            "doubts": list(self.doubts),
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
             "seed": self.seed,

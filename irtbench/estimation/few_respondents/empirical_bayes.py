@@ -19,6 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
@@ -43,6 +44,7 @@ def find_hierarchical_mode(
     *,
     tolerance: float,
     max_steps: int,
+    mode_wanted: bool = False,
     progress: Callable[[str], None] = lambda message: None,
 ) -> tuple[Problem, Priors, Estimate]:
     """Mode of the item parameters under a learnt prior, with that prior, and the problem with it and the nodes used.
@@ -60,13 +62,24 @@ def find_hierarchical_mode(
         Items to start from.
     tolerance, max_steps
         Of a fit under a prior that is given.
+    mode_wanted
+        Whether nothing but a mode will do, as for a variational posterior around it.
     progress
         Told of each update.
+
+    Raises
+    ------
+    InputError
+        If a mode is wanted where abilities are known so well that items are integrated out.
     """
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
     problem = with_adapted_nodes(problem, items, room=0.6)
     theta = known_abilities(problem, items)
+    if theta is not None and mode_wanted:
+        raise InputError(
+            "fit: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
+        )
     if theta is not None:
         return items_integrated_out(problem, priors, theta, items, tolerance=200 * tolerance, progress=progress)
     steps = 0

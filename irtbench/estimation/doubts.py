@@ -1,0 +1,92 @@
+"""Whether what was fitted is a scale of ability at all: data of two kinds of people can fit something else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+
+MOST_NEGATIVE = 1 / 3  # share of items with a negative slope
+LEAST_CORRELATION = 0.3  # of theta with the standardised number right
+CLEARLY = 0.9  # share of the covariances of items with theta that has one sign
+DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
+
+
+def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str, ...]:
+    """Say what speaks against taking theta for ability.
+
+    On a scale of ability most items are easier for the able, and who knows more answers more items right than expected
+    of them. Otherwise the model has found another difference between respondents.
+
+    Parameters
+    ----------
+    problem, found
+        The fit.
+    priors
+        The prior it ended with.
+    """
+    doubts, items = [], found.items
+    share = float((items.slope[:, 0] < 0).double().mean())
+    if share > MOST_NEGATIVE:
+        doubts.append(f"{share:.0%} of the slopes are negative: this is not a scale of ability")
+    correlation = 1.0 if rises_with_theta(problem, found) else correlation_with_score(problem, items)
+    if correlation < LEAST_CORRELATION:
+        doubts.append(
+            f"ability and the number of correct responses correlate {correlation:.2f}: this is not a scale of ability"
+        )
+    hierarchy = priors.hierarchy
+    if hierarchy is not None and abs(hierarchy.correlation) > DEGENERATE:
+        doubts.append(
+            f"the learnt prior is degenerate (correlation {hierarchy.correlation:.2f}): the responses are too few or "
+            "not of one ability"
+        )
+    return tuple(doubts)
+
+
+def rises_with_theta(problem: Problem, found: Estimate) -> bool:
+    """Whether next to all items go with theta, by the expected counts of the fit: then so does the number right.
+
+    An item's covariance with theta is the sum of E[theta] over those who were right, less its proportion correct times
+    that over all who answered; nearly all of it is positive.
+    """
+    counts = found.counts
+    if counts is None:
+        return False
+    theta = problem.nodes.theta[:, 0]
+    n_observed = counts.n.sum(dim=1)
+    covariance = counts.right[:, 0] - problem.rows.n_correct / n_observed * (counts.n @ theta)
+    return float(covariance.sum().abs()) > CLEARLY * float(covariance.abs().sum())
+
+
+def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
+    """Correlation over respondents of theta's posterior mean with the standardised number right.
+
+    (sum x - sum p) / sqrt(sum p (1 - p)) over the items answered, p the items' proportions correct: with missing
+    responses people answer items of different difficulty. 1 where nothing varies.
+    """
+    nodes = replace(problem.nodes, dtype=torch.float64)
+    row = replace(problem, nodes=nodes).row(items)
+    n_observed = torch.zeros_like(problem.rows.n_correct)
+    for batch in problem.batches(dtype=torch.float64):
+        n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
+    p = problem.rows.n_correct / n_observed
+    means, scores = [], []
+    for batch in problem.batches(dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        means.append(posterior @ nodes.theta[:, 0])
+        right = batch.correct @ torch.ones_like(p) - batch.observed_sums(p)
+        scores.append(right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt())
+    return correlation(torch.cat(means), torch.cat(scores))
+
+
+def correlation(x: Tensor, y: Tensor) -> float:
+    """Pearson's correlation; 1 where one of the two does not vary."""
+    x, y = x - x.mean(), y - y.mean()
+    size = float(x.norm() * y.norm())
+    return float(x @ y) / size if size > 0 else 1.0
