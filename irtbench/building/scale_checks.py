@@ -26,7 +26,7 @@ class ScaleChecks:
     two_against_one
         Likelihood-ratio test of the second ability.
     fit_of_two
-        Global fit of two abilities; None where it could not be computed.
+        Global fit of two abilities.
     two_converged
         Whether the model with two abilities is a maximum.
     guessing
@@ -35,7 +35,7 @@ class ScaleChecks:
 
     models: pd.DataFrame
     two_against_one: LikelihoodRatio
-    fit_of_two: GlobalFit | None
+    fit_of_two: GlobalFit
     two_converged: bool
     guessing: GuessingTest
 
@@ -50,14 +50,10 @@ def check_scale(responses: ResponseMatrix, *, seed: int = 0) -> ScaleChecks | No
     if responses.n_items < FEWEST_ITEMS:
         return None
     one, two = (fit_factors(responses, number, seed=seed) for number in (1, 2))
-    try:
-        fit_of_two = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
-    except ArithmeticError:
-        fit_of_two = None
     return ScaleChecks(
         models=compare_models({"one ability": one, "two abilities": two}),
         two_against_one=likelihood_ratio(one, two),
-        fit_of_two=fit_of_two,
+        fit_of_two=global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters),
         two_converged=two.converged,
         guessing=guessing_test(responses),
     )

@@ -79,7 +79,7 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     Where responses are missing, each share is that of the n_s respondents who answered the item or both items of the
     pair s, and the covariance of two shares is n_st / (n_s n_t) times Xi_st, with n_st who answered the items of both;
     M2 = e' C e with that covariance. N is then the mean number who answered both items of a pair. Pairs that fewer than
-    ten respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
+    twenty respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
     the parameters these depend on. With many items M2 uses as many pairs as can be computed, drawn at random.
     All this takes responses to be missing without regard to what they would have been, or to ability.
 
