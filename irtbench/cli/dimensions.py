@@ -93,7 +93,8 @@ def show_dimensions(result: Dimensions) -> None:
     if result.models is not None:
         show_table(result.models, title="Models")
     if result.tests is not None:
-        show_table(result.tests, title="Likelihood-ratio tests, p by samples of the smaller model")
+        told = result.tests if result.tests["note"].any() else result.tests.drop(columns="note")
+        show_table(told, title="Likelihood-ratio tests, p by samples of the smaller model")
     if result.rotated is not None:
         show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
         print(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

@@ -21,7 +21,6 @@ from irtbench.models.item_response import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 MOST_DENSE_MOMENTS = 2_000  # of complete responses: 62 items; a matrix of 32 MB
-MOST_ITEMS = 400  # of complete responses: .6 GB
 
 
 @dataclass(frozen=True)
@@ -185,8 +184,6 @@ def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_paramet
     if responses.is_complete:
         if largest < 1:
             raise ArithmeticError(f"{moments.n_items} items leave no degree of freedom")
-        if moments.n_items > MOST_ITEMS:
-            raise ArithmeticError(f"{moments.n_items} items are too many, more than {MOST_ITEMS}")
         if moments.n_moments > MOST_DENSE_MOMENTS:
             return responses.n_respondents * complete_form(moments, residual, n_parameters), largest
     root_n = np.sqrt(margins.n)

@@ -11,7 +11,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.moments import Moments
 
 FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
-MOST_MOMENTS = 4_000  # with missing responses: 88 items; a matrix of 128 MB
+MOST_MOMENTS = 4_100  # with missing responses: all of 90 items; a matrix of 134 MB
 MOST_PRODUCTS = 1e11  # to count who answered four items: 4 s on one core
 ROWS_AT_ONCE = 2_000
 

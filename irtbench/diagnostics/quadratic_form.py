@@ -17,8 +17,10 @@ Product = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # with a symmetr
 PLAIN_STEPS, MOST_STEPS = 200, 1_000  # of conjugate gradients; they take 20 to 60 where items are not very steep
 ACCURACY = 1e-8
 SINGULAR = 1e-12  # of a pivot, to the largest
+LEAST_OWN = 1e-10  # taken for the own variance of a pair whose answers ability all but determines
 OWN_OF_SINGLES = 1e-4  # of their variance: they have none of their own, but the inverse needs some
 SMALLEST_PART = 0.5  # variance of a part to the own variances of the moments, that the near inverse keeps
+MOST_ITEMS = 400  # for which there is a preconditioner: 338 take 5 s and .5 GB
 MOST_PARTS = 6_000  # it keeps, a matrix of 288 MB
 
 
@@ -61,18 +63,20 @@ def complete_form(moments: Moments, residual: NDArray[np.float64], n_parameters:
     Raises
     ------
     ArithmeticError
-        If the equations are not solved in a thousand steps.
+        If the equations are not solved in a thousand steps, or with more than 400 items in 200.
     """
     jacobian = moments.jacobian()
     jacobian = csc_array(jacobian / np.sqrt((jacobian**2).sum(axis=0)))
     project = _without_parameters(jacobian, n_parameters)
     solution = _conjugate_gradients(moments, project, residual, PLAIN_STEPS)
-    if solution is None:
+    most_steps = PLAIN_STEPS
+    if solution is None and moments.n_items <= MOST_ITEMS:
+        most_steps = MOST_STEPS
         inverse = _without_parameters(jacobian, n_parameters, _NearInverse.of(moments), project)
-        solution = _conjugate_gradients(moments, inverse, residual, MOST_STEPS)
+        solution = _conjugate_gradients(moments, inverse, residual, most_steps)
     if solution is None:
         raise ArithmeticError(
-            f"its equations are not solved in {MOST_STEPS:,} steps, as happens where items nearly coincide"
+            f"its equations are not solved in {most_steps:,} steps, as happens where items are very steep or coincide"
         )
     return max(float(residual @ solution), 0.0)
 
@@ -150,6 +154,7 @@ class _NearInverse:
         """Keep the largest parts of each item, and what ability does to all."""
         own = moments.to_vector(moments.joint_spread - np.diag(np.diagonal(moments.joint_spread)))
         own[: moments.n_items] = OWN_OF_SINGLES * (moments.spread @ moments.weights)
+        own = np.maximum(own, LEAST_OWN)
         first, second = moments.items_of(np.arange(moments.n_moments))
         level_of_second = np.where((first == second)[:, None], 1.0, moments.level[second])
         rows, columns, values, sizes = [], [], [], []

@@ -290,6 +290,10 @@ def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.Monke
     monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_STEPS", 1)
     with pytest.warns(RuntimeWarning, match="not solved in 1 steps"):
         assert np.isnan(global_fit(responses, items).m2)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_STEPS", 1_000)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_ITEMS", 39)
+    with pytest.warns(RuntimeWarning, match="not solved in 1 steps"):
+        assert np.isnan(global_fit(responses, items).m2)
 
 
 def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
