@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
+    from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
     from irtbench.analysis.item_bias import ItemBias as ItemBias
@@ -228,6 +229,7 @@ _NAMES = {
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
     "analysis.dependence_bootstrap": "with_bootstrap",
     "analysis.guessing": "GuessingTest guessing_test",
+    "analysis.factor_test": "one_more_factor",
     "analysis.model_comparison": "LikelihoodRatio likelihood_ratio compare_models",
     "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
     "analysis.rotation": "RotatedLoadings rotate_to_labels",

@@ -1,10 +1,12 @@
-"""False alarms and power of every diagnostic, simulated: the table of docs/diagnostics.md.
+"""False alarms and power of every diagnostic, simulated: the tables of docs/diagnostics.md.
 
 Responses are drawn from the 2PL, items fitted and tested at .05. Clean data give the false alarms; the same data with
 one planted fault (see `FAULTS`) give the power. The bootstrap and the faults are dear, and done in fewer replications.
-Each cell of the table is a mean over replications with its standard error. Use:
+Each cell of the table is a mean over replications with its standard error. A second table has global fit by design of
+what is missing; with --replications 0 it is made alone, in about two minutes. Use:
 
-    python scripts/diagnostics_error_rates.py [--replications 200] [--dear 30] [--samples 59] [--seed 1] [--output FILE]
+    python scripts/diagnostics_error_rates.py [--replications 200] [--dear 30] [--samples 59] [--designs 60] [--seed 1]
+        [--output FILE]
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import numpy as np
 
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.analysis.item_bias import item_bias
+from irtbench.building.prune_rules import PruneRules
+from irtbench.building.pruning import answered, misfit_as_a_whole
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
@@ -40,6 +44,9 @@ CARELESS = 0.05  # share of respondents who answer at random
 COPIED = 0.15
 SHIFT = 0.4  # in difficulty
 IMPACT = -0.7  # mean ability of the second group
+BETWEEN = 0.7  # correlation of two abilities, each of half of the items
+MORE_COPIED = 0.3
+DESIGN_SIZES = [(800, 10), (1000, 30)]
 METHODS = ("likelihood_ratio", "logistic")  # of item bias
 
 Found = dict[str, list[float]]  # shares of alarms by "false|statistic" or "power|statistic"
@@ -120,6 +127,57 @@ def false_alarms(n: int, n_items: int, missing: float, rng: np.random.Generator,
         found["false|M2"].append(float(global_fit(responses, items).p < ALPHA))
 
 
+def missing_by_design(n: int, n_items: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Where nothing is asked: at random, or by booklets that hold some blocks of items."""
+    of_three, of_five = (np.arange(n_items) * k // n_items for k in (3, 5))
+    first = rng.integers(4, size=n)[:, None]
+    return {
+        "complete": np.zeros((n, n_items), dtype=bool),
+        "20% missing by chance": rng.random((n, n_items)) < 0.2,
+        "50% missing by chance": rng.random((n, n_items)) < 0.5,
+        "booklets, two of three blocks": of_three == rng.integers(3, size=n)[:, None],
+        "booklets, neighbours of five blocks": (of_five < first) | (of_five > first + 1),
+    }
+
+
+def global_fit_by_design(n: int, n_items: int, rng: np.random.Generator, found: dict[str, Found]) -> None:
+    """Note, for each design, M2 and the marks of the rules: clean data, two abilities, and a copied pair."""
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), np.clip(rng.normal(0, 0.9, n_items), -2, 2))
+    theta = rng.normal(size=n)
+    clean = simulate_responses(theta, items, rng=rng)
+    other = simulate_responses(BETWEEN * theta + np.sqrt(1 - BETWEEN**2) * rng.normal(size=n), items, rng=rng)
+    two = np.where(np.arange(n_items) % 2, other.values, clean.values)
+    twins = clean.values.copy()
+    copied = rng.random(n) < MORE_COPIED
+    twins[copied, 1] = twins[copied, 0]
+    for design, holes in missing_by_design(n, n_items, rng).items():
+        for kind, values in (("clean", clean.values), ("two abilities", two), ("a copied pair", twins)):
+            responses = answered(with_values(clean, np.where(holes, np.nan, values)))
+            fit = global_fit(responses, refit(responses))
+            noted = found[design]
+            noted[f"{kind}: p of M2 below .05"].append(float(fit.p < ALPHA))
+            if kind == "clean":
+                noted["clean: M2 / df"].append(fit.m2 / fit.df)
+            if kind != "a copied pair":
+                noted[f"{kind}: rejected as a whole"].append(float(misfit_as_a_whole(fit, PruneRules()) is not None))
+                noted[f"{kind}: RMSEA"].append(fit.rmsea)
+                noted[f"{kind}: CFI"].append(fit.cfi)
+
+
+def table_by_design(replications: int, seed: int) -> str:
+    """Global fit by design, a column for each size and design."""
+    columns: dict[str, Found] = {}
+    for size in DESIGN_SIZES:
+        found: dict[str, Found] = defaultdict(lambda: defaultdict(list))
+        for replication in range(replications):
+            global_fit_by_design(*size, np.random.default_rng([seed, *size, replication]), found)
+        columns |= {f"{size[0]:,} x {size[1]}, {design}": noted for design, noted in found.items()}
+    rows = list(next(iter(columns.values())))
+    lines = ["| design | " + " | ".join(rows) + " |", "|---" * (len(rows) + 1) + "|"]
+    lines += [f"| {name} | " + " | ".join(cell(noted[row]) for row in rows) + " |" for name, noted in columns.items()]
+    return "\n".join(lines)
+
+
 def power_and_bootstrap(
     n: int, n_items: int, missing: float, n_samples: int, rng: np.random.Generator, found: Found
 ) -> None:
@@ -186,13 +244,14 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=200, help="data sets without a fault a size")
     parser.add_argument("--dear", type=int, default=30, help="of them with a bootstrap, and with each fault")
     parser.add_argument("--samples", type=int, default=59, help="bootstrap samples")
+    parser.add_argument("--designs", type=int, default=60, help="data sets of the table of global fit by design")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path)
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)
     print("\n".join(f"planted for {name}: {fault}" for name, fault in FAULTS.items()), flush=True)
     results: dict[str, dict[tuple, list[float]]] = defaultdict(dict)
-    for size in SIZES:
+    for size in SIZES if chosen.replications else []:
         began = time.perf_counter()
         found: dict[str, list[float]] = defaultdict(list)
         for replication in range(chosen.replications):
@@ -211,6 +270,10 @@ def main() -> None:
             cells = [cell(results[name].get(size, [])) for size in SIZES]
             lines.append(f"| {name.split('|')[1]} | " + " | ".join(cells) + " |")
         lines.append("")
+    if not chosen.replications:
+        lines = []
+    if chosen.designs:
+        lines.append(table_by_design(chosen.designs, chosen.seed))
     text = "\n".join(lines)
     print(text)
     if chosen.output:

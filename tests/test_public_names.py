@@ -33,6 +33,7 @@ INNER_FUNCTIONS = {
     "data.readers.wide_table": "read_wide_table",
     "data.responses": "resolve_duplicates",
     "models.factor_quadrature": "factor_quadrature",
+    "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
@@ -53,8 +54,8 @@ INNER_FILES = {
     "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
     "readers.table readers.wide_parts readers.wide_table",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
-    "estimation": "status",
-    "diagnostics": "checks correlation logistic_regression pattern_likelihood",
+    "estimation": "doubts status",
+    "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "two_groups",
     "bank": "schema",
     "building": "checkpoint removals",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.model_comparison import compare_models, likelihood_ratio
+from irtbench.analysis.factor_test import one_more_factor
+from irtbench.analysis.model_comparison import compare_models
 from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analysis
 from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
 from irtbench.data.responses import ResponseMatrix
@@ -32,8 +33,8 @@ class Dimensions:
     models
         Information criteria of the models with one factor, two ..., a row a model; None if none was fitted.
     tests
-        Likelihood-ratio test of each model against the one before, a row a test. At the edge of the smaller model the
-        statistic is no exact chi-square; the criteria are the better guide where it is close.
+        Likelihood-ratio test of each model against the one before, a row a test, with the p of a bootstrap or a note
+        why there is none; see `one_more_factor`.
     rotated
         Loadings of the model with as many factors as there are labels, turned to these; None if there is none.
     """
@@ -77,6 +78,7 @@ def find_dimensions(
     *,
     max_factors: int = MOST_FACTORS,
     n_samples: int = 20,
+    n_test_samples: int = 0,
     seed: int = 0,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Dimensions:
@@ -92,6 +94,8 @@ def find_dimensions(
         Fit models of one up to so many factors; 0 for none.
     n_samples
         Samples of independent items.
+    n_test_samples
+        Most samples of the smaller model for each likelihood-ratio test; 0 for no p.
     seed
         Of these samples.
     progress
@@ -100,7 +104,7 @@ def find_dimensions(
     Raises
     ------
     InputError
-        As `parallel_analysis` and `fit_factors`.
+        As `parallel_analysis`, `fit_factors` and `one_more_factor`.
     """
     progress(f"tetrachoric correlations of {responses.n_items} items and of {n_samples} samples of independent items")
     analysis = parallel_analysis(responses, rng=np.random.default_rng(seed), n_samples=n_samples)
@@ -120,9 +124,17 @@ def find_dimensions(
     converged = [model.converged for model in models.values()]
     tests = pd.DataFrame(
         [
-            {"smaller": a, "larger": b, **vars(likelihood_ratio(models[a], models[b]))}
+            {
+                "smaller": a,
+                "larger": b,
+                **vars(
+                    one_more_factor(
+                        responses, models[a], models[b], n_samples=n_test_samples, seed=seed, progress=progress
+                    )
+                ),
+            }
             for a, b in zip(list(models)[:-1], list(models)[1:], strict=True)
         ],
-        columns=["smaller", "larger", "statistic", "df", "p"],
+        columns=["smaller", "larger", "statistic", "df", "p", "n_samples", "note"],
     )
     return Dimensions(*size, analysis, compare_models(models).assign(converged=converged), tests, rotated)

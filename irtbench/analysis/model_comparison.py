@@ -40,22 +40,30 @@ class LikelihoodRatio:
     df
         Difference of the numbers of parameters.
     p
-        P(chi-squared(df) >= statistic); halved where the smaller model lies on the boundary of the larger.
+        P(chi-squared(df) >= statistic); halved where the smaller model lies on the boundary of the larger. Of one more
+        factor the p of a bootstrap, NaN where none was asked for.
     on_boundary
         Whether it does.
+    n_samples
+        Samples on which p rests; 0 if it is that of the chi-square.
+    note
+        Why there is no p; empty if there is one.
     """
 
     statistic: float
     df: int
     p: float
     on_boundary: bool
+    n_samples: int = 0
+    note: str = ""
 
 
 def likelihood_ratio(smaller: Fitted, larger: Fitted, *, on_boundary: bool = False) -> LikelihoodRatio:
     """Likelihood-ratio test of nested models fitted to the same responses by maximum likelihood.
 
     If one parameter of the smaller model lies on the boundary of its range (guessing c = 0), half of the statistic's
-    distribution is a point at 0, and p is halved (Self & Liang, 1987).
+    distribution is a point at 0, and p is halved (Self & Liang, 1987). For one more exploratory factor there is no such
+    distribution: see `one_more_factor`.
 
     Raises
     ------

@@ -51,7 +51,8 @@ class PruneRules(Settings):
     bootstrap_samples
         Samples of the bootstrap in each round that comes to this rule.
     min_cfi, min_tli
-        Reject the scale if one ability fits all its items worse than this before any removal.
+        Reject the scale if one ability fits all its items worse than this before any removal, and significantly badly:
+        with few respondents to a pair of items CFI and TLI fall below the mark by chance, and M2 has p of .05 or more.
     min_share_kept
         Reject the scale if fewer than this share of the items given survive.
     min_items

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from irtbench.analysis.factor_test import one_more_factor
 from irtbench.analysis.guessing import GuessingTest, guessing_test
-from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, likelihood_ratio
+from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
@@ -24,9 +25,9 @@ class ScaleChecks:
     models
         Information criteria of one and two abilities, a row a model.
     two_against_one
-        Likelihood-ratio test of the second ability.
+        Likelihood-ratio test of the second ability, with the p of a bootstrap where one was asked for.
     fit_of_two
-        Global fit of two abilities; None where it could not be computed.
+        Global fit of two abilities.
     two_converged
         Whether the model with two abilities is a maximum.
     guessing
@@ -35,7 +36,7 @@ class ScaleChecks:
 
     models: pd.DataFrame
     two_against_one: LikelihoodRatio
-    fit_of_two: GlobalFit | None
+    fit_of_two: GlobalFit
     two_converged: bool
     guessing: GuessingTest
 
@@ -45,19 +46,18 @@ class ScaleChecks:
         return int((self.guessing.p_adjusted < 0.05).sum())
 
 
-def check_scale(responses: ResponseMatrix, *, seed: int = 0) -> ScaleChecks | None:
-    """Compare one with two abilities, and test guessing item by item; None for fewer than four items."""
+def check_scale(responses: ResponseMatrix, *, n_test_samples: int = 0, seed: int = 0) -> ScaleChecks | None:
+    """Compare one with two abilities, and test guessing item by item; None for fewer than four items.
+
+    With ``n_test_samples`` the likelihood ratio of two abilities has a p, see `one_more_factor`.
+    """
     if responses.n_items < FEWEST_ITEMS:
         return None
     one, two = (fit_factors(responses, number, seed=seed) for number in (1, 2))
-    try:
-        fit_of_two = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
-    except ArithmeticError:
-        fit_of_two = None
     return ScaleChecks(
         models=compare_models({"one ability": one, "two abilities": two}),
-        two_against_one=likelihood_ratio(one, two),
-        fit_of_two=fit_of_two,
+        two_against_one=one_more_factor(responses, one, two, n_samples=n_test_samples, seed=seed),
+        fit_of_two=global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters),
         two_converged=two.converged,
         guessing=guessing_test(responses),
     )

@@ -108,7 +108,7 @@ def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[
             scale.name: {
                 "models": found.models,
                 "two_against_one": vars(found.two_against_one),
-                "fit_of_two": None if found.fit_of_two is None else vars(found.fit_of_two),
+                "fit_of_two": vars(found.fit_of_two),
                 "two_converged": found.two_converged,
                 "n_guessing": found.n_guessing,
                 "guessing": found.guessing.table(),
@@ -185,4 +185,6 @@ def outcome(scale: dict) -> str:  # type: ignore[type-arg]
         return f"rejected: {scale['rejected']}"
     if not scale["fit"]["converged"]:
         return f"not converged: {scale['fit']['stopped_because']}"
+    if scale["global_fit_before"]["reason"]:
+        return f"stands; global fit not known: {scale['global_fit_before']['reason']}"
     return "stands"

@@ -46,7 +46,8 @@ def compare(
 ) -> None:
     """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
 
-    Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system.
+    Writes comparison.csv, a row for each pair on each scale, and with a bank ranking.csv, a row for each system. Its p
+    are two-sided but for accuracy_p_greater, that the first is not better, which is not adjusted.
     """
     from irtbench.bank.bank import load_bank
     from irtbench.data.multiple_testing import adjust
@@ -88,6 +89,7 @@ def compare(
             rows.insert(0, "scale", name)
             pairs.append(rows)
         comparison = pd.concat(pairs, ignore_index=True)
+        comparison["accuracy_p_greater"] = comparison.pop("accuracy_p_greater")  # last
         write_table(comparison, folder / "comparison.csv")
         ranked = pd.concat(rankings, ignore_index=True) if rankings else None
         if ranked is not None:
@@ -112,6 +114,7 @@ def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
             "upper": "accuracy_upper",
             "p": "accuracy_p",
             "p_adjusted": "accuracy_p_adjusted",
+            "p_greater": "accuracy_p_greater",
         }
     )
 
@@ -126,6 +129,7 @@ def show_comparison(comparison: pd.DataFrame) -> None:
             "items": comparison["n_items"],
             "accuracy": bracketed(comparison, "accuracy", ".3f"),
             "p ": [f"{p:.4f}" for p in comparison["accuracy_p_adjusted"]],
+            "p first better": [f"{p:.4f}" for p in comparison["accuracy_p_greater"]],
         }
     )
     if "theta_difference" in comparison:

@@ -88,6 +88,8 @@ def diagnose(
         show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
+        if whole["reason"]:
+            print(f"M2 is not available: {whole['reason']}")
         print(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "

@@ -29,6 +29,9 @@ def dimensions(
         int, typer.Option("--factors", min=0, max=3, help="Compare models of 1 up to this many factors; 0 for none.")
     ] = 3,
     samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.")] = 20,
+    test_samples: Annotated[
+        int, typer.Option("--test-samples", min=0, help="Samples for the p of one more factor; 0 for none.")
+    ] = 19,
     column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
@@ -63,7 +66,10 @@ def dimensions(
         left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
         data = answered(given.select_items([item for item in given.item_ids if item not in left_out]))
         labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
-        result = find_dimensions(data, labels, max_factors=factors, n_samples=samples, seed=seed, progress=progress)
+        result = find_dimensions(
+            data, labels,
+            max_factors=factors, n_samples=samples, n_test_samples=test_samples, seed=seed, progress=progress,
+        )  # fmt: skip
         found = result.summary() | {"items_left_out": left_out, "seed": seed}
         write_table(result.analysis.table(), folder / "eigenvalues.csv")
         write_json(found, folder / "dimensions.json")
@@ -87,7 +93,8 @@ def show_dimensions(result: Dimensions) -> None:
     if result.models is not None:
         show_table(result.models, title="Models")
     if result.tests is not None:
-        show_table(result.tests, title="Likelihood-ratio tests")
+        told = result.tests if result.tests["note"].any() else result.tests.drop(columns="note")
+        show_table(told, title="Likelihood-ratio tests, p by samples of the smaller model")
     if result.rotated is not None:
         show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
         print(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

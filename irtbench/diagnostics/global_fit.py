@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import pinvh
 from scipy.optimize import brentq
-from scipy.sparse import csc_array
-from scipy.sparse.linalg import LinearOperator, cg
-from scipy.special import chdtrc, chndtr, expit
+from scipy.special import chdtrc, chndtr
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
-from irtbench.models.curves import log_icc
-from irtbench.models.factor_quadrature import factor_quadrature
+from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
+from irtbench.diagnostics.moments import Moments
+from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
-MOST_DENSE_MOMENTS = 2_000  # 62 items: a matrix of 32 MB
-MOST_STEPS, MOST_STEPS_IF_DENSE = 5_000, 200  # of conjugate gradients; they take 20 to 60 where items do not coincide
+MOST_DENSE_MOMENTS = 2_000  # of complete responses: 62 items; a matrix of 32 MB
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class GlobalFit:
     Parameters
     ----------
     m2, df, p
-        Limited-information statistic, its degrees of freedom and p; NaN where no degree of freedom is left.
+        Limited-information statistic, its degrees of freedom and p; NaN where it cannot be said, see ``reason``.
     rmsea, rmsea_lower, rmsea_upper
         Root mean square error of approximation with its 90% interval.
     srmsr
@@ -42,9 +38,13 @@ class GlobalFit:
     tli, cfi
         Tucker-Lewis and comparative fit index against the model of independent items.
     n_respondents
-        Respondents on whom M2 and what follows from it rest.
+        Respondents with any response.
     respondents_used
-        Which respondents those are, in words.
+        On how many respondents and pairs of items the figures rest, in words.
+    n_per_pair
+        Mean number of respondents who answered both items of a pair used; all of them where responses are complete.
+    reason
+        Why M2 and what follows from it is not available, in words; empty where it is.
     """
 
     m2: float
@@ -58,6 +58,8 @@ class GlobalFit:
     cfi: float
     n_respondents: int
     respondents_used: str
+    n_per_pair: float
+    reason: str = ""
 
 
 def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: Quadrature | None = None) -> GlobalFit:
@@ -73,8 +75,12 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     TLI and CFI compare with the M2 of independent items, which is N times the sum of the squared correlations.
     SRMSR is the root mean square of observed less expected correlations.
 
-    M2 needs respondents who answered every item and uses only those; SRMSR uses, for each pair of items, all who
-    answered both.
+    Where responses are missing, each share is that of the n_s respondents who answered the item or both items of the
+    pair s, and the covariance of two shares is n_st / (n_s n_t) times Xi_st, with n_st who answered the items of both;
+    M2 = e' C e with that covariance. N is then the mean number who answered both items of a pair. Pairs that fewer than
+    twenty respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
+    the parameters these depend on. With many items M2 uses as many pairs as can be computed, drawn at random.
+    All this takes responses to be missing without regard to what they would have been, or to ability.
 
     Parameters
     ----------
@@ -89,16 +95,15 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     ------
     InputError
         If the items differ.
-    ArithmeticError
-        If the equations for M2 are not solved in reasonable time, which items that nearly coincide may cause.
 
     Warns
     -----
     RuntimeWarning
-        If no degree of freedom or no complete row is left: M2 and what follows from it is NaN.
+        If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
+        left, no pair answered by enough respondents, or items nearly coincide.
     """
     check_items_agree(responses, items)
-    moments = _Moments.of(items, normal_grid() if quadrature is None else quadrature)
+    moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 
 
@@ -128,8 +133,6 @@ def global_fit_of_factors(
     ------
     InputError
         If the shapes do not fit the responses.
-    ArithmeticError
-        As `global_fit`.
 
     Warns
     -----
@@ -141,216 +144,85 @@ def global_fit_of_factors(
             f"global fit: slopes {slopes.shape} and intercepts {intercept.shape} for {responses.n_items} items"
         )
     free = np.ones(slopes.shape, dtype=np.bool_) if zero_loadings is None else ~zero_loadings
-    return _global_fit(responses, _Moments.of_factors(slopes, intercept, free), n_parameters)
+    return _global_fit(responses, Moments.of_factors(slopes, intercept, free), n_parameters)
 
 
-def _global_fit(responses: ResponseMatrix, moments: _Moments, n_parameters: int) -> GlobalFit:
+def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) -> GlobalFit:
     """The statistics of these moments."""
-    complete = responses.values[responses.observed.all(axis=1)]
-    n_respondents = len(complete)
-    used = f"all {n_respondents}"
-    if not responses.is_complete:
-        used = f"{n_respondents} of {responses.n_respondents}, those who answered every item"
-    df = max(moments.n_moments - n_parameters, 0)
+    margins = Margins.of(responses, moments)
+    correlations = pairwise_correlation(responses.values)
+    pairs = margins.pairs[0], margins.pairs[1]
+    n = margins.n_per_pair
     m2 = p = rmsea = lower = upper = tli = cfi = np.nan
-    if df < 1 or n_respondents < 2:
-        too_few = "fewer than two answered every item"
-        reason = f"{moments.n_items} items leave no degree of freedom" if df < 1 else too_few
-        warnings.warn(f"global fit: M2 is undefined because {reason}", RuntimeWarning, stacklevel=3)
-    else:
-        m2 = n_respondents * moments.discrepancy(complete)
+    df, reason = 0, ""
+    try:
+        m2, df = _m2(responses, moments, margins, n_parameters)
         p = float(chdtrc(df, m2))
-        rmsea, lower, upper = _rmsea(m2, df, n_respondents)
-        tli, cfi = _against_independence(m2, df, complete)
-    return GlobalFit(m2, df, p, rmsea, lower, upper, moments.srmsr(responses), tli, cfi, n_respondents, used)
+        rmsea, lower, upper = _rmsea(m2, df, n)
+        tli, cfi = _against_independence(m2, df, correlations[pairs], margins.n[-margins.n_pairs :])
+    except ArithmeticError as error:
+        reason = str(error)
+        warnings.warn(f"global fit: M2 is not available: {reason}", RuntimeWarning, stacklevel=3)
+    srmsr = _root_mean_square((correlations - moments.expected_products())[pairs])
+    n_respondents = int((responses.n_by_respondent > 0).sum())
+    used = _respondents_used(responses, margins, n_respondents)
+    return GlobalFit(m2, df, p, rmsea, lower, upper, srmsr, tli, cfi, n_respondents, used, n, reason)
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """First and second moments of the responses under the model, and products with their covariance.
+def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_parameters: int) -> tuple[float, int]:
+    """M2 and its degrees of freedom.
 
-    M2 is the same in any basis of the moments. This one is the standardised responses u_j = (x_j - pi_j) / sd_j and
-    their products u_j u_k, whose covariance is the identity but for what ability does. Vectors of moments hold the
-    singles, then the pairs j < k; written as a symmetric matrix, the singles stand on the diagonal.
-
-    Given theta, u_j = z_j + t_j with independent z_j of mean 0 and variance s_j. So any f = sum v_j u_j +
-    sum V_jk u_j u_k is uncorrelated terms: (v_j + sum_k V_jk t_k) z_j and V_jk z_j z_k, around a level m(theta). Its
-    covariance with every moment is three products of (n_items, n_nodes) matrices: Xi is never written out, which
-    would take 3 GB for 200 items.
-
-    Parameters
-    ----------
-    mean, deviation
-        pi_j and sd_j, shape (n_items,).
-    weights
-        Mass at the nodes, shape (n_nodes,).
-    level
-        t_j at the nodes, shape (n_items, n_nodes).
-    spread
-        s_j at the nodes, shape (n_items, n_nodes).
-    derivative
-        Of t_j at the nodes by the free parameters, shape (n_parameters, n_nodes).
-    item_of
-        The item of each parameter, shape (n_parameters,).
+    Raises
+    ------
+    ArithmeticError
+        Where there is none, saying why.
     """
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    level: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    derivative: NDArray[np.float64]
-    item_of: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, items: ItemParameters, quadrature: Quadrature) -> _Moments:
-        """Moments of these items in this population."""
-        log_p, log_q = log_icc(quadrature.nodes, items)
-        p = np.exp(log_p).T
-        mean = p @ quadrature.weights
-        # 1 - mean loses its digits for very easy items
-        deviation = np.sqrt(mean * (np.exp(log_q).T @ quadrature.weights))
-        z = items.discrimination[:, None] * quadrature.nodes + items.intercept[:, None]
-        by_intercept = (1 - items.guessing)[:, None] * expit(z) * expit(-z)
-        derivative = np.stack([by_intercept * quadrature.nodes, by_intercept, expit(-z)], axis=1)
-        free = np.ones((items.n_items, 3), dtype=np.bool_)
-        free[:, 2] = items.guessing_estimated
-        item_of = np.nonzero(free)[0]
-        return cls(
-            mean=mean,
-            deviation=deviation,
-            weights=quadrature.weights,
-            level=(p - mean[:, None]) / deviation[:, None],
-            spread=np.exp(log_p + log_q).T / deviation[:, None] ** 2,
-            derivative=derivative[free] / deviation[item_of][:, None],
-            item_of=item_of,
-        )
-
-    @classmethod
-    def of_factors(
-        cls, slopes: NDArray[np.float64], intercept: NDArray[np.float64], free: NDArray[np.bool_]
-    ) -> _Moments:
-        """Moments of a 2PL with several abilities; ``free`` says which slopes are estimated."""
-        quadrature = factor_quadrature(slopes.shape[1])
-        weights = np.exp(quadrature.log_weights)
-        z = slopes @ quadrature.nodes.T + intercept[:, None]
-        p, variance = expit(z), expit(z) * expit(-z)
-        mean = p @ weights
-        deviation = np.sqrt(mean * (expit(-z) @ weights))
-        coordinates = np.vstack([quadrature.nodes.T, np.ones(len(weights))])
-        item_of, factor_of = np.nonzero(np.column_stack([free, np.ones(len(free), dtype=np.bool_)]))
-        return cls(
-            mean=mean,
-            deviation=deviation,
-            weights=weights,
-            level=(p - mean[:, None]) / deviation[:, None],
-            spread=variance / deviation[:, None] ** 2,
-            derivative=variance[item_of] * coordinates[factor_of] / deviation[item_of][:, None],
-            item_of=item_of,
-        )
-
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return self.mean.size
-
-    @property
-    def n_moments(self) -> int:
-        """Number of singles and pairs."""
-        return self.n_items * (self.n_items + 1) // 2
-
-    @cached_property
-    def joint_spread(self) -> NDArray[np.float64]:
-        """E[s_j s_k], shape (n_items, n_items)."""
-        return (self.spread * self.weights) @ self.spread.T
-
-    @cached_property
-    def positions(self) -> NDArray[np.intp]:
-        """Where each entry of the symmetric matrix stands in the vector, shape (n_items, n_items)."""
-        positions = np.diag(np.arange(self.n_items))
-        first, second = np.triu_indices(self.n_items, 1)
-        positions[first, second] = positions[second, first] = np.arange(self.n_items, self.n_moments)
-        return positions
-
-    def to_vector(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Singles from the diagonal, then pairs from above it."""
-        return np.concatenate([np.diagonal(matrix), matrix[np.triu_indices(self.n_items, 1)]])
-
-    def expected_products(self) -> NDArray[np.float64]:
-        """E[u_j u_k] for j != k: the correlations the model expects, shape (n_items, n_items)."""
-        return (self.level * self.weights) @ self.level.T
-
-    def residual(self, complete: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Observed less expected moments, shape (n_moments,)."""
-        standardised = (complete - self.mean) / self.deviation
-        matrix = standardised.T @ standardised / len(complete) - self.expected_products()
-        np.fill_diagonal(matrix, standardised.mean(axis=0))
-        return self.to_vector(matrix)
-
-    def jacobian(self) -> csc_array:
-        """Derivatives of the moments by the parameters, shape (n_moments, n_parameters), sparse."""
-        # d E[u_j u_k] by a parameter of j is E[t_j' t_k]; that of the single u_j stands in the place of k = j
-        entries = (self.derivative * self.weights) @ self.level.T
-        parameters = np.arange(self.item_of.size)
-        entries[parameters, self.item_of] = self.derivative @ self.weights
-        rows = self.positions[self.item_of]
-        columns = np.repeat(parameters, self.n_items)
-        return csc_array((entries.ravel(), (rows.ravel(), columns)), shape=(self.n_moments, parameters.size))
-
-    def covariance_times(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Xi times a vector of moments, both written as symmetric matrices."""
-        singles = np.diagonal(matrix)
-        pairs = matrix - np.diag(singles)
-        through_others = pairs @ self.level
-        slope = (singles[:, None] + through_others) * self.spread * self.weights
-        mean_given_theta = singles @ self.level + (self.level * through_others).sum(axis=0) / 2
-        common = self.weights * (mean_given_theta - self.weights @ mean_given_theta)
-        cross = slope @ self.level.T
-        product = cross + cross.T + (self.level * common) @ self.level.T + self.joint_spread * pairs
-        np.fill_diagonal(product, slope.sum(axis=1) + self.level @ common)
-        return product
-
-    def discrepancy(self, complete: NDArray[np.float64]) -> float:
-        """M2 / N = e' C e, by conjugate gradients.
-
-        C e is the y that solves Xi y = e up to the directions in which the parameters move the moments, and is
-        orthogonal to those: with R projecting them out, R Xi R y = R e, and e' C e = e' y.
-        """
-        jacobian = self.jacobian()
-        jacobian = (jacobian / np.sqrt((jacobian**2).sum(axis=0))).tocsr()
-        transposed = jacobian.T.tocsr()
-        inverse = pinvh((transposed @ jacobian).toarray())
-
-        def project(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-            return vector - jacobian @ (inverse @ (transposed @ vector))
-
-        def times(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-            return project(self.to_vector(self.covariance_times(project(vector.ravel())[self.positions])))
-
-        residual = project(self.residual(complete))
-        operator = LinearOperator((self.n_moments, self.n_moments), matvec=times, dtype=np.float64)
-        can_be_dense = self.n_moments <= MOST_DENSE_MOMENTS
-        most_steps = MOST_STEPS_IF_DENSE if can_be_dense else MOST_STEPS
-        solution, failed = cg(operator, residual, rtol=1e-8, atol=0.0, maxiter=most_steps)
-        if failed and not can_be_dense:
-            raise ArithmeticError(f"global fit: the equations for M2 were not solved in {failed} steps")
-        if failed:  # items that nearly coincide: few enough to write the matrix out
-            matrix = operator @ np.eye(self.n_moments)
-            solution = pinvh((matrix + matrix.T) / 2) @ residual
-        return float(residual @ solution)
-
-    def srmsr(self, responses: ResponseMatrix) -> float:
-        """Root mean square of observed less expected correlations over the pairs that have one; NaN if none has."""
-        pairs = np.triu_indices(self.n_items, 1)
-        difference = (pairwise_correlation(responses.values) - self.expected_products())[pairs]
-        defined = difference[~np.isnan(difference)]
-        return float(np.sqrt(np.mean(defined**2))) if defined.size else np.nan
+    if responses.n_respondents < 2 or not margins.n_pairs:
+        raise ArithmeticError(f"no two items were answered by {FEWEST_TOGETHER} respondents or more")
+    residual = moments.residual(responses.values)
+    largest = margins.chosen.size - n_parameters  # degrees of freedom, were every parameter to move the shares
+    if responses.is_complete:
+        if largest < 1:
+            raise ArithmeticError(f"{moments.n_items} items leave no degree of freedom")
+        if moments.n_moments > MOST_DENSE_MOMENTS:
+            return responses.n_respondents * complete_form(moments, residual, n_parameters), largest
+    root_n = np.sqrt(margins.n)
+    covariance = moments.covariance(margins.chosen)
+    if not responses.is_complete:
+        covariance *= margins.overlap(responses.observed, moments)
+    jacobian = moments.jacobian().tocsr()[margins.chosen].toarray()
+    m2, rank = dense_form(covariance, root_n * residual[margins.chosen], root_n[:, None] * jacobian, n_parameters)
+    df = margins.chosen.size - rank
+    if df < 1:
+        raise ArithmeticError(f"{margins.n_pairs} pairs of items leave no degree of freedom")
+    return m2, df
 
 
-def _rmsea(m2: float, df: int, n_respondents: int) -> tuple[float, float, float]:
+def _respondents_used(responses: ResponseMatrix, margins: Margins, n_respondents: int) -> str:
+    """On whom and on which pairs the figures rest."""
+    if responses.is_complete:
+        return f"all {n_respondents}"
+    n_pairs = responses.n_items * (responses.n_items - 1) // 2
+    words = f"all {n_respondents}"
+    if margins.n_pairs:
+        words += f", {margins.n_per_pair:.0f} on average to a pair of items"
+    if margins.n_pairs_left_out:
+        words += f"; {margins.n_pairs_left_out} of {n_pairs} pairs that fewer than {FEWEST_TOGETHER} answered left out"
+    if margins.n_pairs_not_drawn:
+        words += f"; {margins.n_pairs} pairs drawn from {margins.n_pairs + margins.n_pairs_not_drawn}"
+    return words
+
+
+def _root_mean_square(differences: NDArray[np.float64]) -> float:
+    """Over those that are defined; NaN if none is."""
+    defined = differences[~np.isnan(differences)]
+    return float(np.sqrt(np.mean(defined**2))) if defined.size else np.nan
+
+
+def _rmsea(m2: float, df: int, n: float) -> tuple[float, float, float]:
     """RMSEA and the ends of its 90% interval."""
     ends = (max(m2 - df, 0.0), _noncentrality(m2, df, 0.95), _noncentrality(m2, df, 0.05))
-    value, lower, upper = (float(np.sqrt(excess / (df * (n_respondents - 1)))) for excess in ends)
+    value, lower, upper = (float(np.sqrt(excess / (df * (n - 1)))) for excess in ends)
     return value, lower, upper
 
 
@@ -364,15 +236,17 @@ def _noncentrality(m2: float, df: int, probability: float) -> float:
     return float(brentq(lambda excess: chndtr(m2, df, excess) - probability, 0.0, too_large))
 
 
-def _against_independence(m2: float, df: int, complete: NDArray[np.float64]) -> tuple[float, float]:
+def _against_independence(
+    m2: float, df: int, correlations: NDArray[np.float64], n: NDArray[np.float64]
+) -> tuple[float, float]:
     """TLI and CFI; NaN where the items do not correlate more than independent ones would.
 
-    Independent items have the identity for Xi, fit every single exactly, and leave the correlations as residuals.
+    Independent items have the identity for Xi, fit every single exactly, and leave as residuals the correlations of the
+    pairs, each of n respondents.
     """
-    correlations = pairwise_correlation(complete)[np.triu_indices(complete.shape[1], 1)]
-    correlations = correlations[~np.isnan(correlations)]
-    df_independent = correlations.size
-    m2_independent = len(complete) * float(np.sum(correlations**2))
+    defined = ~np.isnan(correlations)
+    df_independent = int(defined.sum())
+    m2_independent = float(n[defined] @ correlations[defined] ** 2)
     if m2_independent <= df_independent:
         return np.nan, np.nan
     ratio = m2_independent / df_independent

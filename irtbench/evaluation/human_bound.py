@@ -208,6 +208,7 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
     k of n, asked for k it is stricter, and the vote that is out had no say: its accuracy is what a new vote has. An
     item that the stricter rule keeps the rule k of n keeps, and what that keeps the laxer keeps, and easier items pass
     more often, so the accuracy on the filtered items lies between the two, up to their sampling error.
+    With few items that error may turn them round; the smaller is the lower bound all the same.
 
     Returns
     -------
@@ -232,6 +233,8 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
                 stacklevel=2,
             )
         bounds.append(float(right / (right + wrong)) if right + wrong else np.nan)
+    if bounds[0] > bounds[1]:
+        bounds.reverse()
     return bounds[0], bounds[1]
 
 

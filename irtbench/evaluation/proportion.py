@@ -29,7 +29,8 @@ def wilson_interval(
 
     (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)            (Wilson, 1927)
 
-    Unlike p +- z sqrt(p (1 - p) / n) it stays in [0, 1] and has a width at p = 0 and p = 1.
+    Unlike p +- z sqrt(p (1 - p) / n) it stays in [0, 1] and has a width at p = 0 and p = 1. It always holds p itself:
+    at 0 and n successes it ends there, which rounding must not change.
 
     Raises
     ------
@@ -48,4 +49,4 @@ def wilson_interval(
         p = count / size
         centre = (p + z**2 / (2 * size)) / (1 + z**2 / size)
         half = z * np.sqrt(p * (1 - p) / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
-    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
+    return np.minimum(np.clip(centre - half, 0, 1), p), np.maximum(np.clip(centre + half, 0, 1), p)

@@ -64,6 +64,8 @@ class PairedComparison:
         Whether the bootstrap distribution is exact or of resamples.
     n_resamples
         Resamples drawn; None if exact.
+    p_greater
+        The one-sided p against "the first is not better", whatever the alternative: P(sum d* <= 0) (Jansen, 2019).
     """
 
     n_items: int
@@ -81,6 +83,7 @@ class PairedComparison:
     alternative: Alternative
     method: Method
     n_resamples: int | None
+    p_greater: float
 
 
 def paired_bootstrap(
@@ -156,7 +159,7 @@ def paired_bootstrap(
     if constant:
         warnings.warn("the bootstrap is undefined: the difference is the same everywhere", RuntimeWarning, stacklevel=2)
         lower = upper = np.nan
-        p = np.nan if pairs.sums.any() else 1.0
+        p = below = np.nan if pairs.sums.any() else 1.0
     else:
         if exact:
             means, below, above = _exact_means(pairs)
@@ -181,6 +184,7 @@ def paired_bootstrap(
         alternative=alternative,
         method="exact" if exact else "resampled",
         n_resamples=None if exact else n_resamples,
+        p_greater=below,
     )
 
 
@@ -321,6 +325,7 @@ def _row(pair: SystemPair) -> dict[str, object]:
         "mcnemar_p": np.nan if counted is None else counted.p,
         "mcnemar_mid_p": np.nan if counted is None else counted.mid_p,
         "method": found.method,
+        "p_greater": found.p_greater,
     }
 
 

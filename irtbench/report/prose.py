@@ -113,9 +113,8 @@ def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
             continue
         if math.isnan(after.m2):
             found.append(
-                f"Scale {scale.name}: global fit is not known, for it needs respondents who answered every item "
-                f"(here {after.respondents_used}) and degrees of freedom. Whether one ability explains the items is "
-                "left open."
+                f"Scale {scale.name}: global fit is not known{f', for {after.reason}' if after.reason else ''} "
+                f"(respondents: {after.respondents_used}). Whether one ability explains the items is left open."
             )
         else:
             found.append(

@@ -9,7 +9,7 @@ import pytest
 
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
-from irtbench.building.pruning import Pruning, prune
+from irtbench.building.pruning import Pruning, misfit_as_a_whole, prune
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
@@ -97,6 +97,55 @@ def test_two_abilities_on_one_scale_are_rejected_as_a_whole() -> None:
     assert "one ability does not fit" in pruning.rejected
     assert pruning.kept == ()
     assert pruning.fitted is not None  # what was fitted stays to be looked at
+
+
+@pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
+def test_clean_data_with_missing_responses_are_not_rejected() -> None:
+    rules = replace(QUICK, order=(), min_share_kept=None)
+    for seed in range(10):
+        responses = clean(800, 10, seed=seed)
+        share = 0.2 if seed % 2 else 0.6
+        holes = np.random.default_rng(seed).random(responses.values.shape) < share
+        pruning = prune(with_values(responses, np.where(holes, np.nan, responses.values)), fit_model, rules)
+        assert pruning.rejected is None
+        assert pruning.fit_before is not None
+        assert pruning.fit_before.cfi > 0.9 or pruning.fit_before.p >= 0.05
+
+
+@pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
+def test_a_global_fit_that_cannot_be_said_rejects_nothing_and_says_why() -> None:
+    # 14 respondents to a pair: too few for its share of right responses
+    responses = clean(60, 12, seed=3)
+    holes = np.random.default_rng(1).random(responses.values.shape) < 0.55
+    rules = replace(QUICK, order=(), min_share_kept=None)
+    with pytest.warns(RuntimeWarning, match="M2 is not available"):
+        pruning = prune(with_values(responses, np.where(holes, np.nan, responses.values)), fit_model, rules)
+    assert pruning.rejected is None
+    assert pruning.fit_before is not None
+    assert pruning.fit_before.reason == "no two items were answered by 20 respondents or more"
+    assert not pruning.globally_good
+
+
+def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known() -> None:
+    pruning = prune(clean(500, 9, seed=3), fit_model, LALOR2016)
+    fit, checks = pruning.fit_before, pruning.checks
+    assert fit is not None
+    assert checks is not None
+    poor = replace(fit, cfi=0.85, tli=0.8, p=0.001)
+    assert misfit_as_a_whole(replace(poor, p=0.06), LALOR2016) is None
+    verdict = "one ability does not fit its items: CFI 0.850 < 0.90, TLI 0.800 < 0.90"
+    assert misfit_as_a_whole(poor, LALOR2016) == verdict
+    unknown = replace(checks, fit_of_two=replace(fit, cfi=np.nan, tli=np.nan, p=np.nan, reason="so it is"))
+    assert misfit_as_a_whole(poor, LALOR2016, unknown) == f"{verdict}; of two abilities it cannot be said: so it is"
+
+
+@pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
+def test_five_items_go_through_the_procedure_of_2016() -> None:
+    # two abilities take 14 parameters for 15 shares
+    for seed in range(4):
+        pruning = prune(clean(400, 5, seed=seed), fit_model, replace(LALOR2016, order=()))
+        assert pruning.checks is not None
+        assert pruning.checks.fit_of_two.m2 >= 0
 
 
 def test_a_scale_that_loses_more_than_half_is_rejected() -> None:
@@ -277,7 +326,7 @@ def test_what_was_compared_first_is_not_compared_again(tmp_path: Path, monkeypat
     resumed = prune(responses, fit_model, LALOR2016, checkpoint=checkpoint)
     assert whole.checks is not None
     assert resumed.checks is not None
-    assert resumed.checks.two_against_one == whole.checks.two_against_one
+    assert repr(resumed.checks.two_against_one) == repr(whole.checks.two_against_one)  # its p is NaN
     pd.testing.assert_frame_equal(resumed.checks.models, whole.checks.models)
     pd.testing.assert_frame_equal(resumed.checks.guessing.table(), whole.checks.guessing.table())
 
@@ -293,6 +342,8 @@ def test_the_preset_compares_factors_and_tests_guessing_first() -> None:
     assert checks.models.loc[checks.models["bic"].idxmin(), "model"] == "one ability"
     assert checks.fit_of_two is not None
     assert checks.two_against_one.df == 13
+    assert np.isnan(checks.two_against_one.p)
+    assert checks.two_against_one.note.startswith("no p")
     assert prune(clean(200, 6, seed=1), fit_model, QUICK).checks is None
 
 
@@ -329,6 +380,17 @@ def test_the_papers_scales_come_out(
     items = pruning.fitted.items
     np.testing.assert_allclose([items.difficulty.min(), items.difficulty.max()], difficulty, atol=0.02)
     np.testing.assert_allclose([items.discrimination.min(), items.discrimination.max()], discrimination, atol=0.02)
+
+
+def test_4gs_neutral_comes_out_without_the_item_the_authors_removed(real_data: Path) -> None:
+    rules = replace(LALOR2016, exclude=(Exclusion("248698033.jpg#2r1n", "removed by the authors"),))
+    pruning = prune(snli(real_data, "4gs", "neutral"), fit_model, rules)
+    assert len(pruning.kept) == 28
+    assert pruning.fitted is not None
+    items = pruning.fitted.items
+    # Table 4 of the paper
+    np.testing.assert_allclose([items.difficulty.min(), items.difficulty.max()], [-2.148, 0.386], atol=0.002)
+    np.testing.assert_allclose([items.discrimination.min(), items.discrimination.max()], [1.133, 3.313], atol=0.002)
 
 
 def test_4gs_entailment_is_rejected_as_in_the_paper(real_data: Path) -> None:

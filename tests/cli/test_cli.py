@@ -11,6 +11,7 @@ import pytest
 
 from builders.command_line import refused, run, run_without
 from irtbench.bank.bank import SCHEMA_VERSION
+from irtbench.cli.build import outcome
 from irtbench.data.input_error import InputError
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import read_pattern
@@ -322,3 +323,11 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
         read_pattern(pattern, list(item_ids))
     refused("fit", study / "responses.csv", "--factors", "2", "--model", "3pl", "-o", study / "x",
             saying="--factors: several abilities go with the 2pl")  # fmt: skip
+
+
+def test_the_outcome_says_why_global_fit_is_not_known() -> None:
+    scale = {"rejected": None, "fit": {"converged": True}, "global_fit_before": {"reason": ""}}
+    assert outcome(scale) == "stands"
+    unknown = scale | {"global_fit_before": {"reason": "3 items leave no degree of freedom"}}
+    assert outcome(unknown) == "stands; global fit not known: 3 items leave no degree of freedom"
+    assert outcome(unknown | {"rejected": "so it is"}) == "rejected: so it is"

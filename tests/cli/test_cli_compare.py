@@ -46,6 +46,10 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
     row = pairs.loc[("low", "high")]
     assert row["accuracy_difference"] == pytest.approx(alone.difference)
     assert row["accuracy_p"] == pytest.approx(alone.p)
+    assert pairs.columns[-1] == "accuracy_p_greater"
+    assert row["accuracy_p_greater"] == pytest.approx(
+        paired_bootstrap(wide["low"], wide["high"], alternative="greater").p
+    )
     assert row["theta_upper"] < 0
     assert row["theta_p_adjusted"] >= row["theta_p"]
     assert pairs.loc[("middle", "twin"), "accuracy_p"] == 1

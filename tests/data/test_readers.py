@@ -324,6 +324,13 @@ def test_neither_long_nor_wide_is_refused(write):
         read_responses(write("subject,prompt,score\ns1,q1,1\ns1,q2,0\n"))
     with pytest.raises(InputError, match="neither"):
         read_responses(write("only\na\nb\n"))
+    # a wide table with a respondent twice is not called something else
+    with pytest.raises(
+        InputError, match=r"column respondent_id: s1 is there more than once; expected one row for each"
+    ):
+        read_responses(write("respondent_id,q1,q2\ns1,1,1\ns1,0,1\ns2,0,0\n"))
+    with pytest.raises(InputError, match=r"got '2'; grade scores on a finer scale right or wrong first"):
+        read_responses(write("respondent_id,q1,q2\ns1,1,1\ns2,0,2\n"))
 
 
 @pytest.mark.parametrize(

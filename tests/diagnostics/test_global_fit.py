@@ -127,23 +127,182 @@ def test_the_interval_of_rmsea_is_that_of_the_noncentral_chi_square() -> None:
     assert ncx2.cdf(fit.m2, fit.df, fit.rmsea_upper**2 * scale) == pytest.approx(0.05, abs=1e-6)
 
 
-def test_complete_rows_count_for_m2_and_pairs_for_srmsr() -> None:
+def holed(responses: ResponseMatrix, holes: np.ndarray) -> ResponseMatrix:
+    return ResponseMatrix(np.where(holes, np.nan, responses.values), responses.respondent_ids, responses.item_ids)
+
+
+def test_with_missing_responses_m2_equals_its_definition() -> None:
+    # Every share is a mean over its own respondents, so its covariance with another is a sum over respondents of
+    # Xi_st / (n_s n_t); Xi of the standardised responses and their products from the probabilities of all 2^5 patterns.
+    rng = np.random.default_rng(11)
+    n_items, n = 5, 260
+    a, d = rng.uniform(0.6, 2, n_items), rng.normal(0, 0.8, n_items)
+    ids = tuple("abcde")
+    items = ItemParameters(ids, a, d, np.zeros(n_items), np.zeros(n_items, dtype=bool))
+    responses = holed(
+        simulate_responses(rng.normal(size=n), items, rng=rng), rng.random((n, n_items)) < np.linspace(0.1, 0.5, 5)
+    )
+    patterns = np.array(list(product([0, 1], repeat=n_items)))
+    moments = [(j,) for j in range(n_items)] + list(combinations(range(n_items), 2))
+    grid = normal_grid()
+
+    def pattern_probabilities(slope: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        p = icc(grid.nodes, ItemParameters(ids, slope, intercept, np.zeros(n_items), np.zeros(n_items, bool)))
+        return grid.weights @ np.prod(np.where(patterns, p[:, None], 1 - p[:, None]), axis=2)
+
+    probability = pattern_probabilities(a, d)
+    mean = probability @ patterns
+    standard = (patterns - mean) / np.sqrt(mean * (1 - mean))
+    products = np.stack([standard[:, list(s)].prod(axis=1) for s in moments], axis=1)
+    expected = probability @ products
+    xi = (products.T * probability) @ products - np.outer(expected, expected)
+    columns = []
+    for change in np.eye(2 * n_items) * 1e-5:
+        up = pattern_probabilities(a + change[:n_items], d + change[n_items:])
+        down = pattern_probabilities(a - change[:n_items], d - change[n_items:])
+        columns.append((up - down) @ products / 2e-5)
+    delta = np.stack(columns, axis=1)
+    has = np.stack([responses.observed[:, list(s)].all(axis=1) for s in moments], axis=1)
+    count = has.sum(axis=0)
+    own = np.nan_to_num((responses.values - mean) / np.sqrt(mean * (1 - mean)))
+    shares = np.array([own[has[:, k]][:, list(s)].prod(axis=1).mean() for k, s in enumerate(moments)])
+    residual = shares - expected
+    covariance = sum(np.outer(row / count, row / count) * xi for row in has)
+    inverse = np.linalg.inv(covariance)
+    middle = inverse - inverse @ delta @ np.linalg.inv(delta.T @ inverse @ delta) @ delta.T @ inverse
+
+    fit = global_fit(responses, items)
+    assert (fit.df, fit.n_respondents) == (15 - 10, int(responses.observed.any(axis=1).sum()))
+    assert fit.m2 == pytest.approx(residual @ middle @ residual, rel=1e-6)
+    assert fit.n_per_pair == pytest.approx(count[n_items:].mean())
+    # TLI and CFI: of independent items n r^2 remains of each pair
+    frame = pd.DataFrame(responses.values)
+    pairs = combinations(range(n_items), 2)
+    r = np.array([frame[[j, k]].dropna().corr().iloc[0, 1] for j, k in pairs])
+    assert fit.cfi == pytest.approx(min(1, 1 - (fit.m2 - 5) / (count[n_items:] @ r**2 - 10)))
+
+
+def test_an_item_that_nobody_answered_changes_nothing() -> None:
     responses, items, _ = simulated(600, 8, seed=4)
     values = responses.values.copy()
-    values[:200, 0] = np.nan
-    fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
-    complete = global_fit(responses.select_respondents(np.arange(600) >= 200), items)
-    assert fit.respondents_used == "400 of 600, those who answered every item"
-    assert (fit.m2, fit.rmsea_upper, fit.tli) == (complete.m2, complete.rmsea_upper, complete.tli)
-    assert fit.srmsr != complete.srmsr
+    values[:200, 3] = np.nan
     values[:, 0] = np.nan
-    nobody = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-    with pytest.warns(RuntimeWarning, match="fewer than two answered every item"):
-        none = global_fit(nobody, items)
-    assert np.isnan([none.m2, none.p, none.rmsea, none.rmsea_lower, none.rmsea_upper, none.tli, none.cfi]).all()
-    # the seven other items still have their correlations
+    fit = global_fit(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), items)
     others = list(items.item_ids[1:])
-    assert none.srmsr == pytest.approx(global_fit(responses.select_items(others), items.select(others)).srmsr)
+    left = ResponseMatrix(values[:, 1:], responses.respondent_ids, tuple(others))
+    wanted = global_fit(left, items.select(others))
+    assert fit.df == wanted.df == 28 - 14
+    for name in ("m2", "p", "rmsea_upper", "tli", "cfi", "srmsr", "n_per_pair"):
+        assert getattr(fit, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
+    assert fit.respondents_used == "all 600, 543 on average to a pair of items; 7 of 28 pairs that fewer than 20 " \
+        "answered left out"  # fmt: skip
+
+
+def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
+    # As for complete ones above; half the sets miss 40% at random, half come from booklets of two blocks of three.
+    block = np.arange(10) * 3 // 10
+    fits = []
+    for seed in range(60):
+        responses, items, _ = simulated(800, 10, seed=seed)
+        rng = np.random.default_rng([seed, 1])
+        at_random, booklets = rng.random((800, 10)) < 0.4, block == rng.integers(3, size=(800, 1))
+        fits.append(global_fit(holed(responses, at_random if seed % 2 else booklets), items))
+    assert {fit.df for fit in fits} == {35}
+    assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
+    assert sum(fit.p < 0.05 for fit in fits) <= 8
+    assert all(fit.reason == "" for fit in fits)
+
+
+def test_pairs_nobody_answered_together_are_left_out() -> None:
+    # Two booklets of six items without a common one: each has 21 shares for its 12 parameters.
+    responses, items, _ = simulated(900, 12, seed=5)
+    holes = (np.arange(12) < 6) == (np.arange(900) < 450)[:, None]
+    fit = global_fit(holed(responses, holes), items)
+    halves = [
+        global_fit(
+            responses.select_items(items.item_ids[part]).select_respondents(rows), items.select(items.item_ids[part])
+        )
+        for part, rows in ((slice(6, 12), np.arange(900) < 450), (slice(0, 6), np.arange(900) >= 450))
+    ]
+    assert fit.df == 18 == sum(half.df for half in halves)
+    assert fit.m2 == pytest.approx(sum(half.m2 for half in halves), rel=1e-8)
+    assert fit.n_per_pair == 450
+    assert "36 of 66 pairs" in fit.respondents_used
+
+
+def test_with_missing_responses_two_abilities_do_not_pass_for_one() -> None:
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(np.full(16, 1.2), rng.normal(0, 1, 16))
+    first, second = (simulate_responses(rng.normal(size=1500), items, rng=rng).values for _ in range(2))
+    values = np.concatenate([first[:, :8], second[:, 8:]], axis=1)
+    whole = ResponseMatrix(values, tuple(f"r{i}" for i in range(1500)), items.item_ids)
+    complete = global_fit(whole, items)
+    fit = global_fit(holed(whole, rng.random(values.shape) < 0.4), items)
+    assert fit.p < 1e-6
+    assert fit.rmsea_lower > 0.03
+    # the same misfit, measured on fewer responses, is about as large
+    assert fit.rmsea == pytest.approx(complete.rmsea, rel=0.15)
+    assert max(fit.cfi, complete.cfi) < 0.5
+
+
+def test_too_few_respondents_to_any_pair_is_said() -> None:
+    responses, items, _ = simulated(60, 6, seed=2)
+    holes = np.random.default_rng(0).random((60, 6)) < 0.6
+    with pytest.warns(RuntimeWarning, match="no two items were answered by 20 respondents or more"):
+        fit = global_fit(holed(responses, holes), items)
+    assert fit.reason == "no two items were answered by 20 respondents or more"
+    assert np.isnan([fit.m2, fit.p, fit.rmsea, fit.rmsea_lower, fit.tli, fit.cfi, fit.srmsr, fit.n_per_pair]).all()
+
+
+def test_items_that_coincide_are_said() -> None:
+    responses, items, _ = simulated(300, 6, seed=2)
+    twins = ItemParameters(
+        items.item_ids, np.r_[[1e6, 1e6], items.discrimination[2:]], np.r_[[1e5, 1e5], items.intercept[2:]],
+        items.guessing, items.guessing_estimated,
+    )  # fmt: skip
+    with pytest.warns(RuntimeWarning, match="not positive definite"):
+        assert "not positive definite" in global_fit(responses, twins).reason
+
+
+def test_with_very_many_pairs_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_MOMENTS", 120)
+    ps = []
+    for seed in range(20):
+        responses, items, _ = simulated(500, 20, seed=seed)
+        fit = global_fit(holed(responses, np.random.default_rng(seed).random((500, 20)) < 0.3), items)
+        assert fit.df == 120 - 40
+        ps.append(fit.p)
+    assert fit.respondents_used.endswith("; 100 pairs drawn from 190")
+    assert 0.25 < np.mean(ps) < 0.75  # uniform: standard error .065
+
+
+def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 7, 40), rng.normal(0, 0.8, 40))
+    responses = simulate_responses(rng.normal(size=500), items, rng=rng)
+    written_out = global_fit(responses, items)
+    monkeypatch.setattr("irtbench.diagnostics.global_fit.MOST_DENSE_MOMENTS", 0)
+    assert global_fit(responses, items).m2 == pytest.approx(written_out.m2, rel=1e-8)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.PLAIN_STEPS", 1)
+    assert global_fit(responses, items).m2 == pytest.approx(written_out.m2, rel=1e-8)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_STEPS", 1)
+    with pytest.warns(RuntimeWarning, match="not solved in 1 steps"):
+        assert np.isnan(global_fit(responses, items).m2)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_STEPS", 1_000)
+    monkeypatch.setattr("irtbench.diagnostics.quadratic_form.MOST_ITEMS", 39)
+    with pytest.warns(RuntimeWarning, match="not solved in 1 steps"):
+        assert np.isnan(global_fit(responses, items).m2)
+
+
+def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
+    # 5 items: 15 shares and 14 parameters, and a grid that a rotation of the axes does not leave quite the same
+    for seed in range(8):
+        responses = simulated(400, 5, seed=seed)[0]
+        two = fit_factors(responses, 2, max_steps=60)
+        fit = global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters)
+        assert fit.df == 1
+        assert 0 <= fit.m2 < 15
+        assert 0 <= fit.rmsea_lower <= fit.rmsea_upper
 
 
 def test_too_few_items_are_nan_with_a_warning() -> None:

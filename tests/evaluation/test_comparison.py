@@ -69,10 +69,23 @@ def test_the_example_of_the_post_resampled(seed):
 
 @pytest.mark.parametrize(
     ("n", "helped", "hurt", "p", "digits"),
+    # by exact sums in another program; the post prints none of them but "approximately" .13 for the second
     [(500, 10, 7, 0.27174, 5), (100, 2, 0, 0.1326, 4), (100, 7, 2, 0.058, 3)],
 )
-def test_the_figures_of_the_post(n, helped, hurt, p, digits):
+def test_p_of_known_counts(n, helped, hurt, p, digits):
     assert round(paired_bootstrap(*of_counts(n, helped, hurt), alternative="greater").p, digits) == p
+
+
+def test_the_one_sided_p_of_the_post_stands_beside_any_alternative():
+    for alternative in ("greater", "less", "two-sided"):
+        result = paired_bootstrap(EXPERIMENTAL, BASELINE, alternative=alternative)
+        assert result.p_greater == pytest.approx(0.42173, abs=5e-6)
+    with pytest.warns(RuntimeWarning, match="the same everywhere"):
+        assert paired_bootstrap([1, 0, 1], [1, 0, 1]).p_greater == 1
+    table = compare_systems([EXPERIMENTAL, BASELINE], ["experimental", "baseline"]).table()
+    assert list(table)[-1] == "p_greater"
+    assert table["p_greater"].tolist() == pytest.approx([0.42173], abs=5e-6)
+    assert table["p"].tolist() == pytest.approx([2 * 0.42173], abs=1e-5)
 
 
 def test_without_items_hurt_p_is_the_chance_that_no_helped_item_is_drawn():

@@ -129,6 +129,16 @@ def test_fresh_accuracy_by_hand() -> None:
     assert fresh_accuracy(crowd_filter(votes(5, 4, 3))) == pytest.approx((9 / 12, 5 / 6))
 
 
+def test_fresh_accuracy_is_in_order_where_chance_turned_it_round() -> None:
+    # k = 3 of 5. Others right >= 2: right votes of items with c >= 3: 5 + 12 + 3; wrong with c >= 2: 0 + 3 + 2 + 3.
+    # Others right >= 3: right with c >= 4: 5 + 12; wrong with c >= 3: 0 + 3 + 2
+    found = crowd_filter(votes(5, 4, 4, 4, 3, 2), k=3)
+    assert fresh_accuracy(found) == pytest.approx((20 / 28, 17 / 22))
+    # five items of 3: others right >= 2: 15 + 5 right, 10 wrong; others right >= 3: 5 right, 10 wrong
+    lower, upper = fresh_accuracy(crowd_filter(votes(3, 3, 3, 3, 3, 5), k=3))
+    assert (lower, upper) == pytest.approx((5 / 15, 20 / 30))
+
+
 def test_fresh_accuracy_is_undefined_where_no_vote_is_left() -> None:
     # k = n: nobody can have 5 of 4 others right
     with pytest.warns(RuntimeWarning, match="no item has 5 of 4 others right"):

@@ -1,6 +1,9 @@
 """What a set of n items can show: the figures of the papers, brute force, and what must grow with what."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,11 +22,38 @@ def p_of(n, helped, hurt):
 
 
 @pytest.mark.parametrize(
-    ("n", "helped", "hurt", "p", "digits"),
-    [(500, 10, 7, 0.27174, 5), (100, 2, 0, 0.1326, 4), (100, 7, 2, 0.058, 3)],
+    ("n", "helped", "hurt", "p"),
+    # (98/100)^100 by hand; the others by exact sums of the three-valued difference in another program
+    [(100, 2, 0, 0.98**100), (500, 10, 7, 0.27174), (100, 7, 2, 0.05842)],
 )
-def test_the_figures_of_the_post(n, helped, hurt, p, digits):
-    assert round(expected_p(n, (helped - hurt) / n, hurt / n), digits) == p
+def test_expected_p_of_known_counts(n, helped, hurt, p):
+    assert expected_p(n, (helped - hurt) / n, hurt / n) == pytest.approx(p, abs=5e-6)
+
+
+def test_what_the_post_prints(reference: Path):
+    """Of p it prints in words: about .13, and what begins to exceed .05; its plots are images."""
+    printed = pd.read_csv(reference / "papers" / "jansen_printed_numbers.csv").set_index("what")["value"]
+    about = printed['effect 2%, 0 hurt: expected p "approximately"']
+    assert expected_p(100, 0.02, 0.0) == pytest.approx(about, abs=0.005)
+    assert expected_p(100, 0.05, 0.01) < printed['effect 5%, 2% hurt (7 helped, 2 hurt): p "begins to exceed"']
+    assert expected_p(100, 0.05, 0.02) > printed['effect 5%, 2% hurt (7 helped, 2 hurt): p "begins to exceed"']
+    toy = pd.read_csv(reference / "papers" / "jansen_toy_10_questions.csv")
+    exact = paired_bootstrap(toy["experimental"], toy["baseline"], alternative="greater").p
+    # its 10,000 resamples have a standard error of .005
+    assert exact == pytest.approx(0.42173, abs=5e-6)
+    assert printed["toy data: p of 10,000 resamples (Monte Carlo)"] == pytest.approx(exact, abs=0.015)
+
+
+def test_the_grid_that_the_posts_code_computes(reference: Path):
+    """Items hurt from 0 to 19%, six effects, four sizes, by exact sums instead of resamples."""
+    grid = pd.read_csv(reference / "papers" / "jansen_grid_of_the_code_exact_p.csv")
+    assert sorted(set(grid["hurt_percent"])) == list(range(20))
+    for row in grid.itertuples():
+        gain = row.helped - row.hurt
+        found: float = expected_p(row.n_items, gain / row.n_items, row.hurt / row.n_items) if gain else p_of(
+            row.n_items, row.helped, row.hurt
+        )  # fmt: skip
+        assert found == pytest.approx(row.exact_p, abs=1.5e-6), row
 
 
 def test_the_table_holds_the_bootstraps_own_p_at_every_size():

@@ -97,6 +97,12 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     first = columns.get("respondent_id", names[0])
     if len(names) > 1 and "item_id" not in columns and frame[first].is_unique:
         return "wide"
+    repeated = frame[first][frame[first].duplicated()].unique()
+    if len(names) > 2 and first == "respondent_id" and repeated.size:
+        raise InputError(
+            f"file {path}, column {first}: {name_first(list(repeated))} is there more than once; expected one row for "
+            "each respondent of a wide table, or a column item_id of a long one"
+        )
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
         f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; expected columns named by you"

@@ -42,6 +42,6 @@ def to_responses(
         first = int(wrong.argmax())
         raise InputError(
             f"{place(first)}: expected 1, 0 or missing but got '{texts.iloc[first]}'; "
-            "name a threshold to grade scores (1 where score >= threshold)"
+            "grade scores on a finer scale right or wrong first"
         )
     return scores

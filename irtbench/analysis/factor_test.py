@@ -1,0 +1,94 @@
+"""Is one more factor needed: the likelihood ratio judged by samples of the smaller model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit
+
+from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.factors import FactorModel, fit_factors
+
+NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
+NO_SAMPLE = "no p: in samples of the smaller model some item is always all right or all wrong"
+ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
+MOST_DRAWS = 100  # for a sample in which no item is constant
+
+
+def one_more_factor(
+    responses: ResponseMatrix,
+    smaller: FactorModel,
+    larger: FactorModel,
+    *,
+    n_samples: int = 0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda message: None,
+) -> LikelihoodRatio:
+    """Likelihood ratio of two exploratory models, with the p of a parametric bootstrap.
+
+    Under the smaller model the slopes of the added factor are all 0, and its direction is then not determined: the
+    likelihood ratio has no chi-square distribution (Hayashi, Bentler & Yuan, 2007). So responses are drawn from the
+    smaller model as it was fitted, with the same ones missing, and both models are fitted to each sample. Of l samples,
+    g have a statistic as large as the observed one; p = (g + 1) / (n + 1) after all n, or g / l as soon as g is 5
+    (Besag & Clifford, 1991), which keeps its level and is soon done where nothing is to be found.
+
+    Parameters
+    ----------
+    responses
+        The responses both models were fitted to.
+    smaller, larger
+        The models, exploratory, converged or not.
+    n_samples
+        Most samples; 0 for none, and p is NaN. The least p is 1 / (n_samples + 1): below 19 none is as small as .05.
+    seed
+        Of the samples.
+    progress
+        Called with a line about each sample.
+
+    Raises
+    ------
+    InputError
+        If ``n_samples`` is negative, or the models are not exploratory ones of these items with one more factor each.
+    """
+    if n_samples < 0:
+        raise InputError(f"one more factor: the number of samples must be at least 0 but got {n_samples}")
+    exploratory = smaller.zero_loadings is None and larger.zero_loadings is None
+    if not exploratory or {smaller.item_ids, larger.item_ids} != {responses.item_ids}:
+        raise InputError("one more factor: expected two exploratory models of the items of the responses")
+    observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
+    if n_samples == 0:
+        return replace(observed, note=NOT_ASKED)
+    rng = np.random.default_rng([seed, smaller.n_factors])
+    exceed = 0
+    for number in range(1, n_samples + 1):
+        progress(f"{larger.n_factors} factors against {smaller.n_factors}: sample {number} of at most {n_samples}")
+        sample = draw_sample(responses, smaller, rng)
+        if sample is None:
+            return replace(observed, note=NO_SAMPLE)
+        models = (fit_factors(sample, model.n_factors, seed=seed) for model in (smaller, larger))
+        exceed += likelihood_ratio(*models).statistic >= observed.statistic
+        if exceed == ENOUGH_EXCEED:
+            return replace(observed, p=exceed / number, n_samples=number)
+    return replace(observed, p=(exceed + 1) / (n_samples + 1), n_samples=n_samples)
+
+
+def draw_sample(responses: ResponseMatrix, model: FactorModel, rng: np.random.Generator) -> ResponseMatrix | None:
+    """Responses that the model would give, missing where these are, no item all right or all wrong.
+
+    None if every one of a hundred draws has such an item.
+    """
+    observed = responses.observed
+    for _ in range(MOST_DRAWS):
+        theta = rng.normal(size=(responses.n_respondents, model.n_factors))
+        p = expit(theta @ model.slopes.T + model.intercept)
+        sample = ResponseMatrix(
+            np.where(observed, rng.random(p.shape) < p, np.nan), responses.respondent_ids, responses.item_ids
+        )
+        share = sample.proportion_correct()
+        if ((share > 0) & (share < 1)).all():
+            return sample
+    return None

@@ -1,0 +1,86 @@
+"""Which shares of right responses to one and two items the data hold, and how many respondents each rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.moments import Moments
+
+FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
+MOST_MOMENTS = 4_100  # with missing responses: all of 90 items; a matrix of 134 MB
+MOST_PRODUCTS = 1e11  # to count who answered four items: 4 s on one core
+ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The singles and pairs of items on which limited-information statistics rest.
+
+    Parameters
+    ----------
+    chosen
+        Their positions among all moments (see `Moments`), singles first, shape (n_chosen,).
+    n
+        Respondents who answered the items of each, shape (n_chosen,).
+    pairs
+        First and second item of the pairs, shape (2, n_pairs).
+    n_pairs_left_out
+        Pairs that too few respondents answered together.
+    n_pairs_not_drawn
+        Pairs beyond what can be computed; those used were drawn at random.
+    """
+
+    chosen: NDArray[np.intp]
+    n: NDArray[np.float64]
+    pairs: NDArray[np.intp]
+    n_pairs_left_out: int
+    n_pairs_not_drawn: int
+
+    @classmethod
+    def of(cls, responses: ResponseMatrix, moments: Moments) -> Margins:
+        """All margins of complete responses; otherwise those with enough respondents, as many as can be computed."""
+        n_items = responses.n_items
+        first, second = np.triu_indices(n_items, 1)
+        if responses.is_complete:
+            chosen = np.arange(moments.n_moments)
+            n = np.full(chosen.size, float(responses.n_respondents))
+            return cls(chosen, n, np.stack([first, second]), 0, 0)
+        seen = responses.observed.astype(np.float64)
+        n_together = seen.T @ seen
+        singles = np.flatnonzero(np.diagonal(n_together) > 0)
+        pairs = np.flatnonzero(n_together[first, second] >= FEWEST_TOGETHER)
+        left_out = first.size - pairs.size
+        n_patterns = len(np.unique(responses.observed, axis=0))
+        most = int(min(MOST_MOMENTS, np.sqrt(MOST_PRODUCTS / n_patterns))) - singles.size
+        not_drawn = max(pairs.size - most, 0)
+        if not_drawn:
+            pairs = np.sort(np.random.default_rng(0).choice(pairs, most, replace=False))
+        used = np.stack([first[pairs], second[pairs]])
+        n = np.concatenate([np.diagonal(n_together)[singles], n_together[used[0], used[1]]])
+        return cls(np.concatenate([singles, n_items + pairs]), n, used, left_out, not_drawn)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs used."""
+        return int(self.pairs.shape[1])
+
+    @property
+    def n_per_pair(self) -> float:
+        """Mean number of respondents of a pair; NaN without any."""
+        return float(self.n[-self.n_pairs :].mean()) if self.n_pairs else np.nan
+
+    def overlap(self, observed: NDArray[np.bool_], moments: Moments) -> NDArray[np.float64]:
+        """n_st / sqrt(n_s n_t) of every two margins, n_st respondents having the items of both; square."""
+        first, second = moments.items_of(self.chosen)
+        patterns, counts = np.unique(observed, axis=0, return_counts=True)
+        together = np.zeros((self.chosen.size, self.chosen.size), dtype=np.float32)  # counts below 2^24 are exact
+        for start in range(0, len(patterns), ROWS_AT_ONCE):
+            part = patterns[start : start + ROWS_AT_ONCE]
+            has = (part[:, first] & part[:, second]).astype(np.float32)
+            together += (has.T * counts[start : start + ROWS_AT_ONCE].astype(np.float32)) @ has
+        scale = 1 / np.sqrt(self.n)
+        return together * scale[:, None] * scale

@@ -1,0 +1,185 @@
+"""First and second moments of the responses under the model: their covariance and derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
+from scipy.special import expit
+
+from irtbench.models.curves import log_icc
+from irtbench.models.factor_quadrature import factor_quadrature
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import Quadrature
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """First and second moments of the responses under the model, and their covariance.
+
+    M2 is the same in any basis of the moments. This one is the standardised responses u_j = (x_j - pi_j) / sd_j and
+    their products u_j u_k, whose covariance is the identity but for what ability does. Vectors of moments hold the
+    singles, then the pairs j < k; written as a symmetric matrix, the singles stand on the diagonal.
+
+    Given theta, u_j = z_j + t_j with independent z_j of mean 0 and variance s_j. So any f = sum v_j u_j +
+    sum V_jk u_j u_k is uncorrelated terms: (v_j + sum_k V_jk t_k) z_j and V_jk z_j z_k, around a level m(theta). Its
+    covariance with every moment is three products of (n_items, n_nodes) matrices: Xi need not be written out, which
+    would take 3 GB for 200 items (`covariance_times`); where it must be, `covariance` does it.
+
+    Parameters
+    ----------
+    mean, deviation
+        pi_j and sd_j, shape (n_items,).
+    weights
+        Mass at the nodes, shape (n_nodes,).
+    level
+        t_j at the nodes, shape (n_items, n_nodes).
+    spread
+        s_j at the nodes, shape (n_items, n_nodes).
+    derivative
+        Of t_j at the nodes by the free parameters, shape (n_parameters, n_nodes).
+    item_of
+        The item of each parameter, shape (n_parameters,).
+    """
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    level: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    derivative: NDArray[np.float64]
+    item_of: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, items: ItemParameters, quadrature: Quadrature) -> Moments:
+        """Moments of these items in this population."""
+        log_p, log_q = log_icc(quadrature.nodes, items)
+        p = np.exp(log_p).T
+        mean = p @ quadrature.weights
+        # 1 - mean loses its digits for very easy items
+        deviation = np.sqrt(mean * (np.exp(log_q).T @ quadrature.weights))
+        z = items.discrimination[:, None] * quadrature.nodes + items.intercept[:, None]
+        by_intercept = (1 - items.guessing)[:, None] * expit(z) * expit(-z)
+        derivative = np.stack([by_intercept * quadrature.nodes, by_intercept, expit(-z)], axis=1)
+        free = np.ones((items.n_items, 3), dtype=np.bool_)
+        free[:, 2] = items.guessing_estimated
+        item_of = np.nonzero(free)[0]
+        return cls(
+            mean=mean,
+            deviation=deviation,
+            weights=quadrature.weights,
+            level=(p - mean[:, None]) / deviation[:, None],
+            spread=np.exp(log_p + log_q).T / deviation[:, None] ** 2,
+            derivative=derivative[free] / deviation[item_of][:, None],
+            item_of=item_of,
+        )
+
+    @classmethod
+    def of_factors(
+        cls, slopes: NDArray[np.float64], intercept: NDArray[np.float64], free: NDArray[np.bool_]
+    ) -> Moments:
+        """Moments of a 2PL with several abilities; ``free`` says which slopes are estimated."""
+        quadrature = factor_quadrature(slopes.shape[1])
+        weights = np.exp(quadrature.log_weights)
+        z = slopes @ quadrature.nodes.T + intercept[:, None]
+        p, variance = expit(z), expit(z) * expit(-z)
+        mean = p @ weights
+        deviation = np.sqrt(mean * (expit(-z) @ weights))
+        coordinates = np.vstack([quadrature.nodes.T, np.ones(len(weights))])
+        item_of, factor_of = np.nonzero(np.column_stack([free, np.ones(len(free), dtype=np.bool_)]))
+        return cls(
+            mean=mean,
+            deviation=deviation,
+            weights=weights,
+            level=(p - mean[:, None]) / deviation[:, None],
+            spread=variance / deviation[:, None] ** 2,
+            derivative=variance[item_of] * coordinates[factor_of] / deviation[item_of][:, None],
+            item_of=item_of,
+        )
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return self.mean.size
+
+    @property
+    def n_moments(self) -> int:
+        """Number of singles and pairs."""
+        return self.n_items * (self.n_items + 1) // 2
+
+    @cached_property
+    def joint_spread(self) -> NDArray[np.float64]:
+        """E[s_j s_k], shape (n_items, n_items)."""
+        return (self.spread * self.weights) @ self.spread.T
+
+    @cached_property
+    def positions(self) -> NDArray[np.intp]:
+        """Where each entry of the symmetric matrix stands in the vector, shape (n_items, n_items)."""
+        positions = np.diag(np.arange(self.n_items))
+        first, second = np.triu_indices(self.n_items, 1)
+        positions[first, second] = positions[second, first] = np.arange(self.n_items, self.n_moments)
+        return positions
+
+    def to_vector(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Singles from the diagonal, then pairs from above it."""
+        return np.concatenate([np.diagonal(matrix), matrix[np.triu_indices(self.n_items, 1)]])
+
+    def expected_products(self) -> NDArray[np.float64]:
+        """E[u_j u_k] for j != k: the correlations the model expects, shape (n_items, n_items)."""
+        return (self.level * self.weights) @ self.level.T
+
+    def residual(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Observed less expected moments, each over the rows that have it, shape (n_moments,); NaN where none has."""
+        seen = ~np.isnan(values)
+        standardised = np.where(seen, (values - self.mean) / self.deviation, 0.0)
+        counted = seen.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            matrix = standardised.T @ standardised / (counted.T @ counted) - self.expected_products()
+            np.fill_diagonal(matrix, standardised.sum(axis=0) / counted.sum(axis=0))
+        return self.to_vector(matrix)
+
+    def items_of(self, chosen: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The two items of these moments; a single's are the same one twice."""
+        first, second = np.triu_indices(self.n_items, 1)
+        singles = np.arange(self.n_items)
+        return np.concatenate([singles, first])[chosen], np.concatenate([singles, second])[chosen]
+
+    def jacobian(self) -> csc_array:
+        """Derivatives of the moments by the parameters, shape (n_moments, n_parameters), sparse."""
+        # d E[u_j u_k] by a parameter of j is E[t_j' t_k]; that of the single u_j stands in the place of k = j
+        entries = (self.derivative * self.weights) @ self.level.T
+        parameters = np.arange(self.item_of.size)
+        entries[parameters, self.item_of] = self.derivative @ self.weights
+        rows = self.positions[self.item_of]
+        columns = np.repeat(parameters, self.n_items)
+        return csc_array((entries.ravel(), (rows.ravel(), columns)), shape=(self.n_moments, parameters.size))
+
+    def covariance_times(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Xi times a vector of moments, both written as symmetric matrices."""
+        singles = np.diagonal(matrix)
+        pairs = matrix - np.diag(singles)
+        through_others = pairs @ self.level
+        slope = (singles[:, None] + through_others) * self.spread * self.weights
+        mean_given_theta = singles @ self.level + (self.level * through_others).sum(axis=0) / 2
+        common = self.weights * (mean_given_theta - self.weights @ mean_given_theta)
+        cross = slope @ self.level.T
+        product = cross + cross.T + (self.level * common) @ self.level.T + self.joint_spread * pairs
+        np.fill_diagonal(product, slope.sum(axis=1) + self.level @ common)
+        return product
+
+    def covariance(self, chosen: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Xi of these moments written out, shape (n_chosen, n_chosen)."""
+        first, second = self.items_of(chosen)
+        single = (first == second)[:, None]
+        given_theta = self.level[first] * np.where(single, 1.0, self.level[second])
+        expected = given_theta @ self.weights
+        covariance = (given_theta * self.weights) @ given_theta.T - np.outer(expected, expected)
+        for item in range(self.n_items):
+            has = np.flatnonzero((first == item) | (second == item))
+            other = np.where(single[has], 1.0, self.level[first[has] + second[has] - item])
+            covariance[np.ix_(has, has)] += (other * (self.spread[item] * self.weights)) @ other.T
+        np.einsum("ii->i", covariance)[:] += np.where(single[:, 0], 0.0, self.joint_spread[first, second])
+        return covariance

@@ -1,0 +1,104 @@
+"""The likelihood ratio of one more factor: its p against samples of the smaller model, its level and its limits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from irtbench.analysis.factor_test import draw_sample, one_more_factor
+from irtbench.analysis.model_comparison import likelihood_ratio
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+
+def one_ability(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), rng.uniform(-1.2, 1.2, n_items))
+    return simulate_responses(rng.normal(size=n), items, rng=rng)
+
+
+def two_abilities(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
+    rng = np.random.default_rng(seed)
+    theta = np.repeat(rng.normal(size=(n, 2)), n_items // 2, axis=1)
+    values = (rng.random((n, n_items)) < 1 / (1 + np.exp(-1.6 * theta))).astype(float)
+    return ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), tuple(f"i{j}" for j in range(n_items)))
+
+
+def models(responses: ResponseMatrix) -> tuple[FactorModel, FactorModel]:
+    return fit_factors(responses, 1), fit_factors(responses, 2)
+
+
+def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
+    responses = one_ability(200, 6, seed=1)
+    one, two = models(responses)
+    found = one_more_factor(responses, one, two)
+    assert np.isnan(found.p)
+    assert found.note == "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
+    assert (found.statistic, found.df) == (likelihood_ratio(one, two).statistic, 5)
+
+
+def test_two_abilities_are_found_and_no_sample_reaches_them() -> None:
+    responses = two_abilities(300, 8, seed=2)
+    lines: list[str] = []
+    found = one_more_factor(responses, *models(responses), n_samples=19, progress=lines.append)
+    assert (found.p, found.n_samples, found.note) == (1 / 20, 19, "")
+    assert lines[-1] == "2 factors against 1: sample 19 of at most 19"
+
+
+def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
+    found = []
+    for seed in range(4):
+        responses = one_ability(200, 7, seed=seed)
+        found.append(one_more_factor(responses, *models(responses), n_samples=19, seed=seed))
+    p = np.array([test.p for test in found])
+    # binomial(4, .05): 3 or more have a chance of .0005
+    assert (p <= 0.05).sum() <= 2
+    assert p.mean() > 0.1  # uniform: .5 with standard error .14
+    stopped = [test for test in found if test.n_samples < 19]
+    assert stopped
+    assert all(test.p == 5 / test.n_samples for test in stopped)
+
+
+def test_a_seed_gives_the_same_p_again() -> None:
+    responses = one_ability(200, 6, seed=4)
+    fitted = models(responses)
+    first, again = (one_more_factor(responses, *fitted, n_samples=9, seed=3) for _ in range(2))
+    assert first == again
+
+
+def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
+    rng = np.random.default_rng(5)
+    responses = one_ability(20_000, 5, seed=5)
+    values = np.where(rng.random(responses.values.shape) < 0.3, np.nan, responses.values)
+    responses = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    responses = responses.select_respondents(responses.n_by_respondent > 0)
+    one = fit_factors(responses, 1)
+    sample = draw_sample(responses, one, rng)
+    assert sample is not None
+    np.testing.assert_array_equal(sample.observed, responses.observed)
+    # a share of 14,000 has a standard error of .004; the slopes come back
+    np.testing.assert_allclose(sample.proportion_correct(), responses.proportion_correct(), atol=0.025)
+    np.testing.assert_allclose(fit_factors(sample, 1).slopes, one.slopes, atol=0.3)
+
+
+def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
+    responses = one_ability(100, 5, seed=6)
+    one, two = models(responses)
+    easy = replace(one, intercept=np.r_[40.0, one.intercept[1:]])
+    found = one_more_factor(responses, easy, two, n_samples=3)
+    assert np.isnan(found.p)
+    assert found.note == "no p: in samples of the smaller model some item is always all right or all wrong"
+
+
+def test_wrong_input_is_named() -> None:
+    responses = one_ability(100, 5, seed=7)
+    one, two = models(responses)
+    with pytest.raises(InputError, match="at least 0 but got -1"):
+        one_more_factor(responses, one, two, n_samples=-1)
+    with pytest.raises(InputError, match="models of the items of the responses"):
+        one_more_factor(one_ability(100, 4, seed=7), one, two)
+    with pytest.raises(InputError, match="more parameters"):
+        one_more_factor(responses, two, one)

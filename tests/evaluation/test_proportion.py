@@ -1,0 +1,29 @@
+"""Wilson's interval: by hand, and at the ends."""
+
+import numpy as np
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.evaluation.proportion import wilson_interval
+
+
+def test_by_hand() -> None:
+    # 12 of 15: (.8 + z^2/30 -+ z sqrt(.16/15 + z^2/900)) / (1 + z^2/15)
+    assert [float(end) for end in wilson_interval(12, 15)] == pytest.approx([0.54814, 0.92953], abs=2e-5)
+
+
+def test_the_share_itself_is_inside_at_every_size() -> None:
+    n = np.arange(1, 2_001)
+    for level in (0.5, 0.9, 0.95, 0.99):
+        lower, upper = wilson_interval(np.zeros(n.size), n, level=level)
+        assert (lower == 0).all()
+        assert (upper > 0).all()
+        lower, upper = wilson_interval(n, n, level=level)
+        assert (upper == 1).all()
+        assert (lower < 1).all()
+
+
+def test_no_case_has_no_interval() -> None:
+    assert np.isnan(wilson_interval([0], [0])).all()
+    with pytest.raises(InputError, match="level must be between 0 and 1"):
+        wilson_interval(1, 2, level=1.0)
