@@ -8,9 +8,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses, dense_parts, responses_from_long
 from irtbench.estimation.fit import fit_model
-from irtbench.models.priors import PriorName
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_response import ItemParameters, simulate_responses
+from irtbench.models.priors import PriorName
 
 
 def both(*, n: int = 400, n_items: int = 30, missing: float = 0.7) -> tuple[ResponseMatrix, SparseResponses]:
