@@ -24,9 +24,15 @@ _TURN = threading.RLock()
 
 @contextmanager
 def own_parameters() -> Iterator[None]:
-    """A parameter store of its own, without Pyro's checks of shapes and supports."""
-    with _TURN, pyro.get_param_store().scope(), pyro.validation_enabled(False):
-        yield
+    """A parameter store of its own, out of reach of handlers around it, without Pyro's checks of shapes and supports."""
+    store = pyro.get_param_store()
+    with _TURN, pyro.poutine.block():
+        try:
+            with store.scope(), pyro.validation_enabled(False):
+                yield
+        finally:
+            # putting parameters by takes from them what a step around this asks them for; a look gives it back
+            dict(store.items())
 
 
 @contextmanager

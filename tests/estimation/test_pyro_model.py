@@ -157,7 +157,7 @@ def three_pl(rows: Tensor, nodes: NodeTensors) -> None:
     one = nodes.theta.new_tensor(1.0)
     slope = pyro.sample("slope", dist.StudentT(4 * one, one, 0.5).expand((n_items, 1)).to_event(2))
     intercept = pyro.sample("intercept", dist.Normal(0 * one, 2.0).expand((n_items,)).to_event(1))
-    density = dist.Normal(-1.4 * one, 0.5).expand((int(GUESSED.sum()),)).to_event(1)
+    density = dist.Normal(-1.4 * one, 0.25).expand((int(GUESSED.sum()),)).to_event(1)
     logit = pyro.sample("guessing_logit", density, infer={FILLS: GUESSED})
     log_c = torch.full((n_items,), -torch.inf, dtype=torch.float64).masked_scatter(GUESSED, logsigmoid(logit))
     with pyro.plate("respondents", len(rows)):
@@ -167,7 +167,7 @@ def three_pl(rows: Tensor, nodes: NodeTensors) -> None:
 GUESSED = torch.tensor([True, False, True, False, False])
 START = {
     "slope": torch.ones(5, 1, dtype=torch.float64),
-    "intercept": torch.zeros(5, dtype=torch.float64),
+    "intercept": torch.tensor([0.5, 0.0, -1.5, 0.0, 0.5], dtype=torch.float64),
     "guessing_logit": torch.full((2,), -1.0, dtype=torch.float64),
 }
 
@@ -184,9 +184,9 @@ def by_adam(rows_and_nodes: tuple[Tensor, NodeTensors]) -> Mapping[str, Tensor]:
     """Pyro alone: its guide, its optimiser, its loss."""
     with pyro.get_param_store().scope():
         guide = AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
-        adam = ClippedAdam({"lr": 0.05, "lrd": 0.001 ** (1 / 900), "clip_norm": 1e9})
+        adam = ClippedAdam({"lr": 0.1, "lrd": 0.01 ** (1 / 600), "clip_norm": 1e9})
         svi = SVI(three_pl, guide, adam, Trace_ELBO())
-        for _ in range(900):
+        for _ in range(600):
             svi.step(*rows_and_nodes)
         return {name: value.detach().clone() for name, value in guide.median().items()}
 
@@ -256,10 +256,12 @@ def gradients(loss: Any, model: Callable[..., Any], guide: Any, rows: Tensor, no
 
 
 MODELS: dict[str, Callable[[], Callable[..., Any]]] = {
-    "2pl, flat": lambda: problem_of(drawn(200, 5)).model,
-    "3pl, some c fixed": lambda: problem_of(
-        drawn(200, 5), Priors.named("weak"), free=[True, False, True, False, False], fixed=[0.0, 0.2, 0.0, 0.0, 0.1]
-    ).model,
+    "2pl": lambda: problem_of(drawn(200, 5), Priors.named("weak")).model,
+    "3pl, some c fixed": lambda: (
+        problem_of(
+            drawn(200, 5), Priors.named("weak"), free=[True, False, True, False, False], fixed=[0.0, 0.2, 0.0, 0.0, 0.1]
+        ).model
+    ),
     "minibatch": lambda: partial(problem_of(drawn(200, 5), Priors.named("weak"), free=True).model, batch_size=40),
     "hierarchy": lambda: problem_of(drawn(200, 5), Priors.named("hierarchical")).model,
     "scaled": lambda: poutine.scale(problem_of(drawn(200, 5), Priors.named("weak")).model, scale=0.3),
