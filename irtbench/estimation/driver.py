@@ -24,7 +24,7 @@ _TURN = threading.RLock()
 
 @contextmanager
 def own_parameters() -> Iterator[None]:
-    """A parameter store of its own, out of reach of handlers around it, without Pyro's checks of shapes and supports."""
+    """A parameter store of its own, out of reach of handlers around it, without Pyro's checks of shapes."""
     store = pyro.get_param_store()
     with _TURN, pyro.poutine.block():
         try:

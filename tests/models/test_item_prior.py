@@ -1,4 +1,4 @@
-"""The prior that fits use is the model's own: density and derivatives against autograd of the traced model's log_prob."""
+"""The prior that fits use is the model's own: density and derivatives against autograd of the traced log_prob."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
