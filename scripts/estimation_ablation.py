@@ -23,13 +23,13 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.marginal import e_step as problem
-from irtbench.estimation.marginal import m_step as item_steps
-from irtbench.estimation.marginal import mode, response_rows
+from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model import rows
 from irtbench.models.simulation import simulate_responses
 
 CASES = (("2pl", 1000, 90), ("2pl", 5000, 100), ("2pl", 20000, 200), ("3pl", 1000, 90), ("3pl", 5000, 100))
@@ -41,9 +41,9 @@ def as_it_is() -> Iterator[None]:
 
 
 @contextmanager
-def without_lost_information() -> Iterator[None]:
+def without_missing_information() -> Iterator[None]:
     """The items' own steps alone, as if abilities were seen."""
-    with patch.object(mode, "with_lost_information", lambda problem, derivatives, step: step):
+    with patch.object(fisher_scoring, "with_missing_information", lambda problem, derivatives, step: step):
         yield
 
 
@@ -57,7 +57,7 @@ def without_memory() -> Iterator[None]:
 @contextmanager
 def one_step() -> Iterator[None]:
     """No second step of the items at the same counts."""
-    with patch.object(item_steps, "SHORT_STEP", float("inf")):
+    with patch.object(m_step, "SHORT_STEP", float("inf")):
         yield
 
 
@@ -65,7 +65,7 @@ def one_step() -> Iterator[None]:
 def em() -> Iterator[None]:
     """Neither of the two: EM."""
     with ExitStack() as stack:
-        stack.enter_context(without_lost_information())
+        stack.enter_context(without_missing_information())
         stack.enter_context(without_memory())
         yield
 
@@ -81,28 +81,28 @@ def without_sums() -> Iterator[None]:
 def without_scratch() -> Iterator[None]:
     """Fresh memory for every batch."""
     fresh = lambda self, name, n_rows, n_columns, like: like.new_empty(n_rows, n_columns)  # noqa: E731
-    with patch.object(response_rows.Scratch, "matrix", fresh):
+    with patch.object(rows.Scratch, "matrix", fresh):
         yield
 
 
 @contextmanager
 def in_one_batch() -> Iterator[None]:
     """All respondents at once."""
-    with patch.dict(problem.BATCH_CELLS, {"cpu": 2**40}):
+    with patch.dict(e_step.BATCH_CELLS, {"cpu": 2**40}):
         yield
 
 
 @contextmanager
 def without_rough_start() -> Iterator[None]:
     """Starting values from correlations, with no steps on a smaller problem first."""
-    with patch.object(svi, "rough_start", mode.starting_values):
+    with patch.object(svi, "rough_start", starting_values):
         yield
 
 
 WAYS = {
     "as it is": as_it_is,
     "no second step of the items at the same counts": one_step,
-    "lost information not in the steps": without_lost_information,
+    "missing information not in the steps": without_missing_information,
     "no memory of past steps": without_memory,
     "neither: EM": em,
     "counts at nodes instead of sufficient sums": without_sums,

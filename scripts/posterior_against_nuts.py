@@ -24,21 +24,22 @@ from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
 from irtbench.data.input_error import InputError
-from irtbench.estimation.marginal.e_step import Problem
+from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import sampling_covariance
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.settings import FitSettings, ItemModel
 from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.logistic import NodeTensors, logistic_model
-from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.rows import DenseRows
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
 GUESSING = 0.2  # of the simulated 3PL items
 
 
-def simulate(kind: str, n_respondents: int, n_items: int, seed: int) -> Problem:
+def simulate(kind: ItemModel, n_respondents: int, n_items: int, seed: int) -> Problem:
     """Responses of normal abilities to items with log-normal slopes and normal difficulties."""
     rng = np.random.default_rng(seed)
     free = kind == "3pl"
@@ -46,28 +47,19 @@ def simulate(kind: str, n_respondents: int, n_items: int, seed: int) -> Problem:
         rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items), GUESSING if free else 0.0
     )
     responses = simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
-    cpu = torch.device("cpu")
-    return Problem(
-        rows=encode_responses(responses, cpu),
-        nodes=NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu),
-        priors=Priors.named("weak" if free else "none"),
-        guessing_free=torch.full((n_items,), free),
-        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-    )
+    return problem_of(responses, FitSettings(kind=kind, device="cpu"), normal_grid())
 
 
-def run_nuts(problem: Problem, mode: Tensor, *, chains: int, draws: int, warmup: int, seed: int) -> Tensor:
+def run_nuts(problem: Problem, mode: ItemTensors, *, chains: int, draws: int, warmup: int, seed: int) -> Tensor:
     """Draws of (a, d, c) of each item, shape (chains, draws, 3, n_items) or (chains, draws, 2, n_items) without c."""
     assert isinstance(problem.rows, DenseRows)
-    values = {"slope": mode[:, :1], "intercept": mode[:, 1]}
-    if bool(problem.guessing_free.any()):
-        values["guessing_logit"] = mode[:, 2]
+    values = problem.prior.values_of(mode)
     samples = []
     for chain in range(chains):
         pyro.set_rng_seed(seed + chain)
-        kernel = NUTS(logistic_model, full_mass=True, max_plate_nesting=1, init_strategy=init_to_value(values=values))
+        kernel = NUTS(problem.model, full_mass=True, max_plate_nesting=1, init_strategy=init_to_value(values=values))
         sampler = MCMC(kernel, num_samples=draws, warmup_steps=warmup, disable_progbar=True)
-        sampler.run(problem.rows.values, problem.nodes, problem.priors, problem.guessing_free, problem.guessing_fixed)
+        sampler.run(problem.rows.values, problem.nodes)
         found = sampler.get_samples()
         parts = [found["slope"][..., 0], found["intercept"]]
         if "guessing_logit" in found:
@@ -90,19 +82,17 @@ def main() -> None:
     options = parser.parse_args()
     problem = simulate(options.kind, options.respondents, options.items, options.seed)
     mode = find_mode(problem)
-    if not mode.converged:
-        raise SystemExit(f"the mode was not found: {mode.stopped_because}")
+    if not mode.status.converged:
+        raise SystemExit(f"the mode was not found: {mode.status}")
     width = 3 if options.kind == "3pl" else 2
 
     estimates: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
-    covariance, _ = sampling_covariance(problem, mode.parameters)
-    at_mode = mode.parameters.clone()
-    at_mode[:, 2] = problem.log_guessing(mode.parameters).exp()
-    estimates["mode"] = at_mode.numpy(), np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    covariance, _ = sampling_covariance(problem, mode.items)
+    estimates["mode"] = mode.items.matrix.numpy(), np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     for kind in ("normal", "lowrank"):
         began = time.perf_counter()
         try:
-            found = fit_posterior(problem, mode.parameters, kind, seed=options.seed)
+            found = fit_posterior(problem, mode.items, kind, seed=options.seed)
         except InputError as error:
             raise SystemExit(str(error)) from error
         seconds = time.perf_counter() - began
@@ -115,7 +105,7 @@ def main() -> None:
 
     began = time.perf_counter()
     draws = run_nuts(
-        problem, mode.parameters, chains=options.chains, draws=options.draws, warmup=options.warmup, seed=options.seed
+        problem, mode.items, chains=options.chains, draws=options.draws, warmup=options.warmup, seed=options.seed
     )
     mean, sd = draws.mean(dim=(0, 1)), draws.flatten(0, 1).std(dim=0)
     effective = effective_sample_size(draws)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -17,12 +18,21 @@ from irtbench.estimation.status import Learning
 
 Result = TypeVar("Result")
 
+#: Pyro's parameter store and torch's random numbers are one for the whole process: threads take turns.
+_TURN = threading.RLock()
+
 
 @contextmanager
 def own_parameters() -> Iterator[None]:
-    """A parameter store of its own, without Pyro's checks of shapes and supports."""
-    with pyro.get_param_store().scope(), pyro.validation_enabled(False):
-        yield
+    """A parameter store of its own, out of reach of handlers around it, without Pyro's checks of shapes."""
+    store = pyro.get_param_store()
+    with _TURN, pyro.poutine.block():
+        try:
+            with store.scope(), pyro.validation_enabled(False):
+                yield
+        finally:
+            # putting parameters by takes from them what a step around this asks them for; a look gives it back
+            dict(store.items())
 
 
 @contextmanager
@@ -36,8 +46,8 @@ def fenced(seed: int) -> Iterator[None]:
     seed
         Of Python's, NumPy's and torch's generators, which Pyro draws from.
     """
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - Pyro seeds this one
     with own_parameters():
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - Pyro seeds this one
         pyro.set_rng_seed(seed)
         try:
             yield

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from irtbench.estimation import fit as svi
-from irtbench.estimation.marginal import e_step as problem
+from irtbench.estimation.marginal import e_step
 
 PLACE = torch.device("meta")  # torch itself keeps no numbers there
 # what a GPU takes from the processor's memory all the same: indices, and what is copied
@@ -95,7 +95,7 @@ def pretended_gpu() -> Iterator[None]:
     """Let `device="cuda"` be the pretended one."""
     with (
         patch.object(svi, "choose_device", lambda wanted: PLACE),
-        patch.dict(problem.BATCH_CELLS, {PLACE.type: problem.BATCH_CELLS["cuda"]}),
+        patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}),
         PretendedDevice(),
         MadeThere(),
     ):

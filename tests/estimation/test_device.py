@@ -16,7 +16,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "missing": ({}, {"n": 300, "n_items": 8, "missing": 0.3}),
     "start from a sample": ({"standard_errors": False}, {"n": 8200, "n_items": 8}),
     "float32": ({"dtype": "float32"}, {"n": 300, "n_items": 8}),
-    "guessing held": ({"guessing": 0.2}, {"n": 300, "n_items": 8}),
+    "guessing fixed": ({"guessing": 0.2}, {"n": 300, "n_items": 8}),
     "3pl": ({"kind": "3pl"}, {"n": 300, "n_items": 8}),
     "3pl without prior": ({"kind": "3pl", "prior": "none"}, {"n": 600, "n_items": 8}),
     "hierarchical": ({"prior": "hierarchical"}, {"n": 600, "n_items": 30}),

@@ -11,8 +11,11 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import eap
+
+CONVERGED = Status(Stop.CONVERGED, 1)
 
 
 def two_abilities(n_respondents: int, *, seed: int) -> tuple[np.ndarray, ResponseMatrix]:
@@ -81,14 +84,14 @@ def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> No
 
 
 def test_loadings_and_communality() -> None:
-    fitted = FactorModel(("i",), np.array([[1.702, 0.0]]), np.zeros(1), None, 0.0, 10, True, "", 1)
+    fitted = FactorModel(("i",), np.array([[1.702, 0.0]]), np.zeros(1), None, 0.0, 10, CONVERGED)
     # a = 1.702: h2 = a^2 / (a^2 + 1.702^2) = 1/2, the loading its root
     np.testing.assert_allclose(fitted.loadings, [[np.sqrt(0.5), 0.0]])
 
 
 def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
-    one = FactorModel(("a", "b"), np.ones((2, 1)), np.zeros(2), None, -100.0, 50, True, "", 1)
-    two = FactorModel(("a", "b"), np.ones((2, 2)), np.zeros(2), None, -98.0, 50, True, "", 1)
+    one = FactorModel(("a", "b"), np.ones((2, 1)), np.zeros(2), None, -100.0, 50, CONVERGED)
+    two = FactorModel(("a", "b"), np.ones((2, 2)), np.zeros(2), None, -98.0, 50, CONVERGED)
     # 4 and 5 parameters, statistic 4: P(chi2(1) > 4) = .0455
     whole, halved = likelihood_ratio(one, two), likelihood_ratio(one, two, on_boundary=True)
     assert whole.df == 1

@@ -1,17 +1,23 @@
 """Few respondents and many items: where a fixed grid and a prior-free fit break."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
+from builders.problem import make_problem
 from irtbench.cli.fit import fit_one_ability
+from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.marginal.nodes import nodes_near
-from irtbench.estimation.marginal.prior_density import log_prior, prior_derivatives
+from irtbench.estimation.marginal.nodes import Posteriors, nodes_near
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.sites import ItemPrior
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import abilities_of
 
@@ -74,7 +80,7 @@ def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
 
 def test_nodes_near_integrate_a_narrow_posterior_exactly() -> None:
     place, width = 0.3, 0.02
-    nodes = nodes_near(torch.tensor([place]), torch.tensor([width]), dtype=torch.float64)
+    nodes = nodes_near(Posteriors(torch.tensor([place]), torch.tensor([width])), step=width)
     theta = nodes.theta[:, 0]
     # a normal likelihood of mean m and sd s times a standard normal prior integrates to N(m; 0, 1 + s^2)
     likelihood = torch.exp(-0.5 * ((theta - place) / width) ** 2) / (width * np.sqrt(2 * np.pi))
@@ -84,28 +90,42 @@ def test_nodes_near_integrate_a_narrow_posterior_exactly() -> None:
     assert len(theta) < 40  # only where the posterior lies, not all of +-8
 
 
+def learnt_prior(n_items: int, sign: torch.Tensor | None = None) -> ItemPrior:
+    """A hierarchy whose mean is that of the items, as the model states it."""
+    rng = np.random.default_rng(0)
+    items = ItemParameters.from_difficulty(np.ones(n_items), np.zeros(n_items))
+    responses = simulate_responses(rng.normal(size=20), items, rng=rng)
+    problem = make_problem(responses, Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4)))
+    with own_parameters():
+        model = partial(problem.model, learn_mean=True, slope_sign=sign)
+        return Problem.of(model, problem.rows, problem.nodes).prior
+
+
 def test_the_learnt_prior_does_not_change_with_the_unit_of_theta() -> None:
-    priors = Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4))
+    prior = learnt_prior(6)
     rng = torch.Generator().manual_seed(0)
     parameters = torch.rand(6, 3, generator=rng, dtype=torch.float64) + 0.3
-    stretched = parameters * torch.tensor([2.0, 1.0, 1.0])
-    free = torch.zeros(6, dtype=torch.bool)
-    assert log_prior(priors, free, parameters) == pytest.approx(log_prior(priors, free, stretched))
+    doubled = parameters * torch.tensor([2.0, 1.0, 1.0])
+    here, there = (float(prior.log_density(ItemTensors.from_matrix(values))) for values in (parameters, doubled))
+    assert here == pytest.approx(there)
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_derivatives_of_the_learnt_prior(exact: bool) -> None:
-    priors = Priors("hierarchical", hierarchy=Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4))
     parameters = torch.tensor([[0.8, 0.3, 0.0], [1.4, -0.2, 0.0], [-0.7, 1.0, 0.0]], dtype=torch.float64)
-    free = torch.zeros(3, dtype=torch.bool)
-    gradient, information = prior_derivatives(priors, parameters, exact=exact)
+    prior = learnt_prior(3, parameters[:, 0].sign())
+
+    def log_prior(values: torch.Tensor) -> float:
+        return float(prior.log_density(ItemTensors.from_matrix(values)))
+
+    gradient, information = prior.derivatives(ItemTensors.from_matrix(parameters), by_logit=True, positive=not exact)
     step = 1e-5
     for j in range(3):
         for k in range(2):
             up, down = parameters.clone(), parameters.clone()
             up[j, k] += step
             down[j, k] -= step
-            slope = (log_prior(priors, free, up) - log_prior(priors, free, down)) / (2 * step)
+            slope = (log_prior(up) - log_prior(down)) / (2 * step)
             assert float(gradient[j, k]) == pytest.approx(slope, rel=1e-6)
     assert torch.equal(information, information.transpose(1, 2))
     if not exact:  # a step needs a positive matrix

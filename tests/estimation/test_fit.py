@@ -12,16 +12,17 @@ from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.marginal.e_step import expected_counts
-from irtbench.estimation.marginal.m_step import item_derivatives, with_probability
+from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.prior_density import log_prior
-from irtbench.estimation.marginal.response_rows import DenseRows
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.logistic import CollapsedLogistic, NodeTensors
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import DenseRows
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
@@ -118,18 +119,20 @@ def test_pyro_and_the_preconditioned_steps_reach_the_same_optimum(kind: str, pri
 def test_gradient_and_observed_information_equal_automatic_differentiation(free: bool, missing: float) -> None:
     _, responses = simulated(200, 4, seed=2, missing=missing, guessing=0.2)
     responses = responses.select_respondents(responses.observed.any(axis=1))
-    problem = make_problem(responses, prior="weak", free=free, fixed=0.0 if free else 0.15)
+    problem = make_problem(responses, Priors.named("weak"), free=free, fixed=0.15)
     rng = torch.Generator().manual_seed(0)
     parameters = torch.rand(4, 3, generator=rng, dtype=torch.float64) - torch.tensor([-0.5, 0.5, 1.5])
-    if not free:
-        parameters[:, 2] = 0.0
+    items = ItemTensors.from_matrix(parameters)
+    guessing = torch.sigmoid(items.guessing) if free else torch.full((4,), 0.15, dtype=torch.float64)
+    items = ItemTensors(items.slope, items.intercept, guessing)
     chosen = problem.free.reshape(-1)
     rows = problem.rows
     assert isinstance(rows, DenseRows)
 
     def log_posterior(values: torch.Tensor) -> torch.Tensor:
         full = parameters.reshape(-1).clone().index_put((torch.nonzero(chosen)[:, 0],), values).reshape(4, 3)
-        row = CollapsedLogistic(full[:, :1], full[:, 1], problem.log_guessing(full), problem.nodes)
+        log_guessing = torch.nn.functional.logsigmoid(full[:, 2]) if free else guessing.log()
+        row = CollapsedLogistic(full[:, :1], full[:, 1], log_guessing, problem.nodes)
         prior = torch.distributions.Normal(1.0, 1.5).log_prob(full[:, 0]).sum()
         prior = prior + torch.distributions.Normal(0.0, 4.0).log_prob(full[:, 1]).sum()
         if free:  # Beta(5, 15) of c on the logit scale, up to its constant
@@ -139,22 +142,21 @@ def test_gradient_and_observed_information_equal_automatic_differentiation(free:
         return row.log_prob(rows.values).sum() + prior
 
     values = parameters.reshape(-1)[chosen]
-    counts = expected_counts(problem, parameters)
-    gradient = item_derivatives(problem, with_probability(problem, parameters), counts).gradient
+    gradient = item_derivatives(problem, items, problem.counts(items)).gradient
     if free:  # by c, of which the derivative by logit c is c (1 - c)
-        c = torch.sigmoid(parameters[:, 2])
-        gradient[:, 2] *= c * (1 - c)
+        gradient[:, 2] *= guessing * (1 - guessing)
     by_torch = torch.autograd.functional.jacobian(log_posterior, values)
     np.testing.assert_allclose(gradient.reshape(-1)[chosen].numpy(), by_torch.numpy(), atol=1e-9)
     hessian = torch.autograd.functional.hessian(log_posterior, values)
-    np.testing.assert_allclose(observed_information(problem, parameters).numpy(), -hessian.numpy(), atol=1e-8)
+    np.testing.assert_allclose(observed_information(problem, items).numpy(), -hessian.numpy(), atol=1e-8)
 
 
-def test_the_log_prior_is_the_density_pyro_sees() -> None:
+def test_the_log_prior_is_the_density_written_down() -> None:
     _, responses = simulated(50, 3, seed=1)
-    problem = make_problem(responses, prior="weak", free=True)
+    problem = make_problem(responses, Priors.named("weak"), free=True)
     parameters = torch.tensor([[0.8, 0.1, -1.0], [1.2, -0.4, -2.0], [-0.3, 2.0, 0.5]], dtype=torch.float64)
     c = torch.sigmoid(parameters[:, 2])
+    items = ItemTensors(parameters[:, :1], parameters[:, 1], c)
 
     def double(value: float) -> torch.Tensor:
         return torch.tensor(value, dtype=torch.float64)
@@ -166,7 +168,7 @@ def test_the_log_prior_is_the_density_pyro_sees() -> None:
     by_parts += normal(0.0, 4.0).log_prob(parameters[:, 1]).sum()
     # density of logit c = density of c times |dc / dlogit c| = c (1 - c)
     by_parts += (torch.distributions.Beta(double(5.0), double(15.0)).log_prob(c) + torch.log(c * (1 - c))).sum()
-    assert log_prior(problem.priors, problem.guessing_free, parameters) == pytest.approx(float(by_parts), abs=1e-9)
+    assert float(problem.prior.log_density(items)) == pytest.approx(float(by_parts), abs=1e-9)
 
 
 def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -> None:
@@ -179,9 +181,10 @@ def test_a_reversed_item_gets_a_negative_slope_and_theta_keeps_its_direction() -
     responses = simulate_responses(rng.normal(size=1500), truth, rng=rng)
     problem = make_problem(responses)
     with torch.no_grad():
-        usual = find_mode(problem).parameters
-        flipped = find_mode(problem, start=usual * torch.tensor([-1.0, 1.0, 1.0]) + 0.1).parameters
-    np.testing.assert_allclose(usual[:, 0].abs().numpy(), flipped[:, 0].abs().numpy(), atol=1e-3)
+        usual = find_mode(problem).items
+        start = ItemTensors(0.1 - usual.slope, usual.intercept + 0.1, usual.guessing)
+        flipped = find_mode(problem, start=start).items
+    np.testing.assert_allclose(usual.slope.abs().numpy(), flipped.slope.abs().numpy(), atol=1e-3)
 
 
 def test_the_same_seed_gives_the_same_bits() -> None:

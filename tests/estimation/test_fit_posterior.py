@@ -63,7 +63,7 @@ def test_where_weights_are_too_uneven_the_moments_are_the_guides_own(
     responses: ResponseMatrix, monkeypatch: pytest.MonkeyPatch, prior: str
 ) -> None:
     problem = make_problem(responses, Priors.named(prior, guessing_estimated=False))  # type: ignore[arg-type]
-    mode = find_mode(problem).parameters
+    mode = find_mode(problem).items
     monkeypatch.setattr(importance_weights, "BLOCK", 2_000)
     monkeypatch.setattr(importance_weights, "ENOUGH", 1_000.0)
     weighted = fit_posterior(problem, mode, "normal", seed=0, max_steps=300)

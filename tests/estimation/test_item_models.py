@@ -1,4 +1,4 @@
-"""Which model each item has: 2PL, 3PL, guessing held; and what the data say of guessing."""
+"""Which model each item has: 2PL, 3PL, guessing fixed; and what the data say of guessing."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_without_a_prior_an_item_without_guessing_becomes_a_2pl() -> None:
     # with c = 0 in truth the likelihood is highest there for about half of the items (Self & Liang, 1987)
     assert 4 <= held.sum() <= 18
     assert fitted.guessing_not_identified == tuple(np.array(truth.item_ids)[held])
-    assert f"guessing of {held.sum()} items held at 0" in fitted.stopped_because
+    assert f"guessing of {held.sum()} items fixed at 0" in fitted.stopped_because
     # it is a maximum over c >= 0: no better likelihood is found with the held ones 2PL from the start, nor all free
     same = FitSettings(kind="3pl", prior="none", by_item={item: "2pl" for item in fitted.guessing_not_identified})
     assert fitted.log_likelihood == pytest.approx(fit_model(responses, same).log_likelihood, abs=1e-4)

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy
+from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.simulation import simulate_responses
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")

@@ -1,5 +1,6 @@
 """Each item's own steps: derivatives by (a, d, c), the bound c = 0, and the acceleration by past steps."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,46 +10,45 @@ import torch
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.e_step import Counts, Problem, expected_counts
+from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
     distance,
     item_derivatives,
     scoring_step,
-    taken_again,
-    with_logit,
-    with_lost_information,
-    with_probability,
+    with_missing_information,
+    with_second_step,
 )
 from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import PriorName, Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 
-def guessing_free(prior: PriorName = "none", *, n: int = 600, n_items: int = 6) -> Problem:
-    priors = Priors.named(prior, guessing_estimated=True)
-    problem = make_problem(drawn(n, n_items))
-    return replace(problem, priors=priors, guessing_free=torch.ones(n_items, dtype=torch.bool))
+def guessing_free(prior: PriorName = "none", *, free: bool | Sequence[bool] = True, fixed: float = 0.0) -> Problem:
+    return make_problem(drawn(600, 6), Priors.named(prior, guessing_estimated=True), free=free, fixed=fixed)
 
 
 def some_values() -> torch.Tensor:
+    """Slope, intercept and c of six items."""
     generator = torch.Generator().manual_seed(1)
     values = torch.rand(6, 3, generator=generator, dtype=torch.float64) + torch.tensor([0.5, -0.5, 0.0])
     values[:, 2] *= 0.4
     return values
 
 
-def counts_at(problem: Problem, values: torch.Tensor) -> Counts:
-    return expected_counts(problem, with_logit(problem, values))
+def items_at(values: torch.Tensor) -> ItemTensors:
+    return ItemTensors.from_matrix(values)
 
 
-def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts) -> torch.Tensor:
+def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts, priors: Priors) -> torch.Tensor:
     """Of all items at given counts, written down as it is defined."""
     assert counts.r is not None
     c = values[:, 2:]
     p = c + (1 - c) * torch.sigmoid(values[:, :2] @ problem.nodes.basis.T)
     total = (counts.r * p.log() + (counts.n - counts.r) * (1 - p).log()).sum()
-    if problem.priors.guessing is not None:
-        (mean_a, sd_a), (mean_d, sd_d) = problem.priors.slope, problem.priors.intercept  # type: ignore[misc]
-        alpha, beta = problem.priors.guessing
+    if priors.guessing is not None:
+        (mean_a, sd_a), (mean_d, sd_d) = priors.slope, priors.intercept  # type: ignore[misc]
+        alpha, beta = priors.guessing
         total = total - 0.5 * (((values[:, 0] - mean_a) / sd_a) ** 2 + ((values[:, 1] - mean_d) / sd_d) ** 2).sum()
         total = total + (alpha * c.log() + beta * (1 - c).log()).sum()
     return total
@@ -56,50 +56,51 @@ def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts) ->
 
 @pytest.mark.parametrize("prior", ["none", "weak"])
 def test_derivatives_equal_automatic_differentiation(prior: PriorName) -> None:
-    problem, values = guessing_free(prior), some_values()
-    counts = counts_at(problem, values.flip(0))  # those of other values: r is not near n P
-    gradient = torch.autograd.functional.jacobian(lambda v: own_log_posterior(problem, v, counts), values)
-    np.testing.assert_allclose(item_derivatives(problem, values, counts).gradient, gradient, atol=1e-8)
+    problem, values, priors = guessing_free(prior), some_values(), Priors.named(prior)
+    counts = problem.counts(items_at(values.flip(0)))  # those of other values: r is not near n P
+    gradient = torch.autograd.functional.jacobian(lambda v: own_log_posterior(problem, v, counts, priors), values)
+    np.testing.assert_allclose(item_derivatives(problem, items_at(values), counts).gradient, gradient, atol=1e-8)
     # where r is n P the Hessian is the expected one
     p = values[:, 2:] + (1 - values[:, 2:]) * torch.sigmoid(values[:, :2] @ problem.nodes.basis.T)
     counts = replace(counts, r=counts.n * p)
-    hessian = torch.autograd.functional.hessian(lambda v: own_log_posterior(problem, v, counts), values)
+    hessian = torch.autograd.functional.hessian(lambda v: own_log_posterior(problem, v, counts, priors), values)
     own = torch.stack([hessian[j, :, j] for j in range(6)])
-    np.testing.assert_allclose(item_derivatives(problem, values, counts).information, -own, atol=1e-8)
+    np.testing.assert_allclose(item_derivatives(problem, items_at(values), counts).information, -own, atol=1e-8)
 
 
-def test_what_is_held_fixed_has_no_gradient_and_takes_no_step() -> None:
-    problem = replace(
-        guessing_free("weak"),
-        guessing_free=torch.tensor([True, False] * 3),
-        guessing_fixed=torch.tensor([0.0, 0.2] * 3, dtype=torch.float64),
-    )
+def test_what_is_fixed_has_no_gradient_and_takes_no_step() -> None:
+    problem = guessing_free("weak", free=[True, False] * 3, fixed=0.2)
     values = some_values()
-    values[1::2, 2] = 0.0
-    counts = counts_at(problem, values)
-    derivatives = item_derivatives(problem, values, counts)
+    values[1::2, 2] = 0.2
+    items = items_at(values)
+    counts = problem.counts(items)
+    derivatives = item_derivatives(problem, items, counts)
     assert (derivatives.gradient[1::2, 2] == 0).all()
     assert (derivatives.information[1::2, 2] == torch.tensor([0.0, 0.0, 1.0])).all()
-    own = taken_again(problem, counts, derivatives, scoring_step(problem, derivatives))
-    step = with_lost_information(problem, derivatives, own)
+    own = with_second_step(problem, counts, derivatives, scoring_step(problem, derivatives))
+    step = with_missing_information(problem, derivatives, own)
     np.testing.assert_allclose(step[1::2, 2], 0.0, atol=1e-15)
     assert (step[::2, 2] != 0).all()
 
 
 def test_values_there_and_back() -> None:
-    problem = replace(guessing_free(), guessing_free=torch.tensor([True] * 4 + [False] * 2))
+    problem = guessing_free(free=[True] * 4 + [False] * 2)
     values = some_values()
     values[0, 2], values[4:, 2] = 0.0, 0.0
-    parameters = with_logit(problem, values)
-    assert parameters[0, 2] == -torch.inf
-    np.testing.assert_allclose(with_probability(problem, parameters), values, rtol=1e-12)
+    unbounded = items_at(values).unbounded()
+    assert unbounded.guessing[0] == -torch.inf
+    np.testing.assert_allclose(unbounded.bounded().matrix, values, rtol=1e-12)
+    sites = problem.prior.values_of(items_at(values))
+    assert list(sites) == ["slope", "intercept", "guessing_logit"]
+    torch.testing.assert_close(sites["guessing_logit"], torch.logit(values[:4, 2]))
+    np.testing.assert_allclose(problem.prior.items_of(sites).matrix, values, rtol=1e-12)
 
 
 def test_a_step_stops_at_no_guessing_and_is_the_best_there() -> None:
     """By hand: on the edge c = 0 the quadratic's maximum over (a, d) solves I_zz x = g_z - I_zc (0 - c)."""
     problem, values = guessing_free(), some_values()
     values[:, 2] /= 4
-    derivatives = item_derivatives(problem, values, counts_at(problem, values))
+    derivatives = item_derivatives(problem, items_at(values), problem.counts(items_at(values)))
     derivatives.gradient[:, 2] = -1e4
     information = derivatives.information
     step = scoring_step(problem, derivatives)
@@ -113,7 +114,7 @@ def test_a_step_stops_at_no_guessing_and_is_the_best_there() -> None:
 
 def test_with_a_prior_no_step_leads_to_no_guessing() -> None:
     problem, values = guessing_free("weak"), some_values()
-    derivatives = item_derivatives(problem, values, counts_at(problem, values))
+    derivatives = item_derivatives(problem, items_at(values), problem.counts(items_at(values)))
     derivatives.gradient[:, 2] = -1e4
     step = scoring_step(problem, derivatives)
     assert (values[:, 2] + step[:, 2] > 0).all()
@@ -121,10 +122,9 @@ def test_with_a_prior_no_step_leads_to_no_guessing() -> None:
 
 def test_the_distance_is_that_in_standard_errors_away_from_bounds() -> None:
     problem = guessing_free("weak")
-    parameters = find_mode(problem).parameters
-    values = with_probability(problem, parameters)
+    values = find_mode(problem).items.matrix
     values[:, 1] += 0.01
-    derivatives = item_derivatives(problem, values, counts_at(problem, values))
+    derivatives = item_derivatives(problem, items_at(values), problem.counts(items_at(values)))
     natural = torch.linalg.solve(derivatives.information, derivatives.gradient)
     expected = float((derivatives.gradient * natural).sum(dim=1).max().sqrt())
     step = scoring_step(problem, derivatives)
@@ -136,20 +136,16 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     responses = drawn(3000, 8)
     lifted = responses.values.copy()
     lifted[:, 0] = np.maximum(lifted[:, 0], rng.random(3000) < 0.3)
-    problem = make_problem(replace(responses, values=lifted))
-    problem = replace(problem, guessing_free=torch.ones(8, dtype=torch.bool))
-    start = find_mode(replace(problem, guessing_free=torch.zeros(8, dtype=torch.bool))).parameters
-    start[:, -1] = -torch.inf  # where c = 0
+    responses = replace(responses, values=lifted)
+    problem = make_problem(responses, free=True)
+    start = find_mode(make_problem(responses)).items  # where c = 0
     mode = find_mode(problem, start=start)
-    assert mode.converged
-    values = with_probability(problem, mode.parameters)
-    c = values[:, 2]
+    assert mode.status.converged
+    c = mode.items.guessing
     assert abs(float(c[0]) - 0.3) < 0.08
     assert (c[1:] == 0).any()
     # at c = 0 the likelihood falls as c rises, elsewhere its slope is nothing
-    derivatives = item_derivatives(
-        problem, with_probability(problem, mode.parameters), expected_counts(problem, mode.parameters)
-    )
+    derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
     assert (derivatives.gradient[c == 0, 2] <= 0).all()
     np.testing.assert_allclose(derivatives.gradient[c > 0, 2], 0.0, atol=1e-2)
 

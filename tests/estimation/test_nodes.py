@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from irtbench.estimation.marginal.nodes import BOUND, REACH, nodes_near
+from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_wide_posterior_at_the_end_of_the_scale_has_nodes_up_to_the_end_and_none_beyond(side: float) -> None:
     narrow, wide = 0.05, 0.5
     places = torch.tensor([side * 7.5, 0.0], dtype=torch.float64)
-    theta = nodes_near(places, torch.tensor([wide, narrow], dtype=torch.float64), dtype=torch.float64).theta[:, 0]
+    posteriors = Posteriors(places, torch.tensor([wide, narrow], dtype=torch.float64))
+    theta = nodes_near(posteriors, step=narrow).theta[:, 0]
     # the wide one reaches from 7.5 - 8 x .5 = 3.5 to beyond the end, the narrow one .4 to either side of 0
     assert float((side * theta).max()) == pytest.approx(BOUND)
     far = side * theta[(side * theta) > 2.0]
@@ -22,7 +23,7 @@ def test_a_wide_posterior_at_the_end_of_the_scale_has_nodes_up_to_the_end_and_no
 
 def test_a_posterior_wider_than_the_scale_has_all_nodes() -> None:
     wide = torch.tensor([5.0], dtype=torch.float64)
-    nodes = nodes_near(torch.zeros(1, dtype=torch.float64), wide, dtype=torch.float64)
+    nodes = nodes_near(Posteriors(torch.zeros(1, dtype=torch.float64), wide), step=0.2)
     assert float(nodes.theta[0, 0]) == -BOUND
     assert float(nodes.theta[-1, 0]) == BOUND
     assert float(nodes.log_weights.exp().sum()) == pytest.approx(1.0, abs=1e-9)

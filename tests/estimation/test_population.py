@@ -10,7 +10,8 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.population import powers, smooth, standardised
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.logistic import NodeTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
@@ -69,11 +70,11 @@ def test_standardising_changes_no_curve() -> None:
     theta = torch.from_numpy(grid.nodes)
     nodes = NodeTensors(theta[:, None], torch.from_numpy(grid.log_weights))
     counts = torch.exp(-0.5 * ((theta - 0.5) / 1.3) ** 2)
-    parameters = torch.tensor([[1.2, 0.4, 0.0]], dtype=torch.float64)
-    _, moved = standardised(nodes, counts, parameters)
+    items = ItemTensors.from_matrix(torch.tensor([[1.2, 0.4, 0.0]], dtype=torch.float64))
+    _, moved = standardised(nodes, counts, items)
     # N(.5, 1.3): the item at theta = .5 + 1.3 t is a' t + d' with a' = 1.2 * 1.3, d' = .4 + 1.2 * .5
-    assert float(moved[0, 0]) == pytest.approx(1.56, abs=2e-3)
-    assert float(moved[0, 1]) == pytest.approx(1.0, abs=2e-3)
+    assert float(moved.slope[0, 0]) == pytest.approx(1.56, abs=2e-3)
+    assert float(moved.intercept[0]) == pytest.approx(1.0, abs=2e-3)
 
 
 def test_what_does_not_go_together_is_refused() -> None:

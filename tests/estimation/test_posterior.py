@@ -16,11 +16,12 @@ from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
-from irtbench.estimation.marginal.e_step import Problem
-from irtbench.estimation.marginal.mode import find_mode, starting_values
+from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.response_rows import encode_responses
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
@@ -36,16 +37,17 @@ from irtbench.estimation.variational.item_posterior import (
     ItemPosterior,
     drop_at_endless_slopes,
     fit_posterior,
-    model_arguments,
 )
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.logistic import logistic_model
 from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
 
+PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
@@ -77,11 +79,11 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[Problem, torch.Tensor]:
+def pair() -> tuple[Problem, ItemTensors]:
     """Two items of 150 respondents: four parameters, a posterior that is far from normal."""
     responses = simulated(150, [1.5, 1.2], [1.0, -0.5], seed=3)
-    problem = make_problem(responses, Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0)))
-    return problem, find_mode(problem).parameters
+    problem = make_problem(responses, PAIR_PRIORS)
+    return problem, find_mode(problem).items
 
 
 def integrate_pair(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
@@ -93,7 +95,7 @@ def integrate_pair(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.fl
     a, d = (x.ravel() for x in np.meshgrid(slopes, intercepts, indexing="ij"))
     grid = normal_grid()
     p = 1 / (1 + np.exp(-(a[:, None] * grid.nodes + d[:, None])))
-    prior = np.log(normal_density(a, problem.priors.slope) * normal_density(d, problem.priors.intercept))
+    prior = np.log(normal_density(a, PAIR_PRIORS.slope) * normal_density(d, PAIR_PRIORS.intercept))
     log_density = prior[:, None] + prior[None, :]
     rows = problem.rows.values.numpy()
     for first, second in ((1, 1), (1, 0), (0, 1), (0, 0)):
@@ -115,14 +117,14 @@ def integrate_pair(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 @pytest.fixture(scope="module")
-def integrated(pair: tuple[Problem, torch.Tensor]) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+def integrated(pair: tuple[Problem, ItemTensors]) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
     return integrate_pair(pair[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "lowrank"])
 def test_two_items_agree_with_integration_over_a_grid(
-    pair: tuple[Problem, torch.Tensor],
+    pair: tuple[Problem, ItemTensors],
     integrated: tuple[NDArray[np.float64], NDArray[np.float64], float, float],
     kind: PosteriorKind,
 ) -> None:
@@ -137,20 +139,20 @@ def test_two_items_agree_with_integration_over_a_grid(
 
 
 def test_the_laplace_approximation_would_not_pass(
-    pair: tuple[Problem, torch.Tensor],
+    pair: tuple[Problem, ItemTensors],
     integrated: tuple[NDArray[np.float64], NDArray[np.float64], float, float],
 ) -> None:
     problem, mode = pair
     mean, deviation, _, _ = integrated
     errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(2, 2).numpy()
-    assert not agrees(mode[:, :2].numpy(), errors, mean, deviation)
+    assert not agrees(mode.linear.numpy(), errors, mean, deviation)
 
 
 def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
     priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=(5.0, 15.0))
     problem = make_problem(responses, priors, free=True)
-    found = fit_posterior(problem, find_mode(problem).parameters, "normal", seed=0, n_particles=2, tolerance=0.05)
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
     a, d, logit = np.meshgrid(
         np.linspace(0.0, 2.4, 41), np.linspace(-6, 5, 111), np.linspace(-5, 1.5, 66), indexing="ij"
     )
@@ -173,14 +175,14 @@ def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
 @pytest.mark.slow
 def test_many_respondents_bring_it_to_the_mode_and_observed_information() -> None:
     problem = make_problem(simulated(4000, [1.2, 1.3, 1.1], [0.0, 0.5, -0.5], seed=1), Priors.named("none"))
-    mode = find_mode(problem).parameters
+    mode = find_mode(problem).items
     errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(3, 2).numpy()
     found = fit_posterior(problem, mode, "normal", seed=0, **QUICK)
     assert found.converged
-    assert (np.abs(found.mean[:, :2] - mode[:, :2].numpy()) < 0.2 * errors).all()
+    assert (np.abs(found.mean[:, :2] - mode.linear.numpy()) < 0.2 * errors).all()
     np.testing.assert_allclose(found.standard_deviations[:, :2], errors, rtol=0.06)
     assert found.divergence < 0.05
-    assert found.stretch == pytest.approx(1, abs=0.01)
+    assert found.slope_inflation == pytest.approx(1, abs=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +199,9 @@ QUICK = {"n_particles": 1, "tolerance": 0.05}
 
 
 @pytest.fixture(scope="module")
-def five_fitted(five: ResponseMatrix) -> tuple[Problem, torch.Tensor, ItemPosterior]:
+def five_fitted(five: ResponseMatrix) -> tuple[Problem, ItemTensors, ItemPosterior]:
     problem = make_problem(five, Priors.named("weak"))
-    mode = find_mode(problem).parameters
+    mode = find_mode(problem).items
     return problem, mode, fit_posterior(problem, mode, "normal", seed=1, **QUICK)
 
 
@@ -210,7 +212,7 @@ def close(one: ItemPosterior, other: ItemPosterior) -> bool:
 
 @pytest.mark.slow
 def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
-    five_fitted: tuple[Problem, torch.Tensor, ItemPosterior],
+    five_fitted: tuple[Problem, ItemTensors, ItemPosterior],
 ) -> None:
     problem, mode, first = five_fitted
     torch.manual_seed(6)
@@ -228,17 +230,17 @@ def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
-def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
+def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, ItemTensors, ItemPosterior]) -> None:
     problem, mode, _ = five_fitted
     one, two = (fit_posterior(problem, mode, "lowrank", seed=1, n_particles=1, max_steps=200) for _ in range(2))
     assert equal(one, two)
 
 
 @pytest.mark.usefixtures("few_draws")
-def test_what_is_held_has_no_variance_and_a_mixture_works(five: ResponseMatrix) -> None:
+def test_what_is_fixed_has_no_variance_and_a_mixture_works(five: ResponseMatrix) -> None:
     priors = Priors.named("weak")
     problem = make_problem(five, priors, free=[True, False, False, False, False], fixed=0.1)
-    found = fit_posterior(problem, find_mode(problem).parameters, "normal", seed=0, n_particles=1, max_steps=200)
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=1, max_steps=200)
     assert found.mean.shape == (5, 3)
     assert found.covariance.shape == (5, 3, 3)
     np.testing.assert_array_equal(found.mean[1:, 2], 0.1)
@@ -251,24 +253,26 @@ def test_what_is_held_has_no_variance_and_a_mixture_works(five: ResponseMatrix) 
 
 @pytest.mark.usefixtures("few_draws")
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
-    problem = make_problem(five, Priors.named("hierarchical", guessing_estimated=False))
+    priors = Priors.named("hierarchical", guessing_estimated=False)
+    problem = make_problem(five, priors)
     start = starting_values(problem)
-    start[4, 0] = -0.8  # a slope keeps the sign it starts with
-    problem, mode = find_hierarchical_mode(problem, start, tolerance=1e-5, max_steps=500)
-    assert mode.converged
-    found = fit_posterior(problem, mode.parameters, "normal", seed=0, **QUICK)
+    start.slope[4, 0] = -0.8  # a slope keeps the sign it starts with
+    with own_parameters():
+        problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-5, max_steps=500)
+    assert mode.status.converged
+    found = fit_posterior(problem, mode.items, "normal", seed=0, **QUICK)
     assert found.converged
     assert np.sign(found.mean[:, 0]).tolist() == [1, 1, 1, 1, -1]
     # log-normal slopes: the posterior of log a is about normal around its mode, so a's mean is exp(sd^2 / 2) higher
     expected = (
-        mode.parameters[:, 0].numpy() * np.sqrt(1 + (found.standard_deviations[:, 0] / found.mean[:, 0]) ** 2) ** 0.5
+        mode.items.slope[:, 0].numpy() * np.sqrt(1 + (found.standard_deviations[:, 0] / found.mean[:, 0]) ** 2) ** 0.5
     )
     assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
 
 
 @pytest.mark.usefixtures("few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
-    five_fitted: tuple[Problem, torch.Tensor, ItemPosterior], monkeypatch: pytest.MonkeyPatch
+    five_fitted: tuple[Problem, ItemTensors, ItemPosterior], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, mode, whole = five_fitted
     monkeypatch.setattr(item_guide, "MOST_COUPLED_ITEMS", 2)
@@ -279,7 +283,7 @@ def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     np.testing.assert_allclose(blocks.standard_deviations[:, :2], deviation, rtol=0.15)
 
 
-def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, torch.Tensor, ItemPosterior]) -> None:
+def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, ItemTensors, ItemPosterior]) -> None:
     problem, mode, double = five_fitted
     single = replace(problem, nodes=replace(problem.nodes, dtype=torch.float32))
     found = fit_posterior(single, mode, "normal", seed=1, **QUICK)
@@ -312,12 +316,15 @@ def test_coordinates_there_and_back(sign: torch.Tensor | None) -> None:
 def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     five: ResponseMatrix, prior: str, free: bool
 ) -> None:
-    problem = make_problem(five, Priors.named(prior), free=free)  # type: ignore[arg-type]
+    priors = Priors.named(prior)  # type: ignore[arg-type]
+    problem = make_problem(five, priors, free=free)
     if prior == "hierarchical":
-        problem, mode = find_hierarchical_mode(problem, starting_values(problem), tolerance=1e-4, max_steps=200)
+        start = starting_values(problem)
+        with own_parameters():
+            problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-4, max_steps=200)
     else:
         mode = find_mode(problem)
-    coordinates = item_coordinates(problem, mode.parameters)
+    coordinates = item_coordinates(problem, mode.items)
     u = torch.linspace(-1, 1, len(coordinates.cells), dtype=torch.float64)
     phi = coordinates(u)
     jacobian = torch.autograd.functional.jacobian(coordinates._call, u)
@@ -326,16 +333,16 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     torch.testing.assert_close(coordinates._inverse(phi.clone()), u)
     torch.testing.assert_close(
         coordinates.natural(coordinates(torch.zeros_like(u)))[:, : 3 if free else 2],
-        mode.parameters[:, : 3 if free else 2],
+        mode.items.unbounded().matrix[:, : 3 if free else 2],
     )
 
 
 def test_the_drop_at_endless_slopes_equals_the_likelihood_of_a_step(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("none"))
     mode = find_mode(problem)
-    drop = drop_at_endless_slopes(problem, mode.parameters).numpy()
+    drop = drop_at_endless_slopes(problem, mode.items).numpy()
     grid = normal_grid()
-    slope, intercept = mode.parameters[:, 0].numpy().copy(), mode.parameters[:, 1].numpy().copy()
+    slope, intercept = mode.items.slope[:, 0].numpy().copy(), mode.items.intercept.numpy().copy()
     best = -np.inf
     for place in (grid.nodes[:-1] + grid.nodes[1:]) / 2:
         for steep in (30.0, -30.0):
@@ -349,7 +356,7 @@ def test_the_drop_at_endless_slopes_equals_the_likelihood_of_a_step(five: Respon
 
 def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
-    mode = find_mode(problem).parameters
+    mode = find_mode(problem).items
     found = fit_posterior(problem, mode, "normal", seed=0, n_particles=1, tolerance=1e-6, max_steps=200)
     assert not found.converged
     assert found.stopped_because.startswith("no convergence in 200 steps: means and standard deviations moved by up to")
@@ -374,9 +381,9 @@ def test_settings_are_checked(five: ResponseMatrix, options: dict, message: str)
     assert "\n" not in str(raised.value)
 
 
-def refusal(problem: Problem, parameters: torch.Tensor, **options) -> str:
+def refusal(problem: Problem, items: ItemTensors, **options) -> str:
     with pytest.raises(InputError) as raised:
-        fit_posterior(problem, parameters, "normal", seed=0, **options)
+        fit_posterior(problem, items, "normal", seed=0, **options)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
@@ -388,7 +395,7 @@ def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
 
     few = simulated(30, [1.5, 1.2, 2.0], [1.5, -0.5, 0.2], seed=4)
     problem = make_problem(few, flat)
-    mode = find_mode(problem).parameters
+    mode = find_mode(problem).items
     worst = int(drop_at_endless_slopes(problem, mode).argmin())
     names = ["i1", "i2", "i3"]
     assert f"item {names[worst]}: without a prior of its slope" in refusal(problem, mode, item_ids=names)
@@ -401,13 +408,13 @@ def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
 def test_problems_the_guide_is_not_made_for_are_refused(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     start = starting_values(problem)
-    start[:, 0] = torch.tensor([-9.0, 9.0, -9.0, 9.0, -9.0])
+    start.slope[:, 0] = torch.tensor([-9.0, 9.0, -9.0, 9.0, -9.0])
     assert "not positive definite" in refusal(problem, start)
     sparse = encode_responses(SparseResponses.from_long(five.to_long()), torch.device("cpu"))
     assert "needs a response matrix" in refusal(replace(problem, rows=sparse), start)
     theta = torch.cat([problem.nodes.theta, problem.nodes.theta], dim=1)
     two = replace(problem, nodes=replace(problem.nodes, theta=theta))
-    assert "2 abilities; expected one" in refusal(two, torch.zeros(5, 4, dtype=torch.float64))
+    assert "2 abilities; expected one" in refusal(two, ItemTensors.from_matrix(torch.zeros(5, 4, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("prior", ["none", "weak", "hierarchical", "guessing"])
@@ -419,15 +426,14 @@ def test_the_density_that_draws_are_weighted_by_is_the_pyro_models(five: Respons
         "guessing": Priors.named("weak"),
     }[prior]
     problem = make_problem(five, priors, free=[prior == "guessing"] * 5)
-    mode = find_mode(problem, tolerance=1e-3).parameters
-    guide = ItemGuide(problem, mode, 0, 0)
-    arguments, options = model_arguments(problem, mode)
+    guide = ItemGuide(problem, find_mode(problem, tolerance=1e-3).items, 0, 0)
+    arguments = problem.rows, problem.nodes
     with pyro.get_param_store().scope():
-        guide(*arguments, **options)  # learns what the model draws
+        guide(*arguments)  # learns what the model draws
     for seed in range(3):
         u = 0.3 * torch.randn(len(guide.coordinates.cells), generator=torch.Generator().manual_seed(seed)).double()
         phi = guide.coordinates(u)
         values = {site["name"]: value for site, value in guide._unpack_latent(phi)}
-        trace = poutine.trace(poutine.condition(logistic_model, data=values)).get_trace(*arguments, **options)
+        trace = poutine.trace(poutine.condition(problem.model, data=values)).get_trace(*arguments)
         expected = float(trace.log_prob_sum() + guide.coordinates.log_abs_det_jacobian(u, phi))
         assert float(Target(guide, problem).log_density(u)) == pytest.approx(expected, abs=1e-6)

@@ -8,6 +8,7 @@ import torch
 
 from builders.problem import make_problem
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents import random_items
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
 from irtbench.estimation.few_respondents.random_items import (
@@ -22,11 +23,12 @@ from irtbench.estimation.few_respondents.random_items import (
     with_likelier_signs,
 )
 from irtbench.estimation.fit import fit_model, with_positive_direction
-from irtbench.estimation.marginal.mode import Mode
-from irtbench.estimation.marginal.response_rows import DenseRows, encode_responses
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.simulation import simulate_responses
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
@@ -59,7 +61,7 @@ def test_score_and_information_are_the_derivatives_of_the_marginal_likelihood() 
     theta, _, responses = simulated(12, 200, missing=0.2)
     rows = encoded(responses)
     quadrature = item_quadrature(rows, theta, flat_start(200), PRIOR)
-    score, information, lost = ability_derivatives(rows, theta, quadrature, PRIOR, with_lost=True)
+    score, information, missing = ability_derivatives(rows, theta, quadrature, PRIOR, with_missing=True)
     step = 1e-3
 
     def moved(i: int, by: float) -> torch.Tensor:
@@ -72,10 +74,10 @@ def test_score_and_information_are_the_derivatives_of_the_marginal_likelihood() 
             ability_derivatives(rows, at, item_quadrature(rows, at, flat_start(200), PRIOR), PRIOR)[0]
             for at in (moved(i, step), moved(i, -step))
         )
-        curvature = (torch.diag(information) - lost)[i]
+        curvature = (torch.diag(information) - missing)[i]
         np.testing.assert_allclose(curvature, -(ahead - behind) / (2 * step), atol=0.1)
         # of twelve answers to an item with two unknowns about a sixth says nothing of abilities
-        assert 0.05 < float(lost[i, i] / information[i]) < 0.35
+        assert 0.05 < float(missing[i, i] / information[i]) < 0.35
 
 
 def test_another_origin_and_unit_of_theta_change_nothing() -> None:
@@ -119,7 +121,7 @@ def test_items_alike_in_slope_do_not_drive_the_density_to_nothing() -> None:
     items = ItemParameters.from_difficulty(np.ones(400), rng.normal(size=400))
     rows = encoded(simulate_responses(theta, items, rng=rng))
     found = fit_random_items(rows, torch.from_numpy(theta), torch.zeros(400, dtype=torch.bool), tolerance=2e-3)
-    assert found.converged
+    assert found.learning.settled
     assert LEAST_DEVIATION <= found.prior.deviation[0] < 0.12
     assert bool(torch.isfinite(found.mean).all())
 
@@ -152,7 +154,8 @@ def test_a_sign_that_is_chance_is_turned_and_one_that_is_not_stays() -> None:
 def test_abilities_are_taken_as_known_with_many_items_only(n_items: int, known: bool) -> None:
     theta, items, responses = simulated(40, n_items)
     problem = make_problem(responses, Priors("hierarchical", hierarchy=Hierarchy()))
-    found = known_abilities(problem, torch.tensor(np.c_[items.discrimination, items.intercept, np.zeros(n_items)]))
+    matrix = torch.tensor(np.c_[items.discrimination, items.intercept, np.zeros(n_items)])
+    found = known_abilities(problem, ItemTensors.from_matrix(matrix))
     assert (found is not None) == known
     if found is not None:
         assert np.corrcoef(found, theta)[0, 1] > 0.99
@@ -195,7 +198,7 @@ def test_a_respondent_who_got_everything_right_has_a_finite_ability() -> None:
     values[0] = 1.0
     rows = encoded(replace(responses, values=values))
     found = fit_random_items(rows, theta, torch.zeros(400, dtype=torch.bool), tolerance=2e-3)
-    assert found.converged
+    assert found.learning.settled
     assert float(found.theta[0]) == float(found.theta.max())
     assert float(found.theta_covariance[0, 0]) > 2 * float(found.theta_covariance.diagonal().median())
 
@@ -208,13 +211,13 @@ def test_a_reversed_item_starts_where_its_answers_are() -> None:
 
 
 def test_abilities_turn_with_theta() -> None:
-    fitted_to = simulated(30, 5)[2]
-    problem = make_problem(fitted_to)
+    problem = make_problem(simulated(30, 5)[2])
     theta = torch.linspace(-1, 1, 30, dtype=torch.float64)
-    parameters = torch.tensor([[-1.0, 0.2, 0.0]] * 5, dtype=torch.float64)
-    mode = Mode(parameters, 0.0, 0.0, 0.0, 0.0, 1, True, "", abilities=(theta, torch.eye(30, dtype=torch.float64)))
-    turned = with_positive_direction(problem, mode)
-    assert bool((turned.parameters[:, 0] > 0).all())
+    items = ItemTensors.from_matrix(torch.tensor([[-1.0, 0.2, 0.0]] * 5, dtype=torch.float64))
+    abilities = theta, torch.eye(30, dtype=torch.float64)
+    found = Estimate(items, "mean", 0.0, 0.0, Status(Stop.CONVERGED, 1), abilities=abilities)
+    turned = with_positive_direction(problem, found)
+    assert bool((turned.items.slope > 0).all())
     assert turned.abilities is not None
     assert torch.equal(turned.abilities[0], -theta)
 

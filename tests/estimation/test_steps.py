@@ -12,32 +12,33 @@ from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import observed_information as uncertainty
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.e_step import Problem, expected_counts
+from irtbench.estimation.marginal.fisher_scoring import steps_to_try
 from irtbench.estimation.marginal.m_step import (
     ItemDerivatives,
     item_derivatives,
+    moved,
     scoring_step,
-    with_logit,
-    with_lost_information,
-    with_probability,
+    with_missing_information,
 )
-from irtbench.estimation.marginal.mode import find_mode, starting_values, steps_to_try
+from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.priors import PriorName, Priors
 
 
 def at_the_mode(problem: Problem) -> ItemDerivatives:
-    parameters = find_mode(problem).parameters
-    return item_derivatives(problem, with_probability(problem, parameters), expected_counts(problem, parameters))
+    items = find_mode(problem).items
+    return item_derivatives(problem, items, problem.counts(items))
 
 
 def whole(derivatives: ItemDerivatives) -> torch.Tensor:
-    """The items' information less what they share."""
-    assert derivatives.shared is not None
-    shared = derivatives.shared.flatten(0, 1)
-    return torch.block_diag(*derivatives.information) - shared @ shared.T
+    """The items' information less what is missing of it."""
+    assert derivatives.missing is not None
+    missing = derivatives.missing.flatten(0, 1)
+    return torch.block_diag(*derivatives.information) - missing @ missing.T
 
 
 def test_steps_of_the_items_become_steps_of_the_whole() -> None:
@@ -45,18 +46,18 @@ def test_steps_of_the_items_become_steps_of_the_whole() -> None:
     derivatives = at_the_mode(problem)
     right = torch.rand(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     alone = torch.linalg.solve(derivatives.information, right)
-    longer = with_lost_information(problem, derivatives, alone)
+    longer = with_missing_information(problem, derivatives, alone)
     np.testing.assert_allclose(longer.flatten(), torch.linalg.solve(whole(derivatives), right.flatten()), rtol=1e-5)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
-def test_most_of_the_information_lost_is_in_the_steps(missing: float) -> None:
+def test_most_of_the_missing_information_is_in_the_steps(missing: float) -> None:
     problem = make_problem(drawn(1500, 40, missing=missing))
     derivatives = at_the_mode(problem)
     chosen = problem.free.reshape(-1)
     approximate = whole(derivatives)[chosen][:, chosen]
     own = torch.block_diag(*derivatives.information)[chosen][:, chosen]
-    observed = observed_information(problem, with_logit(problem, derivatives.values))
+    observed = observed_information(problem, derivatives.items)
     root = torch.linalg.cholesky(observed)
     assert float(torch.linalg.eigvalsh(approximate).min()) > 0
 
@@ -70,33 +71,32 @@ def test_most_of_the_information_lost_is_in_the_steps(missing: float) -> None:
     assert furthest(own) > 5  # without it the origin and unit of theta move slowly
 
 
-def test_neighbouring_nodes_taken_together_stand_for_what_is_lost() -> None:
+def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:
     """Negative control: with the first node of each bin for all of them the steps are four times as many."""
-    problem = replace(make_problem(drawn(200, 400)), priors=Priors.named("weak"))
-    problem = with_adapted_nodes(problem, starting_values(problem), shrink=0.35)
+    problem = make_problem(drawn(200, 400), Priors.named("weak"))
+    problem = with_adapted_nodes(problem, starting_values(problem), room=0.35)
     mode = find_mode(problem)
-    counts = expected_counts(problem, mode.parameters)
-    derivatives = item_derivatives(problem, mode.parameters, counts)
+    derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
     assert float(torch.linalg.eigvalsh(whole(derivatives)).min()) > 0
     some, bins = replace(problem.nodes), problem.nodes.bins
     some.__dict__["bins"] = torch.zeros_like(bins).scatter_(
         0, bins.argmax(dim=0, keepdim=True), bins.sum(dim=0, keepdim=True)
     )
     worse = find_mode(replace(problem, nodes=some))
-    assert mode.steps < 15 < worse.steps  # measured 7 and 33
-    np.testing.assert_allclose(worse.parameters, mode.parameters, atol=1e-5)
+    assert mode.status.steps < 15 < worse.status.steps  # measured 7 and 33
+    np.testing.assert_allclose(worse.items.matrix, mode.items.matrix, atol=1e-5)
 
 
 def test_where_no_step_is_taken_the_last_tried_are_next_to_nothing_and_uphill() -> None:
     problem = make_problem(drawn(300, 8))
     start = starting_values(problem)
-    counts = expected_counts(problem, start)
-    derivatives = item_derivatives(problem, with_probability(problem, start), counts)
+    counts = problem.counts(start)
+    derivatives = item_derivatives(problem, start, counts)
     uphill = scoring_step(problem, derivatives)
     tried = [*steps_to_try(problem, counts, derivatives, uphill, StepMemory())]
     assert all(float((step * derivatives.gradient).sum()) > 0 for step in tried)
     assert float(tried[-1].abs().max()) < 1e-7
-    assert expected_counts(problem, start + tried[-10]).log_likelihood > counts.log_likelihood
+    assert problem.counts(moved(start, tried[-10])).log_likelihood > counts.log_likelihood
 
 
 @pytest.mark.parametrize("prior", ["none", "weak"])

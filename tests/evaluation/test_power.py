@@ -49,8 +49,8 @@ def test_the_grid_that_the_posts_code_computes(reference: Path):
     grid = pd.read_csv(reference / "papers" / "jansen_grid_of_the_code_exact_p.csv")
     assert sorted(set(grid["hurt_percent"])) == list(range(20))
     for row in grid.itertuples():
-        gain = row.helped - row.hurt
-        found: float = expected_p(row.n_items, gain / row.n_items, row.hurt / row.n_items) if gain else p_of(
+        n_items, gain = int(row.n_items), int(row.helped) - int(row.hurt)
+        found: float = expected_p(n_items, gain / n_items, int(row.hurt) / n_items) if gain else p_of(
             row.n_items, row.helped, row.hurt
         )  # fmt: skip
         assert found == pytest.approx(row.exact_p, abs=1.5e-6), row

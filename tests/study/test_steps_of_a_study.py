@@ -36,7 +36,7 @@ N = 6
 @pytest.fixture
 def settings(tmp_path: Path) -> StudyFile:
     """Six people, of whom the last answered two items of four; a is always right, the others by turns."""
-    rows = [
+    rows: list[dict[str, object]] = [
         {"respondent_id": f"p{i}", "item_id": item, "answer": "y" if item == "a" or (i + k) % 2 else "n"}
         | {"country": "de" if i % 2 else "fr", "weight": 1 + i}
         for i in range(N)

@@ -13,7 +13,7 @@ from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, SLOPES, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import Batch, ResponseRows
+from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
 
 
@@ -63,10 +63,10 @@ class Problem:
     fixed_directions: Tensor | None = None
 
     @classmethod
-    def of(cls, model: ItemModel, rows: ResponseRows, nodes: NodeTensors) -> Problem:
+    def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Problem:
         """Trace the model once."""
         prior, _ = trace_model(model, rows, nodes)
-        return cls(model, rows, nodes, prior)
+        return cls(model, as_rows(rows), nodes, prior)
 
     @property
     def n_factors(self) -> int:

@@ -1,0 +1,425 @@
+"""Every fit is Pyro's: its sample sites are what is fitted, its SVI takes the steps, and nothing is left behind."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from numpy.typing import NDArray
+from pyro import poutine
+from pyro.infer import SVI, Trace_ELBO
+from pyro.infer.autoguide import AutoDelta, AutoNormal
+from pyro.infer.autoguide.initialization import init_to_value
+from pyro.optim import ClippedAdam
+from scipy import optimize, stats
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from builders.problem import make_problem
+from builders.simulated import drawn
+from irtbench.analysis.guessing import guessing_test
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation import fit
+from irtbench.estimation.driver import own_parameters
+from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.marginal.delta_guide import delta_guide
+from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Evaluation, Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Stop
+from irtbench.estimation.variational.item_posterior import fit_posterior
+from irtbench.estimation.variational.loss import MarginalELBO
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import FILLS, logistic_model
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import DenseRows
+from irtbench.models.quadrature import normal_grid
+
+KINDS: dict[str, dict[str, Any]] = {
+    "2pl": {},
+    "3pl": {"kind": "3pl"},
+    "hierarchical": {"prior": "hierarchical"},
+    "population": {"population": "estimated", "tolerance": 1e-3},
+    "adam": {"optimiser": "adam", "tolerance": 1e-3},
+}
+SITES = {
+    "3pl": {"slope", "intercept", "guessing_logit", "responses"},
+    "hierarchical": {"log_slope_and_intercept", "responses"},
+}
+
+
+# ---- what is fitted is what the model says
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_runs_pyros_sample_statements_and_its_svi(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    sampled: Counter[str] = Counter()
+    steps = 0
+    sample, step = pyro.sample, SVI.step
+
+    def counted(name: str, *arguments: Any, **options: Any) -> Any:
+        sampled[name] += 1
+        return sample(name, *arguments, **options)
+
+    def counted_step(self: SVI, *arguments: Any, **options: Any) -> float:
+        nonlocal steps
+        steps += 1
+        return step(self, *arguments, **options)
+
+    monkeypatch.setattr(pyro, "sample", counted)
+    monkeypatch.setattr(SVI, "step", counted_step)
+    fitted = fit_model(drawn(300, 8), FitSettings(**KINDS[kind]))
+    assert set(sampled) == SITES.get(kind, {"slope", "intercept", "responses"})
+    assert all(sampled[name] > 0 for name in sampled)
+    assert steps > fitted.steps > 0 or kind == "adam"
+    assert steps > 0
+
+
+def narrow_normal(rows: DenseRows, nodes: NodeTensors, **options: Any) -> None:
+    """The usual model, but slopes are normal about 1 with standard deviation .3."""
+    of_slope(dist.Normal(nodes.theta.new_tensor(1.0), 0.3), rows, nodes)
+
+
+def narrow_student(rows: DenseRows, nodes: NodeTensors, **options: Any) -> None:
+    """Slopes are Student's t with 3 degrees of freedom, a density that has no closed form here."""
+    of_slope(dist.StudentT(nodes.theta.new_tensor(3.0), 1.0, 0.3), rows, nodes)
+
+
+def of_slope(density: dist.Distribution, rows: Tensor | DenseRows, nodes: NodeTensors) -> None:
+    n_items = rows.n_items if isinstance(rows, DenseRows) else rows.shape[1]
+    slope = pyro.sample("slope", density.expand((n_items, 1)).to_event(2))
+    flat = dist.ImproperUniform(dist.constraints.real, (n_items,), ())
+    intercept = pyro.sample("intercept", flat.to_event(1))
+    with pyro.plate("respondents", len(rows)):
+        pyro.sample("responses", CollapsedLogistic(slope, intercept, None, nodes), obs=rows)
+
+
+def numpy_mode(responses: ResponseMatrix, log_prior: Callable[[NDArray[np.float64]], float]) -> NDArray[np.float64]:
+    """Slopes and intercepts that maximise marginal likelihood times prior, without torch, by SciPy."""
+    grid = normal_grid()
+    x = responses.values
+
+    def loss(values: NDArray[np.float64]) -> float:
+        a, d = values.reshape(2, -1)
+        z = a[:, None] * grid.nodes + d[:, None]
+        log_p, log_q = -np.logaddexp(0, -z), -np.logaddexp(0, z)
+        joint = grid.log_weights + x @ log_p + (1 - x) @ log_q
+        top = joint.max(axis=1)
+        return -float((top + np.log(np.exp(joint - top[:, None]).sum(axis=1))).sum() + log_prior(a))
+
+    start = np.r_[np.ones(responses.n_items), np.zeros(responses.n_items)]
+    found = optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-4})
+    return found.x.reshape(2, -1)
+
+
+@pytest.mark.parametrize(
+    ("model", "log_prior"),
+    [
+        (narrow_normal, lambda a: stats.norm(1.0, 0.3).logpdf(a).sum()),
+        (narrow_student, lambda a: stats.t(3, 1.0, 0.3).logpdf(a).sum()),
+    ],
+)
+@pytest.mark.parametrize("optimiser", ["preconditioned", "adam"])
+def test_a_prior_changed_in_the_model_alone_changes_the_fit(
+    monkeypatch: pytest.MonkeyPatch, model: Callable[..., None], log_prior: Callable[..., float], optimiser: str
+) -> None:
+    responses = drawn(300, 5)
+    settings = FitSettings(optimiser=optimiser)  # type: ignore[arg-type]
+    before = fit_model(responses)
+    monkeypatch.setattr(fit, "logistic_model", model)
+    fitted = fit_model(responses, settings)
+    assert fitted.converged
+    slope, intercept = numpy_mode(responses, log_prior)
+    close = 1e-4 if optimiser == "preconditioned" else 2e-3
+    np.testing.assert_allclose(fitted.items.discrimination, slope, atol=close)
+    np.testing.assert_allclose(fitted.items.intercept, intercept, atol=close)
+    assert np.abs(fitted.items.discrimination - before.items.discrimination).max() > 0.1
+
+
+# ---- Fisher scoring is an optimiser like others
+
+
+def three_pl(rows: Tensor, nodes: NodeTensors) -> None:
+    """Some items guessed, each site with a density of its own."""
+    n_items = len(GUESSED)
+    one = nodes.theta.new_tensor(1.0)
+    slope = pyro.sample("slope", dist.StudentT(4 * one, one, 0.5).expand((n_items, 1)).to_event(2))
+    intercept = pyro.sample("intercept", dist.Normal(0 * one, 2.0).expand((n_items,)).to_event(1))
+    density = dist.Normal(-1.4 * one, 0.25).expand((int(GUESSED.sum()),)).to_event(1)
+    logit = pyro.sample("guessing_logit", density, infer={FILLS: GUESSED})
+    log_c = torch.full((n_items,), -torch.inf, dtype=torch.float64).masked_scatter(GUESSED, logsigmoid(logit))
+    with pyro.plate("respondents", len(rows)):
+        pyro.sample("responses", CollapsedLogistic(slope, intercept, log_c, nodes), obs=rows)
+
+
+GUESSED = torch.tensor([True, False, True, False, False])
+START = {
+    "slope": torch.ones(5, 1, dtype=torch.float64),
+    "intercept": torch.tensor([0.5, 0.0, -1.5, 0.0, 0.5], dtype=torch.float64),
+    "guessing_logit": torch.full((2,), -1.0, dtype=torch.float64),
+}
+
+
+@pytest.fixture(scope="module")
+def rows_and_nodes() -> tuple[Tensor, NodeTensors]:
+    problem = make_problem(drawn(300, 5, missing=0.1))
+    assert isinstance(problem.rows, DenseRows)
+    return problem.rows.values, problem.nodes
+
+
+@pytest.fixture(scope="module")
+def by_adam(rows_and_nodes: tuple[Tensor, NodeTensors]) -> Mapping[str, Tensor]:
+    """Pyro alone: its guide, its optimiser, its loss."""
+    with pyro.get_param_store().scope():
+        guide = AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
+        adam = ClippedAdam({"lr": 0.1, "lrd": 0.01 ** (1 / 600), "clip_norm": 1e9})
+        svi = SVI(three_pl, guide, adam, Trace_ELBO())
+        for _ in range(600):
+            svi.step(*rows_and_nodes)
+        return {name: value.detach().clone() for name, value in guide.median().items()}
+
+
+@pytest.mark.parametrize("whose", ["ours", "pyro's"])
+def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
+    rows_and_nodes: tuple[Tensor, NodeTensors], by_adam: Mapping[str, Tensor], whose: str
+) -> None:
+    with pyro.get_param_store().scope():
+        guide = delta_guide(START) if whose == "ours" else AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
+        loss = DeltaELBO()
+        optimiser = FisherScoring(loss)
+        svi = SVI(three_pl, guide, optimiser, loss)
+        losses = [svi.step(*rows_and_nodes) for _ in range(30)]
+        assert optimiser.status is not None
+        assert optimiser.status.stop is Stop.CONVERGED
+        assert optimiser.status.steps < 20
+        found = {name: pyro.param(f"{name}_point") for name in START} if whose == "ours" else guide.median()
+        # Pyro's own loss there, which is no higher than where Adam got
+        expected = Trace_ELBO().loss(three_pl, guide, *rows_and_nodes)
+    assert losses[-1] == pytest.approx(expected, abs=1e-8)
+    assert losses[-1] == pytest.approx(min(losses), abs=1e-8)
+    for name, value in by_adam.items():
+        torch.testing.assert_close(found[name].detach(), value, atol=2e-3, rtol=0)
+
+
+def test_fisher_scoring_refuses_a_guide_that_is_no_point(rows_and_nodes: tuple[Tensor, NodeTensors]) -> None:
+    with pyro.get_param_store().scope():
+        loss = DeltaELBO()
+        svi = SVI(three_pl, AutoNormal(three_pl), FisherScoring(loss), loss)
+        with pytest.raises(NotImplementedError, match="needs a Delta guide"):
+            svi.step(*rows_and_nodes)
+
+
+def test_a_first_step_taken_back_leaves_the_start_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first step is far too long the next is tried from the same place."""
+    problem = make_problem(drawn(300, 5))
+    start = starting_values(problem)
+    usual, tried = find_mode(problem, start=start), []
+    evaluate = Problem.evaluate
+
+    def refused_at_first(self: Problem, items: ItemTensors) -> Evaluation:
+        tried.append(items)
+        here = evaluate(self, items)
+        return here if len(tried) != 2 else Evaluation(items, here.counts, -1e9)
+
+    monkeypatch.setattr(Problem, "evaluate", refused_at_first)
+    found = find_mode(problem, start=start)
+    torch.testing.assert_close(tried[0].matrix, start.matrix, atol=0, rtol=0)
+    assert found.status.converged
+    torch.testing.assert_close(found.items.matrix, usual.items.matrix, atol=1e-5, rtol=0)
+
+
+# ---- the loss is Pyro's
+
+
+def gradients(loss: Any, model: Callable[..., Any], guide: Any, rows: Tensor, nodes: NodeTensors) -> Any:
+    """The loss, and the gradient of every parameter of the guide."""
+    for parameter in guide.parameters():
+        parameter.grad = None
+    torch.manual_seed(4)  # of the guide's draws and the minibatch
+    value = loss.loss_and_grads(model, guide, rows, nodes)
+    torch.manual_seed(4)
+    alone = loss.loss(model, guide, rows, nodes)
+    found = {name: parameter.grad.clone() for name, parameter in guide.named_parameters()}
+    return value, alone, found
+
+
+MODELS: dict[str, Callable[[], Callable[..., Any]]] = {
+    "2pl": lambda: make_problem(drawn(200, 5), Priors.named("weak")).model,
+    "3pl, some c fixed": lambda: (
+        make_problem(
+            drawn(200, 5), Priors.named("weak"), free=[True, False, True, False, False], fixed=[0.0, 0.2, 0.0, 0.0, 0.1]
+        ).model
+    ),
+    "minibatch": lambda: partial(make_problem(drawn(200, 5), Priors.named("weak"), free=True).model, batch_size=40),
+    "hierarchy": lambda: make_problem(drawn(200, 5), Priors.named("hierarchical")).model,
+    "scaled": lambda: poutine.scale(make_problem(drawn(200, 5), Priors.named("weak")).model, scale=0.3),
+}
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("whose", ["delta", "normal"])
+def test_the_marginal_elbo_is_pyros_in_value_and_gradient(name: str, missing: float, whose: str) -> None:
+    model, problem = MODELS[name](), make_problem(drawn(200, 5, missing=missing))
+    assert isinstance(problem.rows, DenseRows)
+    rows, nodes = problem.rows.values, problem.nodes
+    assert bool((rows == -1).any()) == (missing > 0)
+    with pyro.get_param_store().scope():
+        torch.manual_seed(1)
+        guide = AutoDelta(model) if whose == "delta" else AutoNormal(model, init_scale=0.2)
+        guide(rows, nodes)
+        particles = 1 if whose == "delta" else 2
+        ours = gradients(MarginalELBO(num_particles=particles), model, guide, rows, nodes)
+        pyros = gradients(Trace_ELBO(num_particles=particles), model, guide, rows, nodes)
+    assert ours[0] == pytest.approx(pyros[0], rel=1e-10)
+    assert ours[1] == pytest.approx(pyros[1], rel=1e-10)
+    assert ours[0] == pytest.approx(ours[1], rel=1e-10)
+    assert set(ours[2]) == set(pyros[2])
+    for parameter, gradient in pyros[2].items():
+        assert float(gradient.abs().max()) > 1e-3
+        torch.testing.assert_close(ours[2][parameter], gradient, atol=1e-8, rtol=1e-8)
+
+
+def test_encoded_rows_are_the_same_to_the_loss_as_a_tensor() -> None:
+    problem = make_problem(drawn(200, 5, missing=0.3), Priors.named("weak"), free=True)
+    assert isinstance(problem.rows, DenseRows)
+    guide = delta_guide(problem.prior.values_of(starting_values(problem)))
+    with own_parameters():
+        values = [MarginalELBO().loss(problem.model, guide, rows, problem.nodes)
+                  for rows in (problem.rows, problem.rows.values)]  # fmt: skip
+        assert values[0] == values[1]
+        assert DeltaELBO().loss(problem.model, guide, problem.rows, problem.nodes) == pytest.approx(values[0])
+
+
+# ---- nothing is left behind, and fits do not meet
+
+
+def posterior(responses: ResponseMatrix) -> object:
+    problem = make_problem(responses, Priors.named("weak"))
+    return fit_posterior(problem, find_mode(problem).items, "normal", seed=1, n_particles=1, max_steps=200)
+
+
+CALLS: dict[str, Callable[[], object]] = {
+    **{kind: partial(fit_model, drawn(300, 8), FitSettings(**options)) for kind, options in KINDS.items()},
+    "factors": lambda: fit_factors(drawn(200, 6), 2, tolerance=0.05),
+    "guessing": lambda: guessing_test(drawn(200, 4)),
+    "posterior": lambda: posterior(drawn(100, 3)),
+}
+
+
+def state() -> tuple[Any, ...]:
+    store = pyro.get_param_store()
+    flags = torch.is_grad_enabled(), torch.get_num_threads(), pyro.poutine.runtime._PYRO_STACK[:]
+    checks = dist.torch_distribution.torch.distributions.Distribution._validate_args
+    seeds = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
+    return {name: value.tolist() for name, value in store.items()}, seeds, flags, checks
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("fails", [False, True])
+def test_parameters_random_numbers_and_settings_are_as_before(
+    monkeypatch: pytest.MonkeyPatch, call: str, fails: bool
+) -> None:
+    with pyro.get_param_store().scope():
+        pyro.param("slope_point", torch.tensor([3.0]))  # of the caller, by the name that fits use
+        pyro.param("hierarchy_mean", torch.tensor([5.0]))
+        before = state()
+        if fails:
+            calls, row = 0, Problem.row
+
+            def broken(self: Problem, items: ItemTensors) -> CollapsedLogistic:
+                nonlocal calls
+                calls += 1
+                if calls == 3:
+                    raise RuntimeError("broken on purpose")
+                return row(self, items)
+
+            monkeypatch.setattr(Problem, "row", broken)
+            with pytest.raises(RuntimeError, match="broken on purpose"):
+                CALLS[call]()
+        else:
+            CALLS[call]()
+        assert state() == before
+
+
+def same(one: FittedModel, other: FittedModel) -> bool:
+    pairs = ((getattr(x.items, name) for x in (one, other)) for name in ("discrimination", "intercept", "guessing"))
+    return all(np.array_equal(*pair) for pair in pairs) and one.log_likelihood == other.log_likelihood
+
+
+@pytest.mark.parametrize("inner_kind", ["2pl", "hierarchical", "adam"])
+def test_a_fit_within_a_fit_meets_nothing_of_it(monkeypatch: pytest.MonkeyPatch, inner_kind: str) -> None:
+    outer_data, inner_data = drawn(400, 8), drawn(200, 5)
+    settings = FitSettings(kind="3pl"), FitSettings(**KINDS[inner_kind])
+    alone = fit_model(outer_data, settings[0]), fit_model(inner_data, settings[1])
+    nested: list[FittedModel] = []
+    evaluate, calls = Problem.evaluate, 0
+
+    def with_a_fit_inside(self: Problem, items: ItemTensors) -> Evaluation:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            nested.append(fit_model(inner_data, settings[1]))
+        return evaluate(self, items)
+
+    monkeypatch.setattr(Problem, "evaluate", with_a_fit_inside)
+    outer = fit_model(outer_data, settings[0])
+    assert len(nested) == 1
+    assert same(outer, alone[0])
+    assert same(nested[0], alone[1])
+
+
+def test_two_fits_step_by_step_in_turn_do_not_meet() -> None:
+    problems = [make_problem(drawn(300, 5)), make_problem(drawn(200, 7), Priors.named("weak"), free=True)]
+    alone = [find_mode(problem) for problem in problems]
+    store = pyro.get_param_store()
+    running: list[Any] = []
+    for problem in problems:
+        loss = DeltaELBO(problem)
+        guide = delta_guide(problem.prior.values_of(starting_values(problem)))
+        running.append((SVI(problem.model, guide, FisherScoring(loss), loss), loss, {}))
+    parameters: list[Any] = [None, None]
+    for _ in range(40):
+        for k, (svi, _, _) in enumerate(running):
+            with store.scope(parameters[k]) as kept:
+                svi.step(problems[k].rows, problems[k].nodes)
+            parameters[k] = kept
+    for (_, loss, _), mode in zip(running, alone, strict=True):
+        assert loss.current is not None
+        assert torch.equal(loss.current.items.matrix, mode.items.matrix)
+
+
+def test_fits_in_two_threads_take_turns() -> None:
+    data = [drawn(300, 5), drawn(250, 7)]
+    alone = [fit_model(responses) for responses in data]
+    found: dict[tuple[int, int], FittedModel] = {}
+
+    def several(k: int) -> None:
+        for time in range(4):
+            found[k, time] = fit_model(data[k])
+
+    threads = [threading.Thread(target=several, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8  # none ended with an error
+    assert all(same(fitted, alone[k]) for (k, _), fitted in found.items())
+
+
+def test_the_usual_model_is_the_one_fitted() -> None:
+    """So that what is patched above is what fits call."""
+    assert vars(fit)["logistic_model"] is logistic_model
