@@ -101,6 +101,10 @@ def test_bad_sparse_tables_are_refused_in_a_line() -> None:
     assert (held.n_respondents, held.n_responses) == (2, 1)
 
 
-def test_pyros_own_optimiser_needs_a_matrix() -> None:
-    with pytest.raises(InputError, match="need a response matrix"):
-        fit_model(both()[1], FitSettings(prior="weak", optimiser="adam"))
+def test_adam_on_a_sparse_list_gives_what_it_gives_on_the_matrix() -> None:
+    matrix, sparse = both(n=200, n_items=10, missing=0.3)
+    dense, found = (fit_model(data, FitSettings(optimiser="adam", tolerance=1e-4)) for data in (matrix, sparse))
+    assert dense.converged
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-8)
+    np.testing.assert_allclose(found.items.discrimination, dense.items.discrimination, atol=1e-8)

@@ -23,6 +23,8 @@ from irtbench.models.pyro_model.rows import ResponseRows
 
 #: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.
 FILLS = "fills"
+#: Key of the responses' ``infer``: c as it was given where it is not estimated, without the rounding of its logarithm.
+FIXED_GUESSING = "fixed_guessing"
 
 
 def logistic_model(
@@ -86,7 +88,8 @@ def logistic_model(
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
-        pyro.sample("responses", row, obs=rows if batch_size is None else rows[chosen])  # type: ignore[index]
+        observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
+        pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:

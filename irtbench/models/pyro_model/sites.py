@@ -22,7 +22,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
-from irtbench.models.pyro_model.model import FILLS
+from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
@@ -262,10 +262,12 @@ def trace_model(
     if guessing is not None:
         free = guessing["infer"].get(FILLS, torch.ones_like(free))
     items = row.items
+    (observed,) = (site for site in trace.nodes.values() if site.get("fn") is row)
+    fixed = torch.where(free, items.guessing, observed["infer"].get(FIXED_GUESSING, items.guessing))
     return ItemPrior(
         densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
         guessing_free=free,
-        fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), items.guessing.detach()),
+        fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
         slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn else None,
         slope_sign=items.slope[:, 0].detach().sign() if "log_slope_and_intercept" in drawn else None,
     ), row
