@@ -52,7 +52,7 @@ def test_a_sparse_fit_equals_the_dense_one(kind: str, prior: PriorName, missing:
 
 
 def test_many_items_get_their_own_information_from_a_sparse_form() -> None:
-    matrix, sparse = both(n=300, n_items=600, missing=0.9)
+    matrix, sparse = both(n=700, n_items=600, missing=0.9)
     settings = FitSettings(prior="weak")
     for name, error in fit_model(sparse, settings).items.standard_errors().items():
         np.testing.assert_allclose(error, fit_model(matrix, settings).items.standard_errors()[name], rtol=1e-4)

@@ -22,7 +22,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "hierarchical": ({"prior": "hierarchical"}, {"n": 600, "n_items": 30}),
     "items integrated out": ({"prior": "hierarchical"}, {"n": 30, "n_items": 200}),
     "population": ({"population": "estimated", "tolerance": 1e-3}, {"n": 600, "n_items": 20}),
-    "narrow posteriors": ({"prior": "weak"}, {"n": 100, "n_items": 400}),
+    "narrow posteriors": ({"prior": "weak"}, {"n": 300, "n_items": 300}),
 }
 
 

@@ -278,10 +278,10 @@ def test_data_that_determine_nothing_are_refused() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"guessing": 1.0}, "guessing must be in"),
+        ({"guessing": 1.0}, r"guessing: expected a number in \[0, 1\)"),
         ({"kind": "3pl", "guessing": 0.2}, "guessing is estimated"),
-        ({"n_options": 1}, "n_options must be at least 2"),
-        ({"n_nodes": 3}, "n_nodes must be at least 11"),
+        ({"n_options": 1}, "n_options: expected a number of at least 2"),
+        ({"n_nodes": 3}, r"n_nodes: expected a number in \[11, 2001\]"),
     ],
 )
 def test_settings_are_checked_at_the_door(wrong: dict[str, object], message: str) -> None:

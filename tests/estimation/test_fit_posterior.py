@@ -85,13 +85,12 @@ def test_the_guides_moments_are_those_of_its_draws(responses: ResponseMatrix, pr
     free = [True, True, False, False, True]
     problem = make_problem(responses, Priors.named(prior), free=free, fixed=0.15)  # type: ignore[arg-type]
     rng = torch.Generator().manual_seed(0)
-    parameters = torch.tensor([[1.2, 0.3, -1.5], [-0.8, 0.0, -1.0], [1.0, 0.5, 0.0], [0.9, -1, 0], [1.5, 1, -2.0]])
-    parameters = parameters.to(torch.float64)
-    sign = parameters[:, 0].sign() if prior == "hierarchical" else None
+    items = problem.prior.fixed  # 0.15 where c is fixed
+    sign = problem.prior.slope_sign
     centre = 0.5 * torch.randn(5, 3, generator=rng, dtype=torch.float64)
     root = 0.3 * torch.randn(5, 3, 3, generator=rng, dtype=torch.float64)
     root[~torch.tensor(free), 2] = 0.0  # what is held does not vary
-    mean, covariance = item_moments(problem, parameters, centre, root @ root.transpose(1, 2))
+    mean, covariance = item_moments(problem, items, centre, root @ root.transpose(1, 2))
     normals = torch.randn(400_000, 3, generator=rng, dtype=torch.float64)
     for j in range(5):
         own_sign = None if sign is None else sign[j]

@@ -35,7 +35,7 @@ def test_each_item_gets_the_model_asked_for() -> None:
 
 
 def test_a_guessing_outside_its_range_is_refused() -> None:
-    with pytest.raises(InputError, match=r"by_item item1: guessing must be in \[0, 1\) but got 1.5"):
+    with pytest.raises(InputError, match=r"by_item.item1: expected .* a number in \[0, 1\) but got 1.5"):
         FitSettings(by_item={"item1": 1.5})
 
 

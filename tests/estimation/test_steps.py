@@ -75,14 +75,14 @@ def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:
     """Negative control: with the first node of each bin for all of them the steps are four times as many."""
     problem = make_problem(drawn(200, 400), Priors.named("weak"))
     problem = with_adapted_nodes(problem, starting_values(problem), room=0.35)
-    mode = find_mode(problem)
+    mode = find_mode(problem, tolerance=1e-6)
     derivatives = item_derivatives(problem, mode.items, problem.counts(mode.items))
     assert float(torch.linalg.eigvalsh(whole(derivatives)).min()) > 0
     some, bins = replace(problem.nodes), problem.nodes.bins
     some.__dict__["bins"] = torch.zeros_like(bins).scatter_(
         0, bins.argmax(dim=0, keepdim=True), bins.sum(dim=0, keepdim=True)
     )
-    worse = find_mode(replace(problem, nodes=some))
+    worse = find_mode(replace(problem, nodes=some), tolerance=1e-6)
     assert mode.status.steps < 15 < worse.status.steps  # measured 7 and 33
     np.testing.assert_allclose(worse.items.matrix, mode.items.matrix, atol=1e-5)
 
