@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.analysis.item_bias import comparable_items, item_bias
-from irtbench.analysis.two_groups import OthersLikelihood, fit_two_groups
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.logistic_regression import logistic_regression
