@@ -45,6 +45,9 @@ class LinkedGroups:
         zero where a group's responses to an item were left out.
     joint
         Log-likelihood of each group's responses to all items at each node, each of shape (n_members, n_nodes).
+    information
+        Average information of a respondent's answers to each item at each node, by group, each of shape (n_items,
+        n_nodes).
     alike
         Where all of a group answered an item alike, shape (2, n_items).
     freed
@@ -61,6 +64,7 @@ class LinkedGroups:
     log_p: tuple[Tensor, Tensor]
     log_q: tuple[Tensor, Tensor]
     joint: tuple[Tensor, Tensor]
+    information: tuple[Tensor, Tensor]
     alike: NDArray[np.bool_]
     freed: NDArray[np.bool_]
     item_ids: tuple[str, ...]
@@ -123,7 +127,7 @@ def link(
                 break
             differs[steep, 0] = False
         items, mean, log_deviation = problem.group_prior.split(mode.items)
-        own_items, all_values, log_p, log_q, joint = [], [], [], [], []
+        own_items, all_values, log_p, log_q, joint, information = [], [], [], [], [], []
         for group, (rows, row) in enumerate(zip(problem.groups, problem.group_rows(mode.items), strict=True)):
             own_items.append(spread(items_of_group(items, group), kept))
             wrong = torch.zeros(len(kept), len(row.log_q[0]), dtype=torch.float64, device=row.log_q.device)
@@ -133,8 +137,10 @@ def link(
             coded = np.where(np.isnan(responses.values[members[group]]), MISSING, responses.values[members[group]])
             own_values = torch.from_numpy(coded.astype(np.int8)).to(rows.device)
             both = (own_values == 1).to(torch.float64) @ right + (own_values == 0).to(torch.float64) @ wrong
+            share = (own_values != MISSING).to(torch.float64).mean(dim=0)
+            told = share[:, None] * item_information(own_items[-1], right, wrong, row.nodes.basis)
             for held, part in zip(
-                (all_values, log_p, log_q, joint), (own_values, right, wrong, both), strict=True
+                (all_values, log_p, log_q, joint, information), (own_values, right, wrong, both, told), strict=True
             ):
                 held.append(part)
     weights = [nodes.log_weights for nodes in problem.populations(mode.items)]
@@ -147,6 +153,7 @@ def link(
         log_p=(log_p[0], log_p[1]),
         log_q=(log_q[0], log_q[1]),
         joint=(joint[0], joint[1]),
+        information=(information[0], information[1]),
         alike=alike,
         freed=freed,
         item_ids=responses.item_ids,
@@ -154,6 +161,12 @@ def link(
         status=mode.status,
         problem=problem,
     )
+
+
+def item_information(items: ItemTensors, log_p: Tensor, log_q: Tensor, basis: Tensor) -> Tensor:
+    """Fisher information of each item at each node, (a s Q)^2 / (P Q) with s of z = a theta + d; 0 where P is 1 or 0."""
+    slope = items.slope * torch.sigmoid(items.logits(basis)) * log_q.exp()
+    return torch.where(log_q < 0, slope**2 / (log_p + log_q).exp().clamp(min=1e-300), 0.0)
 
 
 def answered_alike(values: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -229,7 +242,8 @@ class StudiedItem:
         )
         rows = tuple(as_rows(part) for part in values)
         nodes = replace(linked.problem.own_nodes, dtype=torch.float64)
-        return GroupProblem.of_groups(model, rows, nodes, known=self.others)
+        told = torch.stack([part.sum(dim=0) - part[self.item] for part in linked.information])
+        return GroupProblem.of_groups(model, rows, nodes, known=self.others, known_information=told)
 
     def common(self) -> Studied:
         """The item the same in both groups; where it is in the fit, that is its maximum."""

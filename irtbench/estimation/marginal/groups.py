@@ -148,11 +148,14 @@ class GroupProblem(Problem):
         The nodes with the reference group's weights.
     known
         What else is known of each group's respondents, see `expected_counts`; None if nothing.
+    known_information
+        Average Fisher information on ability in it, in each group at each node, shape (n_groups, n_nodes).
     """
 
     groups: tuple[ResponseRows, ...] = ()
     reference: NodeTensors | None = None
     known: tuple[Tensor, ...] | None = None
+    known_information: Tensor | None = None
 
     @classmethod
     def of_groups(
@@ -162,6 +165,7 @@ class GroupProblem(Problem):
         nodes: NodeTensors,
         *,
         known: tuple[Tensor, ...] | None = None,
+        known_information: Tensor | None = None,
     ) -> GroupProblem:
         """Trace the model once."""
         drawn, trace = trace_sites(model, groups, nodes)
@@ -175,7 +179,16 @@ class GroupProblem(Problem):
             nodes_by_group(nodes, n_groups), nodes.log_weights.repeat(n_groups), nodes.dtype, n_groups=n_groups
         )
         prior = GroupPrior.of(own, differs)
-        return cls(model, groups[0], all_nodes, prior, groups=groups, reference=nodes, known=known)
+        return cls(
+            model,
+            groups[0],
+            all_nodes,
+            prior,
+            groups=groups,
+            reference=nodes,
+            known=known,
+            known_information=known_information,
+        )
 
     @property
     def group_prior(self) -> GroupPrior:
@@ -263,6 +276,8 @@ def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Co
     _, mean, log_deviation = problem.group_prior.split(parameters)
     nodes, n_nodes = problem.own_nodes, len(problem.own_nodes.theta)
     precision = torch.cat([torch.ones_like(mean[:1]), torch.exp(-2 * log_deviation)]).repeat_interleave(n_nodes)
+    if problem.known_information is not None:
+        precision = precision + problem.known_information.flatten()
     given = replace(counts, respondents=counts.respondents * precision)
     derivatives = item_derivatives(problem, parameters, given)
     assert derivatives.missing is not None
