@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
-from irtbench.analysis.linked_groups import LinkedGroups, link
+from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -255,21 +255,23 @@ def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float,
     in_reference, in_focal = studied.by_group(uniform)
     shift = float(in_focal.intercept - in_reference.intercept)
     curves = [_curve(linked, own) for own in studied.by_group(either)]
-    rms = float((linked.population[1].exp() @ (curves[1] - curves[0]) ** 2).sqrt())
+    rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
     gains = [max(2 * (found.log_posterior - common.log_posterior), 0.0) for found in (either, uniform)]
     return max(gains), gains[1], shift, rms, np.nan
 
 
 def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:
     """Probability of a right response at each node."""
-    return (item.guessing + (1 - item.guessing) * torch.sigmoid(item.slope[:, 0] * linked.theta + item.intercept)).ravel()
+    return (
+        item.guessing + (1 - item.guessing) * torch.sigmoid(item.slope[:, 0] * linked.theta + item.intercept)
+    ).ravel()
 
 
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    answers = np.concatenate([part[:, item].cpu().numpy() for part in linked.values]).astype(np.float64)
-    theta = np.concatenate([_ability(linked, item, group) for group in (0, 1)])
-    group = np.repeat([0.0, 1.0], [len(part) for part in linked.values])
+    answers = np.concatenate([part.values[:, item].cpu().numpy() for part in linked.groups]).astype(np.float64)
+    theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
+    group = np.repeat([0.0, 1.0], [len(part.values) for part in linked.groups])
     answered = answers >= 0
     answers, theta, group = answers[answered], theta[answered], group[answered]
     columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
@@ -288,9 +290,9 @@ def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float
     )
 
 
-def _ability(linked: LinkedGroups, item: int, group: int) -> NDArray[np.float64]:
+def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray[np.float64]:
     """Posterior mean of a group's respondents given all responses but those to the item, in their own population."""
-    posterior = torch.softmax(linked.without(item, group) + linked.population[group], dim=1)
+    posterior = torch.softmax(group.without(item) + group.log_weights, dim=1)
     return (posterior @ linked.theta).cpu().numpy()
 
 

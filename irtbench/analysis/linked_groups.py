@@ -27,27 +27,51 @@ MOST_STUDIED_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
+class GroupLikelihood:
+    """The responses of one group and their likelihood at every node.
+
+    Parameters
+    ----------
+    values
+        Responses 1, 0, -1 for missing, shape (n_members, n_items).
+    items
+        The items as the group meets them.
+    log_weights
+        Of its abilities at the nodes, shape (n_nodes,).
+    log_p, log_q
+        Log probabilities of a right and of a wrong response at each node, shape (n_items, n_nodes); zero where the
+        group's responses to an item were left out.
+    joint
+        Log-likelihood of each respondent's responses to all items at each node, shape (n_members, n_nodes).
+    information
+        Average information of a respondent's answers to each item at each node, shape (n_items, n_nodes).
+    """
+
+    values: Tensor
+    items: ItemTensors
+    log_weights: Tensor
+    log_p: Tensor
+    log_q: Tensor
+    joint: Tensor
+    information: Tensor
+
+    def without(self, item: int) -> Tensor:
+        """Log-likelihood of the responses to all other items, shape (n_members, n_nodes)."""
+        answers = self.values[:, item, None]
+        own = torch.where(answers == 1, self.log_p[item], self.log_q[item])
+        return torch.where(answers == MISSING, self.joint, self.joint - own)
+
+
+@dataclass(frozen=True, eq=False)
 class LinkedGroups:
     """A reference group with ability N(0, 1) and a focal group with N(mean, sd^2), all but the freed items common.
 
     Parameters
     ----------
-    values
-        Responses 1, 0, -1 for missing of the reference and of the focal group, each of shape (n_members, n_items).
-    items
-        The items as the reference and the focal group meet them.
-    population
-        Log-weights of ability in the reference and in the focal group, shape (2, n_nodes).
+    groups
+        The reference and the focal group.
     mean, sd
         Of ability in the focal group.
-    log_p, log_q
-        Log probabilities of a right and of a wrong response at each node, by group, each of shape (n_items, n_nodes);
-        zero where a group's responses to an item were left out.
-    joint
-        Log-likelihood of each group's responses to all items at each node, each of shape (n_members, n_nodes).
-    information
-        Average information of a respondent's answers to each item at each node, by group, each of shape (n_items,
-        n_nodes).
     alike
         Where all of a group answered an item alike, shape (2, n_items).
     freed
@@ -56,15 +80,9 @@ class LinkedGroups:
         Of the fit.
     """
 
-    values: tuple[Tensor, Tensor]
-    items: tuple[ItemTensors, ItemTensors]
-    population: Tensor
+    groups: tuple[GroupLikelihood, GroupLikelihood]
     mean: float
     sd: float
-    log_p: tuple[Tensor, Tensor]
-    log_q: tuple[Tensor, Tensor]
-    joint: tuple[Tensor, Tensor]
-    information: tuple[Tensor, Tensor]
     alike: NDArray[np.bool_]
     freed: NDArray[np.bool_]
     item_ids: tuple[str, ...]
@@ -77,15 +95,9 @@ class LinkedGroups:
         """The nodes, shape (n_nodes,)."""
         return self.problem.own_nodes.theta[:, 0]
 
-    def without(self, item: int, group: int) -> Tensor:
-        """Log-likelihood of a group's responses to all other items, shape (n_members, n_nodes)."""
-        answers = self.values[group][:, item, None]
-        own = torch.where(answers == 1, self.log_p[group][item], self.log_q[group][item])
-        return torch.where(answers == MISSING, self.joint[group], self.joint[group] - own)
-
     def studied(self, item: int) -> StudiedItem:
         """The item with all others held at their fit."""
-        return StudiedItem(self, item, (self.without(item, 0), self.without(item, 1)))
+        return StudiedItem(self, item, (self.groups[0].without(item), self.groups[1].without(item)))
 
 
 def link(
@@ -110,12 +122,14 @@ def link(
     """
     members = (~focal, focal)
     alike = np.stack([answered_alike(responses.values[part]) for part in members])
-    counted = ~(alike & freed)
+    counted: NDArray[np.bool_] = ~(alike & freed)
     values = responses.values.copy()
-    for part, kept in zip(members, counted, strict=True):
-        values[np.ix_(part, ~kept)] = np.nan
-    kept = counted.any(axis=0)
-    data = replace(responses, values=values).select_items([i for i, there in zip(responses.item_ids, kept, strict=True) if there])
+    for group, part in enumerate(members):
+        values[np.ix_(part, ~counted[group])] = np.nan
+    kept: NDArray[np.bool_] = np.asarray(counted.any(axis=0))
+    data = replace(responses, values=values).select_items(
+        [i for i, there in zip(responses.item_ids, kept, strict=True) if there]
+    )
     differs = np.repeat((freed & counted.all(axis=0))[kept][:, None], 2, axis=1)
     settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
     with threads_for(values.size), torch.no_grad():
@@ -127,33 +141,23 @@ def link(
                 break
             differs[steep, 0] = False
         items, mean, log_deviation = problem.group_prior.split(mode.items)
-        own_items, all_values, log_p, log_q, joint, information = [], [], [], [], [], []
+        parts = []
         for group, (rows, row) in enumerate(zip(problem.groups, problem.group_rows(mode.items), strict=True)):
-            own_items.append(spread(items_of_group(items, group), kept))
-            wrong = torch.zeros(len(kept), len(row.log_q[0]), dtype=torch.float64, device=row.log_q.device)
-            wrong[torch.from_numpy(kept)] = row.log_q.to(torch.float64)
-            wrong[torch.from_numpy(~counted[group])] = 0.0
-            right = torch.where(wrong == 0, 0.0, torch.log(-torch.expm1(wrong)))
-            coded = np.where(np.isnan(responses.values[members[group]]), MISSING, responses.values[members[group]])
-            own_values = torch.from_numpy(coded.astype(np.int8)).to(rows.device)
-            both = (own_values == 1).to(torch.float64) @ right + (own_values == 0).to(torch.float64) @ wrong
-            share = (own_values != MISSING).to(torch.float64).mean(dim=0)
-            told = share[:, None] * item_information(own_items[-1], right, wrong, row.nodes.basis)
-            for held, part in zip(
-                (all_values, log_p, log_q, joint, information), (own_values, right, wrong, both, told), strict=True
-            ):
-                held.append(part)
-    weights = [nodes.log_weights for nodes in problem.populations(mode.items)]
+            own_items = spread(items_of_group(items, group), kept)
+            log_q = torch.zeros(len(kept), row.log_q.shape[1], dtype=torch.float64, device=row.log_q.device)
+            log_q[torch.from_numpy(kept)] = row.log_q.to(torch.float64)
+            log_q[torch.from_numpy(~counted[group])] = 0.0
+            log_p = torch.where(log_q == 0, 0.0, torch.log(-torch.expm1(log_q)))
+            coded = np.nan_to_num(responses.values[members[group]], nan=MISSING)
+            own = torch.from_numpy(coded.astype(np.int8)).to(rows.device)
+            joint = (own == 1).to(torch.float64) @ log_p + (own == 0).to(torch.float64) @ log_q
+            share = (own != MISSING).to(torch.float64).mean(dim=0)
+            told = share[:, None] * item_information(own_items, log_p, log_q, row.nodes.basis)
+            parts.append(GroupLikelihood(own, own_items, row.nodes.log_weights, log_p, log_q, joint, told))
     return LinkedGroups(
-        values=(all_values[0], all_values[1]),
-        items=(own_items[0], own_items[1]),
-        population=torch.stack(weights),
+        groups=(parts[0], parts[1]),
         mean=float(mean[0]),
         sd=float(log_deviation[0].exp()),
-        log_p=(log_p[0], log_p[1]),
-        log_q=(log_q[0], log_q[1]),
-        joint=(joint[0], joint[1]),
-        information=(information[0], information[1]),
         alike=alike,
         freed=freed,
         item_ids=responses.item_ids,
@@ -164,7 +168,7 @@ def link(
 
 
 def item_information(items: ItemTensors, log_p: Tensor, log_q: Tensor, basis: Tensor) -> Tensor:
-    """Fisher information of each item at each node, (a s Q)^2 / (P Q) with s of z = a theta + d; 0 where P is 1 or 0."""
+    """Information of each item at each node, (a s Q)^2 / (P Q) with s of z = a theta + d; 0 where P is 1 or 0."""
     slope = items.slope * torch.sigmoid(items.logits(basis)) * log_q.exp()
     return torch.where(log_q < 0, slope**2 / (log_p + log_q).exp().clamp(min=1e-300), 0.0)
 
@@ -227,7 +231,7 @@ class StudiedItem:
         What is free cannot be told in a group that answered alike: at an infinite difficulty its answers are certain.
         """
         linked, free = self.linked, slope or intercept
-        values = [part[:, self.item, None] for part in linked.values]
+        values = [part.values[:, self.item, None] for part in linked.groups]
         if free:
             values = [torch.full_like(v, MISSING) if same else v for v, same in zip(values, self.alike, strict=True)]
         guessing_free, guessing_fixed = linked.settings.guessing_of([linked.item_ids[self.item]])
@@ -242,14 +246,14 @@ class StudiedItem:
         )
         rows = tuple(as_rows(part) for part in values)
         nodes = replace(linked.problem.own_nodes, dtype=torch.float64)
-        told = torch.stack([part.sum(dim=0) - part[self.item] for part in linked.information])
+        told = torch.stack([part.information.sum(dim=0) - part.information[self.item] for part in linked.groups])
         return GroupProblem.of_groups(model, rows, nodes, known=self.others, known_information=told)
 
     def common(self) -> Studied:
         """The item the same in both groups; where it is in the fit, that is its maximum."""
         problem = self.problem(slope=False, intercept=False)
         linked = self.linked
-        matrix = linked.items[0].matrix[self.item : self.item + 1]
+        matrix = linked.groups[0].items.matrix[self.item : self.item + 1]
         mean = torch.tensor([linked.mean], dtype=torch.float64, device=linked.theta.device)
         deviation = torch.full_like(mean, linked.sd)
         start = problem.group_prior.joined(ItemTensors.from_matrix(matrix), mean, deviation.log())
@@ -266,7 +270,7 @@ class StudiedItem:
         item = ItemTensors.from_matrix(found.parameters.matrix[:1])  # below it stands the focal population
         own = [items_of_group(item, group) for group in (0, 1)]
         for group in np.flatnonzero(self.alike):
-            right = bool((self.linked.values[group][:, self.item] == 1).any())
+            right = bool((self.linked.groups[group].values[:, self.item] == 1).any())
             certain = torch.full_like(own[group].intercept, LARGEST_INTERCEPT if right else -LARGEST_INTERCEPT)
             own[group] = replace(own[group], slope=torch.zeros_like(own[group].slope), intercept=certain)
         return own[0], own[1]

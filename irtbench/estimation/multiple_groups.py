@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -202,7 +203,9 @@ def check_free(
     for name, part in zip(names, members, strict=True):
         values = responses.values[part]
         if np.isnan(values[:, ~free]).all():
-            raise InputError(f"groups: group {name} has no response to a common item; expected some, for a common scale")
+            raise InputError(
+                f"groups: group {name} has no response to a common item; expected some, for a common scale"
+            )
         alike = [
             item
             for item, own, column in zip(responses.item_ids, free, values.T, strict=True)
@@ -234,16 +237,16 @@ def group_problem(
     """
     device = choose_device(settings.device)
     free, fixed = settings.guessing_of(responses.item_ids)
-    options = {
+    given: dict[str, Any] = {
         "priors": settings.priors,
         "guessing_free": torch.from_numpy(free).to(device),
         "guessing_fixed": torch.from_numpy(fixed).to(device),
     }
-    model = partial(grouped_logistic_model, **options, differs=torch.from_numpy(differs).to(device))
+    model = partial(grouped_logistic_model, **given, differs=torch.from_numpy(differs).to(device))
     nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), precision(responses, settings), device)
     rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
     problem = GroupProblem.of_groups(model, rows, nodes)
-    pooled = Problem.of(partial(logistic_model, **options), encode_responses(responses, device), nodes)
+    pooled = Problem.of(partial(logistic_model, **given), encode_responses(responses, device), nodes)
     zero = torch.zeros(len(members) - 1, dtype=torch.float64, device=device)
     return problem, problem.group_prior.joined(starting_values(pooled), zero, zero)
 
@@ -254,9 +257,7 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
     return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
 
 
-def find_group_mode(
-    problem: GroupProblem, start: ItemTensors, settings: FitSettings
-) -> tuple[GroupProblem, Estimate]:
+def find_group_mode(problem: GroupProblem, start: ItemTensors, settings: FitSettings) -> tuple[GroupProblem, Estimate]:
     """The mode of items and populations, found again where these turn out to need other nodes."""
     steps = 0
     while True:

@@ -148,7 +148,7 @@ def test_the_studied_item_is_at_a_maximum_and_all_others_are_held() -> None:
     common = studied.common()
     # with all its items common, the fit of all is the largest likelihood of this item too
     whole = linked.problem.evaluate(
-        linked.problem.group_prior.joined(linked.items[0], *population_of(linked))
+        linked.problem.group_prior.joined(linked.groups[0].items, *population_of(linked))
     ).log_posterior
     assert common.log_posterior == pytest.approx(whole, abs=1e-6)
     free = {slope: studied.problem(slope=slope, intercept=True) for slope in (False, True)}

@@ -1,6 +1,5 @@
 """Several groups: the maximum is that of the Pyro model and of R mirt, and its standard errors are right."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np

@@ -69,7 +69,9 @@ def population_information(problem: GroupProblem, respondents: Tensor, mean: Ten
     deviation, weights = log_deviation.exp(), population(nodes, mean, log_deviation).log_weights.exp()
     z = (nodes.theta[:, 0] - mean) / deviation
     first = population_scores(nodes, mean, log_deviation)
-    curves = torch.stack([torch.stack([deviation**-2 + 0 * z, 2 * z / deviation]), torch.stack([2 * z / deviation, 2 * z**2])])
+    curves = torch.stack(
+        [torch.stack([deviation**-2 + 0 * z, 2 * z / deviation]), torch.stack([2 * z / deviation, 2 * z**2])]
+    )
     n = respondents.sum()
     return curves @ (respondents - n * weights) + n * (first * weights) @ first.T
 

@@ -1,7 +1,8 @@
 """What a fit of several groups works on: items common to them, and a population for each.
 
-The E step is that of one group, for each group on the same nodes with its own weights. Counts of all groups, those of
-one group's nodes after those of another's, go into the M step of items with several slopes (`models.pyro_model.groups`).
+The E step is that of one group, for each group on the same nodes with its own weights. Counts of all groups, those at
+one group's nodes after those at another's, go into the M step of items with several slopes, see
+`models.pyro_model.groups`.
 A group's mean and log standard deviation are a row of parameters below those of the items, in the columns of slope and
 intercept; they have derivatives of their own and take the same steps.
 """
@@ -214,7 +215,9 @@ class GroupProblem(Problem):
         rows = []
         for group, nodes in enumerate(self.populations(parameters)):
             own = items_of_group(items, group)
-            rows.append(CollapsedLogistic(own.slope, own.intercept, own.guessing.log() if self.guesses else None, nodes))
+            rows.append(
+                CollapsedLogistic(own.slope, own.intercept, own.guessing.log() if self.guesses else None, nodes)
+            )
         return tuple(rows)
 
     def rate(self, items: ItemTensors) -> Tensor:

@@ -246,7 +246,6 @@ def trace_model(
     NotImplementedError
         If the model draws anything but the items (a model of your own then goes with Adam).
     """
-
     drawn, trace = trace_sites(model, rows, nodes)
     row = observed_row(trace)
     return item_prior(drawn, row.items), row
