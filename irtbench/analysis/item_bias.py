@@ -165,11 +165,13 @@ def item_bias(
     Raises
     ------
     InputError
-        If ``focal`` has another shape, a group has fewer than 10 respondents or no response to an item, there are
+        If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents or no response to an item, there are
         fewer than three items, or all responses to an item are the same.
     """
     focal = _check(responses, focal, alpha)
     settings, n_items = settings or FitSettings(), responses.n_items
+    if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
+        raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     freed = np.zeros(n_items, dtype=np.bool_)
     seen: set[bytes] = set()
