@@ -165,8 +165,8 @@ def item_bias(
     Raises
     ------
     InputError
-        If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents or no response to an item, there are
-        fewer than three items, or all responses to an item are the same.
+        If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents
+        or no response to an item, there are fewer than three items, or all responses to an item are the same.
     """
     focal = _check(responses, focal, alpha)
     settings, n_items = settings or FitSettings(), responses.n_items
