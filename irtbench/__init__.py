@@ -82,6 +82,8 @@ if TYPE_CHECKING:
     from irtbench.estimation.fitted import FittedModel as FittedModel
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
     from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
+    from irtbench.estimation.multiple_groups import FittedGroups as FittedGroups
+    from irtbench.estimation.multiple_groups import fit_groups as fit_groups
     from irtbench.estimation.settings import FitSettings as FitSettings
     from irtbench.estimation.variational.loss import MarginalELBO as MarginalELBO
     from irtbench.evaluation.agreement import Agreement as Agreement
@@ -153,6 +155,7 @@ if TYPE_CHECKING:
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import Priors as Priors
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
+    from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
     from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
@@ -207,6 +210,7 @@ _NAMES = {
     "models.simulation": "simulate_responses",
     "models.parameter_table": "parameter_table read_parameters",
     "models.pyro_model.model": "logistic_model",
+    "models.pyro_model.grouped_model": "grouped_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
@@ -219,6 +223,7 @@ _NAMES = {
     "estimation.driver": "maximise",
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",
+    "estimation.multiple_groups": "FittedGroups fit_groups",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",

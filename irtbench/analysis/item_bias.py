@@ -7,14 +7,19 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
-from irtbench.analysis.two_groups import GRID, OthersLikelihood, TwoGroups, fit_two_groups
+from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.logistic_regression import logistic_regression
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Status
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 Method = Literal["likelihood_ratio", "logistic"]
 Size = Literal["negligible", "moderate", "large"]
@@ -65,6 +70,8 @@ class ItemBias:
         Ability of the focal group, where the reference group has mean 0 and sd 1.
     rounds
         Number of sets of anchors tried.
+    status
+        How the fit of the last ended.
     """
 
     item_ids: tuple[str, ...]
@@ -86,6 +93,7 @@ class ItemBias:
     focal_mean: float
     focal_sd: float
     rounds: int
+    status: Status
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of bias.csv."""
@@ -119,6 +127,7 @@ def item_bias(
     method: Method = "likelihood_ratio",
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
+    settings: FitSettings | None = None,
 ) -> ItemBias:
     """Differential item functioning of every item, with purified anchors.
 
@@ -149,32 +158,36 @@ def item_bias(
         Level at which an item ceases to be an anchor.
     adjustment
         Of p over the items.
+    settings
+        The items' model (guessing is common to both groups), prior (none or weak) and device; None for a 2PL without
+        a prior.
 
     Raises
     ------
     InputError
-        If ``focal`` has another shape, a group has fewer than 10 respondents or no response to an item, there are
-        fewer than three items, or all responses to an item are the same.
+        If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents
+        or no response to an item, there are fewer than three items, or all responses to an item are the same.
     """
     focal = _check(responses, focal, alpha)
-    values, n_items = responses.values, responses.n_items
+    settings, n_items = settings or FitSettings(), responses.n_items
+    if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
+        raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
+    one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     freed = np.zeros(n_items, dtype=np.bool_)
-    fit: TwoGroups | None = None
     seen: set[bytes] = set()
-    while True:
-        seen.add(freed.tobytes())
-        fit = fit_two_groups(values, focal, freed=freed, start=fit)
-        others = OthersLikelihood(values, focal, fit)
-        one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
-        found = np.array([one(others, fit, item) for item in range(n_items)])
-        x2 = found[:, 0]
-        p = chdtrc(2, x2)
-        flagged = adjust(p, adjustment) < alpha
-        fewest = max(1, int(np.ceil(LEAST_SHARE_OF_ANCHORS * n_items)))
-        flagged[np.argsort(x2, kind="stable")[:fewest]] = False
-        if flagged.tobytes() in seen or len(seen) == MOST_ROUNDS:
-            break
-        freed = flagged
+    with fenced(0), torch.no_grad():
+        while True:
+            seen.add(freed.tobytes())
+            linked = link(responses, focal, freed=freed, settings=settings)
+            found = np.array([one(linked, item) for item in range(n_items)])
+            x2 = found[:, 0]
+            p = chdtrc(2, x2)
+            flagged = adjust(p, adjustment) < alpha
+            fewest = max(1, int(np.ceil(LEAST_SHARE_OF_ANCHORS * n_items)))
+            flagged[np.argsort(x2, kind="stable")[:fewest]] = False
+            if flagged.tobytes() in seen or len(seen) == MOST_ROUNDS:
+                break
+            freed = flagged
     _, x2_uniform, shift, rms_difference, r2_change = found.T
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
@@ -196,9 +209,10 @@ def item_bias(
         anchor=~freed,
         n_reference=observed[~focal].sum(axis=0),
         n_focal=observed[focal].sum(axis=0),
-        focal_mean=fit.mean,
-        focal_sd=fit.sd,
+        focal_mean=linked.mean,
+        focal_sd=linked.sd,
         rounds=len(seen),
+        status=linked.status,
     )
 
 
@@ -234,26 +248,34 @@ def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) ->
     return focal
 
 
-def _by_likelihood_ratio(
-    others: OthersLikelihood, fit: TwoGroups, item: int
-) -> tuple[float, float, float, float, float]:
+def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of both parameters, X2 of the intercept, its shift, RMS difference of the curves, and no R2."""
-    studied = others.studied(item)
-    start = np.array([*(fit.slope[0, item], fit.intercept[0, item]) * 2, fit.mean, np.log(fit.sd)])
-    same, at = studied.maximum(start, ties=(0, 1))
-    uniform, at = studied.maximum(at, ties=(0,))
-    shift = at[3] - at[1]
-    either, at = studied.maximum(at, ties=())
-    curves = expit(np.outer(GRID.nodes, at[[0, 2]]) + at[[1, 3]])
-    rms = float(np.sqrt(fit.population[1].weights @ (curves[:, 1] - curves[:, 0]) ** 2))
-    return max(2 * (either - same), 0.0), max(2 * (uniform - same), 0.0), shift, rms, np.nan
+    studied = linked.studied(item)
+    common = studied.common()
+    uniform = studied.free(common, slope=False)
+    either = studied.free(uniform, slope=True)
+    in_reference, in_focal = studied.by_group(uniform)
+    shift = float(in_focal.intercept - in_reference.intercept)
+    curves = [_curve(linked, own) for own in studied.by_group(either)]
+    rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
+    gains = [max(2 * (found.log_posterior - common.log_posterior), 0.0) for found in (either, uniform)]
+    return max(gains), gains[1], shift, rms, np.nan
 
 
-def _by_regression(others: OthersLikelihood, fit: TwoGroups, item: int) -> tuple[float, float, float, float, float]:
+def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:
+    """Probability of a right response at each node."""
+    return (
+        item.guessing + (1 - item.guessing) * torch.sigmoid(item.slope[:, 0] * linked.theta + item.intercept)
+    ).ravel()
+
+
+def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    answered = ~np.isnan(others.values[:, item])
-    answers, group = others.values[answered, item], others.focal[answered].astype(np.float64)
-    theta = _ability(others, fit, item)[answered]
+    answers = np.concatenate([part.values[:, item].cpu().numpy() for part in linked.groups]).astype(np.float64)
+    theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
+    group = np.repeat([0.0, 1.0], [len(part.values) for part in linked.groups])
+    answered = answers >= 0
+    answers, theta, group = answers[answered], theta[answered], group[answered]
     columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
     same, uniform, either = (
         logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width)) for width in (2, 3, 4)
@@ -270,13 +292,10 @@ def _by_regression(others: OthersLikelihood, fit: TwoGroups, item: int) -> tuple
     )
 
 
-def _ability(others: OthersLikelihood, fit: TwoGroups, item: int) -> NDArray[np.float64]:
-    """Posterior mean given all responses but those to the item, in the respondent's own population."""
-    likelihood = others.without(item)
-    reference, focal = fit.population
-    joint = likelihood + np.where(others.focal[:, None], focal.log_weights, reference.log_weights)
-    posterior = np.exp(joint - joint.max(axis=1, keepdims=True))
-    return (posterior @ GRID.nodes) / posterior.sum(axis=1)
+def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray[np.float64]:
+    """Posterior mean of a group's respondents given all responses but those to the item, in their own population."""
+    posterior = torch.softmax(group.without(item) + group.log_weights, dim=1)
+    return (posterior @ linked.theta).cpu().numpy()
 
 
 def _nagelkerke(log_likelihood: float, answers: NDArray[np.float64]) -> float:

@@ -28,6 +28,20 @@ def bias(
     method: Annotated[
         Literal["likelihood_ratio", "logistic"], typer.Option("--method", help="How each item is tested.")
     ] = "likelihood_ratio",
+    model: Annotated[
+        Literal["2pl", "3pl"],
+        typer.Option("--model", help="Two- or three-parameter logistic; 3pl where items are guessed."),
+    ] = "2pl",
+    prior: Annotated[
+        Literal["none", "weak"] | None,
+        typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
+    ] = None,
+    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
+    options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"],
+        typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
+    ] = "auto",
     alpha: Annotated[float, typer.Option("--alpha", help="Adjusted p below which an item is no anchor.")] = 0.05,
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
@@ -47,8 +61,10 @@ def bias(
     from irtbench.data.readers.groups import read_groups
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
+    from irtbench.estimation.settings import FitSettings
 
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+        settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
@@ -59,7 +75,11 @@ def bias(
         kept = comparable_items(data, is_focal)
         left_out = sorted(set(data.item_ids) - set(kept))
         progress(f"{len(kept)} items, {(~is_focal).sum()} {names[0]} against {is_focal.sum()} {names[1]}")
-        result = item_bias(data.select_items(kept), is_focal, method=method, alpha=alpha, adjustment=adjustment)
+        result = item_bias(
+            data.select_items(kept), is_focal, method=method, alpha=alpha, adjustment=adjustment, settings=settings
+        )
+        if not result.status.converged:
+            progress(f"the fit with the last anchors did not converge: {result.status}")
         items = result.table()
         flagged = [item for item, p in zip(result.item_ids, result.p_adjusted, strict=True) if p < alpha]
         found = {
@@ -68,6 +88,10 @@ def bias(
             "n_reference": int((~is_focal).sum()),
             "n_focal": int(is_focal.sum()),
             "method": method,
+            "model": model,
+            "prior": settings.priors.describe(),
+            "converged": result.status.converged,
+            "stopped_because": str(result.status),
             "focal_mean": result.focal_mean,
             "focal_sd": result.focal_sd,
             "rounds": result.rounds,

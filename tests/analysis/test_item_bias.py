@@ -3,15 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.analysis.item_bias import comparable_items, item_bias
-from irtbench.analysis.two_groups import OthersLikelihood, fit_two_groups
+from irtbench.analysis.linked_groups import LinkedGroups, link
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.logistic_regression import logistic_regression
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
@@ -139,19 +142,32 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
     assert found.delta[3] > 1.5
 
 
-def test_the_two_group_fit_is_a_maximum() -> None:
+def test_the_studied_item_is_at_a_maximum_and_all_others_are_held() -> None:
     responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
-    fit = fit_two_groups(responses.values, focal, freed=np.zeros(6, dtype=bool))
-    studied = OthersLikelihood(responses.values, focal, fit).studied(2)
-    at = np.array([*(fit.slope[0, 2], fit.intercept[0, 2]) * 2, fit.mean, np.log(fit.sd)])
-    value, gradient = studied.log_likelihood(at)
-    # slope and intercept are common: their gradients cancel between the groups, and nothing is left of the others
-    np.testing.assert_allclose([gradient[0] + gradient[2], gradient[1] + gradient[3], *gradient[4:]], 0, atol=0.02)
-    for k in range(6):
-        step = 1e-5 * np.eye(6)[k]
-        slope = (studied.log_likelihood(at + step)[0] - studied.log_likelihood(at - step)[0]) / 2e-5
-        assert gradient[k] == pytest.approx(slope, abs=1e-4)
-    assert studied.maximum(at, ties=())[0] >= studied.maximum(at, ties=(0,))[0] >= value - 1e-6
+    linked = link(responses, focal, freed=np.zeros(6, dtype=bool), settings=FitSettings())
+    studied = linked.studied(2)
+    common = studied.common()
+    # with all its items common, the fit of all is the largest likelihood of this item too
+    whole = linked.problem.evaluate(
+        linked.problem.group_prior.joined(linked.groups[0].items, *population_of(linked))
+    ).log_posterior
+    assert common.log_posterior == pytest.approx(whole, abs=1e-6)
+    free = {slope: studied.problem(slope=slope, intercept=True) for slope in (False, True)}
+    for slope, problem in free.items():
+        found = studied.free(common, slope=slope)
+        assert found.log_posterior >= common.log_posterior
+        at, value = found.parameters.matrix, found.log_posterior
+        for row, column in torch.nonzero(problem.free).tolist():
+            for step in (-0.02, 0.02):
+                moved = at.clone()
+                moved[row, column] += step
+                assert problem.evaluate(ItemTensors.from_matrix(moved)).log_posterior < value
+    assert studied.free(common, slope=True).log_posterior >= studied.free(common, slope=False).log_posterior - 1e-5
+
+
+def population_of(linked: LinkedGroups) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and log sd of the focal group."""
+    return torch.tensor([linked.mean]).double(), torch.tensor([linked.sd]).double().log()
 
 
 @settings(max_examples=5, deadline=None)

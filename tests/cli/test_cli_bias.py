@@ -67,3 +67,18 @@ def test_groups_that_cannot_be_compared_are_refused(
     refused("bias", study / "responses.csv", "--groups", tmp_path / "groups.csv", "-o", tmp_path / "out", *options,
             saying=saying)  # fmt: skip
     assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]
+
+
+def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: Path) -> None:
+    found = {}
+    for model, prior in (("2pl", "none (marginal maximum likelihood)"), ("3pl", "c ~ Beta(4, 16)")):
+        done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / model,
+                   "--model", model, "--options", "5", "--json")  # fmt: skip
+        found[model] = json.loads(done.stdout)
+        assert found[model]["model"] == model
+        assert prior in found[model]["prior"]
+        assert found[model]["converged"]
+        assert found[model]["flagged"] == ["item5"]
+    assert found["2pl"]["focal_mean"] != found["3pl"]["focal_mean"]
+    refused("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+            "--model", "3pl", "--method", "logistic", saying="logistic regression knows no guessing")  # fmt: skip

@@ -50,7 +50,9 @@ def batches(rows: ResponseRows, n_nodes: int, cells: int = 0, *, dtype: torch.dt
     return rows.batches(BATCH_CELLS[rows.device.type] // max(rows.n_items, n_nodes, cells), dtype)
 
 
-def expected_counts(rows: ResponseRows, row: CollapsedLogistic, *, at_nodes: bool = False) -> Counts:
+def expected_counts(
+    rows: ResponseRows, row: CollapsedLogistic, *, at_nodes: bool = False, known: Tensor | None = None
+) -> Counts:
     """Expected counts over respondents' posteriors, in batches of respondents.
 
     Parameters
@@ -61,6 +63,8 @@ def expected_counts(rows: ResponseRows, row: CollapsedLogistic, *, at_nodes: boo
         Their distribution: items and population.
     at_nodes
         Whether r is wanted node by node though no item is guessed.
+    known
+        Log-likelihood at each node of whatever else is known of each respondent, shape (n_respondents, n_nodes).
     """
     nodes, guesses = row.nodes, row.log_guessing is not None
     basis, theta = nodes.basis, nodes.theta.to(nodes.dtype)
@@ -70,9 +74,13 @@ def expected_counts(rows: ResponseRows, row: CollapsedLogistic, *, at_nodes: boo
     r = basis.new_zeros(n_items, n_nodes if at_nodes else theta.shape[1])
     respondents, log_likelihood = basis.new_zeros(n_nodes), basis.new_zeros(())
     tiny = -80.0 if theta.dtype == torch.float32 else -700.0  # below this exp() makes denormal numbers, which are slow
+    first = 0
     for batch in batches(rows, n_nodes, dtype=nodes.dtype):
         joint = rows.scratch.matrix("joint", len(batch), n_nodes, theta)
         row.log_shape(batch.correct, batch.observed, out=joint)
+        if known is not None:
+            joint += known[first : first + len(batch)]
+            first += len(batch)
         top = joint.amax(dim=1)
         posterior = joint.sub_(top[:, None]).clamp_(min=tiny).exp_()
         total = posterior.sum(dim=1)

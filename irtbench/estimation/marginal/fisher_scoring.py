@@ -27,6 +27,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
+    Derive,
     ItemDerivatives,
     distance,
     item_derivatives,
@@ -128,11 +129,21 @@ class FisherScoring(PyroOptim):
         of them, if that is more) and the last step moved no parameter by more than a hundred times it.
     max_steps
         Stop unconverged after this many.
+    derive
+        What gives the derivatives that steps are made of.
     """
 
-    def __init__(self, loss: DeltaELBO, *, tolerance: float = 1e-5, max_steps: int = 500) -> None:
+    def __init__(
+        self,
+        loss: DeltaELBO,
+        *,
+        tolerance: float = 1e-5,
+        max_steps: int = 500,
+        derive: Derive = item_derivatives,
+    ) -> None:
         super().__init__(torch.optim.SGD, {"lr": 1.0})  # Pyro asks for one; the steps below are not taken by it
         self.loss, self.tolerance, self.max_steps = loss, tolerance, max_steps
+        self.derive = derive
         self.status: Status | None = None
         self.best: Evaluation | None = None
         self.steps = 0
@@ -175,7 +186,7 @@ class FisherScoring(PyroOptim):
 
     def _from_here(self, problem: Problem, here: Evaluation) -> Iterator[Tensor]:
         """Judge where we are; unless this is the end, the steps to try from here."""
-        derivatives = item_derivatives(problem, here.items, here.counts)
+        derivatives = self.derive(problem, here.items, here.counts)
         uphill = scoring_step(problem, derivatives)
         self._size = distance(derivatives, uphill)
         small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
@@ -188,7 +199,7 @@ class FisherScoring(PyroOptim):
         elif self.steps == self.max_steps:
             self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)
         else:
-            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory)
+            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory, derive=self.derive)
         return iter(())
 
     def _at_bound(self, problem: Problem, items: ItemTensors) -> Status | None:
@@ -206,11 +217,17 @@ class FisherScoring(PyroOptim):
 
 
 def steps_to_try(
-    problem: Problem, counts: Counts, derivatives: ItemDerivatives, uphill: Tensor, memory: StepMemory
+    problem: Problem,
+    counts: Counts,
+    derivatives: ItemDerivatives,
+    uphill: Tensor,
+    memory: StepMemory,
+    *,
+    derive: Derive = item_derivatives,
 ) -> Iterator[Tensor]:
     """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill."""
     items, gradient = derivatives.items, derivatives.gradient
-    own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill))
+    own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill, derive))
     step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
     memory.add(items.matrix, gradient, step)
     accelerated = problem.without_fixed_directions(memory.accelerated()).clone()

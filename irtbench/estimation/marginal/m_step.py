@@ -12,8 +12,10 @@ where many items have their maximum, is a bound like any other. Gradients and st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,12 +47,15 @@ class ItemDerivatives:
     missing
         U, of which U U' is the missing information (Orchard & Woodbury, 1972) over all items, shape (n_items,
         n_factors + 2, n_columns); None for several abilities.
+    precision
+        Posterior precisions of theta summed over respondents, in each bin of nodes, shape (n_columns,).
     """
 
     items: ItemTensors
     gradient: Tensor
     information: Tensor
     missing: Tensor | None
+    precision: Tensor | None = None
 
     @cached_property
     def factor(self) -> Tensor:
@@ -91,19 +96,24 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
         sums = torch.stack([weight_zz, weight_zc, wrong * t / p], dim=1) @ nodes.basis_products
         information += sums.flatten(1)[:, entries(width)]
         information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
-    missing = None
-    if problem.n_factors == 1:
-        slope = items.slope
-        precision = counts.respondents + slope[:, 0].square() @ weight_zz
-        missing = torch.stack([weight_zz * nodes.theta[:, 0], *weights], dim=1) @ nodes.bins
-        missing *= slope[:, None, :] * (precision @ nodes.bins).clamp(min=1e-300).rsqrt()
+    missing = precision = None
+    rate = problem.rate(items)
+    if rate is not None:
+        by_slope = [weight_zz * column for column in nodes.theta.T]
+        missing = torch.stack([*by_slope, *weights], dim=1) @ nodes.bins
+        precision = counts.respondents @ nodes.bins + (rate.square() * missing[:, len(by_slope)]).sum(dim=0)
+        missing *= rate[:, None, :] * precision.clamp(min=1e-300).rsqrt()
         if counts.r is None:
             missing = torch.nn.functional.pad(missing, (0, 0, 0, 1))
     if not problem.all_free:
         gradient = torch.where(problem.free, gradient, 0.0)
         information = torch.where(problem.estimated_pairs, information, problem.identity)
         missing = None if missing is None else torch.where(problem.free[:, :, None], missing, 0.0)
-    return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing)
+    return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing, precision)
+
+
+#: What gives the derivatives that steps are made of: `item_derivatives`, or those of items and populations.
+Derive = Callable[[Any, ItemTensors, Any], ItemDerivatives]
 
 
 @cache
@@ -135,14 +145,20 @@ def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
     return within_bounds(problem, items, step)
 
 
-def with_second_step(problem: Problem, counts: Counts, derivatives: ItemDerivatives, first: Tensor) -> Tensor:
+def with_second_step(
+    problem: Problem,
+    counts: Counts,
+    derivatives: ItemDerivatives,
+    first: Tensor,
+    derive: Derive = item_derivatives,
+) -> Tensor:
     """The items' steps with a second M step at the same counts, where one of them was long.
 
     Counts cost a pass over all respondents, a step of the items next to nothing.
     """
     if float(first.abs().max()) < SHORT_STEP:
         return first
-    return first + scoring_step(problem, item_derivatives(problem, moved(derivatives.items, first), counts))
+    return first + scoring_step(problem, derive(problem, moved(derivatives.items, first), counts))
 
 
 def moved(items: ItemTensors, step: Tensor) -> ItemTensors:

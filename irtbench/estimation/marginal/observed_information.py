@@ -226,7 +226,8 @@ def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis)
     """
     both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, items, basis)
     if problem.rows.complete:  # what any response adds is weighted alike for all items
-        shape = (*problem.free.shape, *problem.free.shape)
+        each = basis.right.shape[:2]
+        shape = (*each, *each)
         base = basis.base.flatten(0, 1)
         half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
         across = (half @ base.T).reshape(shape)

@@ -87,8 +87,9 @@ class Problem:
     @cached_property
     def free(self) -> Tensor:
         """Which parameters (slopes, intercept, guessing) are estimated, shape (n_items, n_factors + 2)."""
-        free = torch.ones(self.rows.n_items, self.n_factors + 2, dtype=torch.bool, device=self.rows.device)
-        free[:, GUESSING] = self.guessing_free
+        given = self.guessing_free
+        free = torch.ones(len(given), self.n_factors + 2, dtype=torch.bool, device=given.device)
+        free[:, GUESSING] = given
         if self.prior.slopes_free is not None:
             free[:, SLOPES] = self.prior.slopes_free
         return free
@@ -106,7 +107,14 @@ class Problem:
     @cached_property
     def identity(self) -> Tensor:
         """Shape (n_factors + 2, n_factors + 2)."""
-        return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.rows.device)
+        return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.guessing_free.device)
+
+    def rate(self, items: ItemTensors) -> Tensor | None:
+        """Derivative of each item's logit by theta, in each bin of nodes or in all alike; None for several abilities.
+
+        Shape (n_items, n_bins) or (n_items, 1).
+        """
+        return items.slope if self.n_factors == 1 else None
 
     def without_fixed_directions(self, matrix: Tensor) -> Tensor:
         """Take the fixed directions out of a gradient or a step."""

@@ -246,6 +246,14 @@ def trace_model(
     NotImplementedError
         If the model draws anything but the items (a model of your own then goes with Adam).
     """
+    drawn, trace = trace_sites(model, rows, nodes)
+    row = observed_row(trace)
+    (observed,) = (site for site in trace.nodes.values() if site.get("fn") is row)
+    return item_prior(drawn, row.items, observed["infer"].get(FIXED_GUESSING)), row
+
+
+def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[str, Any], poutine.Trace]:
+    """Run a model once with all that it draws at zero: the sites of what it draws, and all of the trace."""
 
     def at_zero(site: dict[str, Any]) -> Tensor:
         return nodes.theta.new_zeros(site["fn"].shape())
@@ -254,28 +262,39 @@ def trace_model(
         trace = poutine.trace(model).get_trace(rows, nodes)
     drawn = {name: site for name, site in trace.nodes.items() if site["type"] == "sample" and not site["is_observed"]}
     drawn = {name: site for name, site in drawn.items() if not name.startswith("respondents")}
-    row = observed_row(trace)
+    return drawn, trace
+
+
+def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Tensor | None = None) -> ItemPrior:
+    """What the item sites of a traced model say, and the items that it was traced with, see `trace_model`.
+
+    `fixed_guessing` is c as it was given where it is fixed; None for that of the items.
+    """
     if not drawn or set(drawn) - set(ITEM_SITES):
         raise NotImplementedError(f"the model draws {', '.join(drawn)}; expected some of {', '.join(ITEM_SITES)} alone")
     guessing = drawn.get("guessing_logit")
-    free = torch.zeros(len(row.intercept), dtype=torch.bool, device=row.intercept.device)
+    free = torch.zeros(len(items), dtype=torch.bool, device=items.intercept.device)
     if guessing is not None:
         free = guessing["infer"].get(FILLS, torch.ones_like(free))
-    items = row.items
-    (observed,) = (site for site in trace.nodes.values() if site.get("fn") is row)
-    fixed = torch.where(free, items.guessing, observed["infer"].get(FIXED_GUESSING, items.guessing))
+    guessing_given = items.guessing if fixed_guessing is None else fixed_guessing
+    fixed = torch.where(free, items.guessing, guessing_given)
     return ItemPrior(
         densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
         guessing_free=free,
         fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
         slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn else None,
         slope_sign=items.slope[:, 0].detach().sign() if "log_slope_and_intercept" in drawn else None,
-    ), row
+    )
+
+
+def observed_rows(trace: poutine.Trace) -> list[CollapsedLogistic]:
+    """The distributions of rows in a trace of a model, one for each response matrix."""
+    return [site["fn"] for site in trace.nodes.values() if isinstance(site.get("fn"), CollapsedLogistic)]
 
 
 def observed_row(trace: poutine.Trace) -> CollapsedLogistic:
-    """The distribution of a row in a trace of a model."""
-    rows = [site["fn"] for site in trace.nodes.values() if isinstance(site.get("fn"), CollapsedLogistic)]
+    """The same where there is one response matrix."""
+    rows = observed_rows(trace)
     if len(rows) != 1:
         raise NotImplementedError(f"the model draws {len(rows)} response matrices from CollapsedLogistic; expected one")
     return rows[0]

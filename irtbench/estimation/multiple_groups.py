@@ -1,0 +1,334 @@
+"""Fit the 2PL or 3PL to several groups of respondents at once: common items, a population of abilities for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.fit import check_estimable, choose_device, precision, threads_for
+from irtbench.estimation.marginal.group_information import group_covariance
+from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Status, Stop
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.quadrature import normal_grid
+
+BOUND = 8.0  # nodes reach that far, or further where a group lies there
+REACH = 6.0  # standard deviations of a population that nodes are to cover
+FURTHEST = 60.0
+NARROW = 0.12  # posteriors narrower than this need nodes closer to each other than the usual .2
+MOST_NODES = 2_001
+FEWEST_IN_GROUP = 10
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedModel(InformationCriteria):
+    """Items and the abilities of several groups, the first of which is the reference.
+
+    Parameters
+    ----------
+    groups
+        Their names.
+    items
+        The items' parameters in each group, with their sampling covariance; the same in all groups but for those that
+        were free.
+    free_items
+        Items with a slope and an intercept of their own in each group.
+    mean, sd
+        Of ability in each group, 0 and 1 in the reference, shape (n_groups,).
+    se_mean, se_sd
+        Their standard errors, 0 in the reference; NaN where they were not computed.
+    log_likelihood
+        Marginal log-likelihood of the responses.
+    n_by_group
+        Respondents of each group.
+    status
+        How the iterations ended.
+    settings
+        How it was computed.
+    """
+
+    groups: tuple[str, ...]
+    items: tuple[ItemParameters, ...]
+    free_items: tuple[str, ...]
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    se_mean: NDArray[np.float64]
+    se_sd: NDArray[np.float64]
+    log_likelihood: float
+    n_by_group: tuple[int, ...]
+    status: Status
+    settings: FitSettings
+
+    @property
+    def n_respondents(self) -> int:  # type: ignore[override]
+        """Number of respondents of all groups."""
+        return sum(self.n_by_group)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters: of items, of differences, of populations."""
+        others = len(self.groups) - 1
+        return int(self.items[0].n_free.sum()) + 2 * others * len(self.free_items) + 2 * others
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimates are a maximum."""
+        return self.status.converged
+
+
+def fit_groups(
+    responses: ResponseMatrix,
+    groups: Sequence[str],
+    settings: FitSettings | None = None,
+    *,
+    reference: str | None = None,
+    free_items: Collection[str] = (),
+    seed: int = 0,
+) -> GroupedModel:
+    """Estimate items and each group's mean and standard deviation of ability by marginal maximum likelihood.
+
+    Ability is N(0, 1) in the reference group and N(m, s^2) in each other one. Items have the same parameters in all
+    groups, which makes the scale common, but for those in `free_items`, whose slope and intercept are free in every
+    group (their guessing is common). With a prior, the estimates are modes; differences between groups and the
+    populations have flat densities. The nodes are widened and refined where a group's abilities ask for it.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; missing ones are left out of the likelihood.
+    groups
+        The group of each respondent.
+    settings
+        Model, prior (none or weak) and numerics; None for a 2PL without a prior.
+    reference
+        The group with mean 0 and standard deviation 1; None for the largest.
+    free_items
+        Items that may differ between groups; at least one must not be among them.
+    seed
+        For Pyro's random numbers; the steps draw none.
+
+    Raises
+    ------
+    InputError
+        If the data do not determine the parameters (see `fit_model`), a group is unknown or has fewer than 10
+        respondents, there are fewer than two, no item is common, the responses of a group to a free item are none or
+        all the same, or the settings ask for what goes with one group only.
+    """
+    settings = settings or FitSettings()
+    labels = np.asarray(groups, dtype=object)
+    names = check_groups(responses, labels, settings, reference)
+    members = [labels == name for name in names]
+    free = check_free(responses, members, names, free_items)
+    n_others = len(names) - 1
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
+        problem, start = group_problem(responses, members, settings, differs=np.repeat(free[:, None], 2 * n_others, 1))
+        problem, mode = find_group_mode(problem, start, settings)
+        status, covariance = mode.status, None
+        if settings.standard_errors and status.converged:
+            covariance, definite = group_covariance(problem, mode.items)
+            if not definite:
+                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+    _, mean, log_deviation = problem.group_prior.split(mode.items)
+    errors = population_errors(problem, covariance)
+    return GroupedModel(
+        groups=names,
+        items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
+        free_items=tuple(item for item, own in zip(responses.item_ids, free, strict=True) if own),
+        mean=np.concatenate([[0.0], mean.cpu().numpy()]),
+        sd=np.concatenate([[1.0], log_deviation.exp().cpu().numpy()]),
+        se_mean=np.concatenate([[0.0], errors[:, 0]]),
+        se_sd=np.concatenate([[0.0], errors[:, 1]]),
+        log_likelihood=mode.log_likelihood,
+        n_by_group=tuple(int(part.sum()) for part in members),
+        status=status,
+        settings=settings,
+    )
+
+
+def check_groups(
+    responses: ResponseMatrix, labels: NDArray[np.object_], settings: FitSettings, reference: str | None
+) -> tuple[str, ...]:
+    """Names of the groups, the reference first, the others in the order of the respondents."""
+    if labels.shape != (responses.n_respondents,):
+        raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
+    if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
+        raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
+    if settings.optimiser == "adam":
+        raise InputError("groups: expected the preconditioned optimiser")
+    check_estimable(responses, settings.priors)
+    sizes = {name: int((labels == name).sum()) for name in dict.fromkeys(labels)}
+    if len(sizes) < 2:
+        raise InputError("groups: all respondents are in one group; expected at least two")
+    for name, size in sizes.items():
+        if size < FEWEST_IN_GROUP:
+            raise InputError(f"groups: {size} respondents in group {name}; expected at least {FEWEST_IN_GROUP}")
+    first = max(sizes, key=lambda name: sizes[name]) if reference is None else reference
+    if first not in sizes:
+        raise InputError(f"groups: no respondent is in group {first}; expected one of {', '.join(map(str, sizes))}")
+    return (first, *(name for name in sizes if name != first))
+
+
+def check_free(
+    responses: ResponseMatrix, members: Sequence[NDArray[np.bool_]], names: Sequence[str], free_items: Collection[str]
+) -> NDArray[np.bool_]:
+    """Which items are free, shape (n_items,)."""
+    unknown = [item for item in free_items if item not in responses.item_ids]
+    if unknown:
+        raise InputError(f"groups: no item {name_first(unknown)} among the responses; expected free items to be there")
+    free = np.isin(responses.item_ids, list(free_items))
+    if free.all():
+        raise InputError("groups: all items are free; expected at least one common item, or there is no common scale")
+    for name, part in zip(names, members, strict=True):
+        values = responses.values[part]
+        if np.isnan(values[:, ~free]).all():
+            raise InputError(
+                f"groups: group {name} has no response to a common item; expected some, for a common scale"
+            )
+        alike = [
+            item
+            for item, own, column in zip(responses.item_ids, free, values.T, strict=True)
+            if own and np.unique(column[~np.isnan(column)]).size < 2
+        ]
+        if alike:
+            raise InputError(
+                f"groups: responses of group {name} to item {name_first(alike)} are all the same or none; "
+                "expected both right and wrong ones where an item is free"
+            )
+    return free
+
+
+def group_problem(
+    responses: ResponseMatrix,
+    members: Sequence[NDArray[np.bool_]],
+    settings: FitSettings,
+    *,
+    differs: NDArray[np.bool_],
+) -> tuple[GroupProblem, ItemTensors]:
+    """The Pyro model with the responses on their device, and where to start: all groups alike.
+
+    Parameters
+    ----------
+    members
+        Who belongs to each group, the reference first, shapes (n_respondents,).
+    differs
+        Where slope and intercept differ in each other group, shape (n_items, 2 (n_groups - 1)).
+    """
+    device = choose_device(settings.device)
+    free, fixed = settings.guessing_of(responses.item_ids)
+    given: dict[str, Any] = {
+        "priors": settings.priors,
+        "guessing_free": torch.from_numpy(free).to(device),
+        "guessing_fixed": torch.from_numpy(fixed).to(device),
+    }
+    model = partial(grouped_logistic_model, **given, differs=torch.from_numpy(differs).to(device))
+    nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), precision(responses, settings), device)
+    rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
+    problem = GroupProblem.of_groups(model, rows, nodes)
+    pooled = Problem.of(partial(logistic_model, **given), encode_responses(responses, device), nodes)
+    zero = torch.zeros(len(members) - 1, dtype=torch.float64, device=device)
+    return problem, problem.group_prior.joined(starting_values(pooled), zero, zero)
+
+
+def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.device) -> NodeTensors:
+    """Nodes on [-bound, bound], no further than a step from each other, with the weights of N(0, 1)."""
+    n_nodes = min(2 * math.ceil(bound / step - 1e-9) + 1, MOST_NODES)
+    return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
+
+
+def find_group_mode(problem: GroupProblem, start: ItemTensors, settings: FitSettings) -> tuple[GroupProblem, Estimate]:
+    """The mode of items and populations, found again where these turn out to need other nodes."""
+    steps = 0
+    while True:
+        mode = find_mode(
+            problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps, derive=group_derivatives
+        )
+        steps += mode.status.steps
+        nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
+        if nodes is None:
+            return problem, replace(mode, status=replace(mode.status, steps=steps))
+        start = mode.items
+        problem = GroupProblem.of_groups(problem.model, problem.groups, nodes)
+
+
+def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors | None:
+    """Nodes that reach further, where a population does, or are closer, where posteriors are narrow; None if not.
+
+    A posterior is no narrower than 1 / sqrt(1 / s^2 + I(theta)) where the test's information I is largest, and a 3PL
+    item tells no more than its 2PL.
+    """
+    nodes = problem.own_nodes
+    theta = nodes.theta[:, 0]
+    items, mean, log_deviation = problem.group_prior.split(parameters)
+    bound = float(theta[-1])
+    furthest = min(float((mean.abs() + REACH * log_deviation.exp()).max()), FURTHEST)
+    narrowest = math.inf
+    for group, row in enumerate(problem.group_rows(parameters)):
+        own = items_of_group(items, group)
+        s = torch.sigmoid(own.logits(row.nodes.basis))
+        told = float((own.slope.square() * s * (1 - s)).sum(dim=0).max())
+        prior = 1.0 if group == 0 else float(torch.exp(-2 * log_deviation[group - 1]))
+        narrowest = min(narrowest, (told + prior) ** -0.5)
+    step = float(theta[1] - theta[0])
+    finer = step > narrowest / NARROW * 0.2 + 1e-9 and len(theta) < MOST_NODES
+    if furthest <= bound and not finer:
+        return None
+    # a little more than is needed now, since the next mode is another
+    wider = bound if furthest <= bound else min(1.1 * furthest, FURTHEST)
+    return group_nodes(wider, 0.9 * narrowest if finer else step, nodes.dtype, theta.device)
+
+
+def group_items(
+    problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, group: int, item_ids: tuple[str, ...]
+) -> ItemParameters:
+    """The items as a group meets them; (a_g, d_g, c) is linear in the parameters."""
+    prior = problem.group_prior
+    items = items_of_group(prior.split(parameters)[0], group)
+    blocks = None
+    if covariance is not None:
+        each = torch.arange(prior.n_items, device=covariance.device)
+        own = covariance[each, :, each, :]
+        to_group = own.new_zeros(3, own.shape[1])
+        to_group[0, 0] = to_group[1, INTERCEPT] = to_group[2, GUESSING] = 1.0
+        if group:
+            to_group[0, 2 * group - 1] = to_group[1, 2 * group] = 1.0
+        blocks = (to_group @ own @ to_group.T).cpu().numpy()
+    return ItemParameters(
+        item_ids,
+        items.slope[:, 0].cpu().numpy(),
+        items.intercept.cpu().numpy(),
+        items.guessing.cpu().numpy(),
+        prior.items.guessing_free.cpu().numpy(),
+        blocks,
+    )
+
+
+def population_errors(problem: GroupProblem, covariance: Tensor | None) -> NDArray[np.float64]:
+    """Standard errors of mean and standard deviation of each group but the reference, shape (n_groups - 1, 2)."""
+    n_others = len(problem.groups) - 1
+    if covariance is None:
+        return np.full((n_others, 2), np.nan)
+    rows = torch.arange(problem.group_prior.n_items, len(covariance), device=covariance.device)
+    own = covariance[rows, :, rows, :]
+    return torch.stack([own[:, 0, 0], own[:, INTERCEPT, INTERCEPT]], dim=1).sqrt().cpu().numpy()

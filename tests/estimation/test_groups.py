@@ -1,0 +1,258 @@
+"""Several groups: the maximum is that of the Pyro model and of R mirt, and its standard errors are right."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyro
+import pytest
+import torch
+from pyro import poutine
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal.group_information import group_information
+from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
+from irtbench.estimation.multiple_groups import fit_groups, group_problem
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
+from irtbench.models.simulation import simulate_responses
+
+
+def drawn(
+    *,
+    seed: int,
+    sizes: tuple[int, ...] = (500, 500),
+    means: tuple[float, ...] = (0.0, -0.6),
+    sds: tuple[float, ...] = (1.0, 1.3),
+    n_items: int = 15,
+    guessing: float = 0.0,
+    missing: float = 0.0,
+    shift: dict[int, float] | None = None,
+) -> tuple[ResponseMatrix, np.ndarray]:
+    """Groups g0, g1, ...; in all but the first, items are harder by ``shift``."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(0.8, 2.0, n_items), rng.normal(0, 0.9, n_items)
+    other = b.copy()
+    for item, by in (shift or {}).items():
+        other[item] += by
+    parts = [
+        simulate_responses(
+            rng.normal(mean, sd, size),
+            ItemParameters.from_difficulty(a, other if group else b, guessing),
+            rng=rng,
+            missing=missing,
+        ).values
+        for group, (size, mean, sd) in enumerate(zip(sizes, means, sds, strict=True))
+    ]
+    ids = tuple(f"r{i}" for i in range(sum(sizes)))
+    responses = ResponseMatrix(np.vstack(parts), ids, tuple(f"i{j}" for j in range(n_items)))
+    return responses, np.repeat([f"g{g}" for g in range(len(sizes))], sizes)
+
+
+def small_problem(kind: str, missing: float) -> tuple[GroupProblem, ItemTensors]:
+    """Three groups, one item free in both others and one in its intercept alone, at values that are no maximum."""
+    responses, groups = drawn(
+        seed=2, sizes=(40, 30, 35), means=(0, 1, -1), sds=(1, 0.8, 1.2), n_items=5, missing=missing
+    )
+    differs = np.zeros((5, 4), dtype=bool)
+    differs[1], differs[3, 1] = True, True
+    members = [groups == name for name in ("g0", "g1", "g2")]
+    problem, start = group_problem(responses, members, FitSettings(kind=kind), differs=differs)
+    rng = np.random.default_rng(3)
+    matrix = start.matrix + torch.from_numpy(rng.normal(0, 0.2, start.matrix.shape)) * problem.free
+    if kind == "3pl":
+        matrix[:5, GUESSING] = torch.from_numpy(rng.uniform(0.1, 0.3, 5))
+    return problem, ItemTensors.from_matrix(matrix)
+
+
+def log_density(problem: GroupProblem, *values: torch.Tensor) -> torch.Tensor:
+    """Log density of the Pyro model at these values of its sites."""
+    names = problem.prior.values_of(problem.prior.fixed)
+    sites = dict(zip(names, values, strict=True))
+    with pyro.validation_enabled(False):
+        conditioned = poutine.condition(problem.model, sites)
+        return poutine.trace(conditioned).get_trace(problem.groups, problem.own_nodes).log_prob_sum()
+
+
+def flat_places(problem: GroupProblem) -> torch.Tensor:
+    """Where each value of the sites stands in the free entries of the matrix of parameters."""
+    count = torch.arange(problem.free.sum(), dtype=torch.float64)
+    places = torch.zeros(problem.free.shape, dtype=torch.float64).masked_scatter(problem.free, count)
+    items = ItemTensors(places[:, :-2], places[:, -2], torch.sigmoid(places[:, -1] / 50))
+    return torch.cat([part.flatten() for part in problem.prior.values_of(items).values()])
+
+
+def places_of_sites(problem: GroupProblem) -> torch.Tensor:
+    places, guessing = flat_places(problem), 0
+    names = list(problem.prior.values_of(problem.prior.fixed))
+    if "guessing_logit" in names:  # c was passed through a logistic function to be taken through its inverse
+        values = problem.prior.values_of(problem.prior.fixed)
+        before = sum(values[name].numel() for name in names[: names.index("guessing_logit")])
+        guessing = values["guessing_logit"].numel()
+        places[before : before + guessing] *= 50
+    return places.round().long()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["2pl", "3pl"])
+def test_the_engine_maximises_the_log_density_of_the_pyro_model(kind: str, missing: float) -> None:
+    problem, at = small_problem(kind, missing)
+    values = tuple(value.clone().requires_grad_() for value in problem.prior.values_of(at).values())
+    total = log_density(problem, *values)
+    here = problem.evaluate(at)
+    assert here.log_posterior == pytest.approx(total.item(), abs=1e-9)
+    gradients = torch.cat([part.flatten() for part in torch.autograd.grad(total, values)])
+    own = group_derivatives(problem, at, here.counts).gradient.clone()
+    if kind == "3pl":
+        own[:5, GUESSING] *= (at.guessing * (1 - at.guessing))[:5]  # by c there, by logit c here
+    np.testing.assert_allclose(own[problem.free][places_of_sites(problem)], gradients, atol=1e-8)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("kind", ["2pl", "3pl"])
+def test_the_observed_information_is_the_negative_hessian_of_the_log_density(kind: str, missing: float) -> None:
+    problem, at = small_problem(kind, missing)
+    shapes = [value.shape for value in problem.prior.values_of(at).values()]
+    sizes = [shape.numel() for shape in shapes]
+    flat = torch.cat([value.flatten() for value in problem.prior.values_of(at).values()])
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        return log_density(problem, *(part.reshape(shape) for part, shape in zip(x.split(sizes), shapes, strict=True)))
+
+    hessian = torch.autograd.functional.hessian(total, flat)
+    own = group_information(problem, at)
+    places = places_of_sites(problem)
+    np.testing.assert_allclose(own[places][:, places], -hessian, atol=1e-6)
+
+
+def verbal(reference: Path) -> tuple[ResponseMatrix, list[str]]:
+    table = pd.read_csv(reference / "next/data/verbal.csv")
+    items = [name for name in table.columns if name.startswith(("S1", "S2", "S3", "S4"))]
+    ids = tuple(f"r{i}" for i in range(len(table)))
+    return ResponseMatrix(table[items].to_numpy(float), ids, tuple(items)), table["Gender"].astype(str).tolist()
+
+
+def test_the_fit_with_common_items_is_mirts(reference: Path) -> None:
+    responses, groups = verbal(reference)
+    expected = pd.read_csv(reference / "next/04_dif/verbal_irt_constrained.csv").iloc[0]
+    fitted = fit_groups(responses, groups, reference="1")  # mirt left the women's population free
+    assert fitted.converged
+    assert fitted.log_likelihood == pytest.approx(expected["loglik"], abs=2e-3)
+    assert fitted.mean[1] == pytest.approx(expected["mean"], abs=1e-3)
+    assert fitted.sd[1] ** 2 == pytest.approx(expected["var"], abs=3e-3)
+
+
+def test_the_fit_with_free_items_is_mirts(reference: Path) -> None:
+    responses, groups = verbal(reference)
+    pars = pd.read_csv(reference / "next/04_dif/verbal_dtf_pars.csv").set_index("item").loc[list(responses.item_ids)]
+    expected = pd.read_csv(reference / "next/04_dif/verbal_dtf_group.csv").iloc[0]
+    fitted = fit_groups(responses, groups, reference="0", free_items=pars.index[~pars["anchor"].astype(bool)].tolist())
+    assert fitted.log_likelihood == pytest.approx(expected["loglik"], abs=2e-3)
+    assert fitted.mean[1] == pytest.approx(expected["mean_focal"], abs=1e-3)
+    assert fitted.sd[1] ** 2 == pytest.approx(expected["var_focal"], abs=3e-3)
+    for group, name in enumerate(("ref", "foc")):
+        np.testing.assert_allclose(fitted.items[group].discrimination, pars[f"a_{name}"], atol=5e-3)
+        np.testing.assert_allclose(fitted.items[group].intercept, pars[f"d_{name}"], atol=5e-3)
+
+
+def test_likelihood_ratios_of_single_items_are_mirts(reference: Path) -> None:
+    responses, groups = verbal(reference)
+    expected = pd.read_csv(reference / "next/04_dif/verbal_irt_lr_drop.csv").set_index("item")["X2"]
+    fast = FitSettings(standard_errors=False, tolerance=1e-4)
+    common = fit_groups(responses, groups, fast).log_likelihood
+    for item in expected.index[::6]:
+        free = fit_groups(responses, groups, fast, free_items=[item])
+        assert 2 * (free.log_likelihood - common) == pytest.approx(expected[item], abs=5e-3)
+
+
+@pytest.mark.parametrize("kind", ["2pl", "3pl"])
+def test_groups_without_a_difference_are_fitted_as_one(kind: str) -> None:
+    responses, _ = drawn(seed=6, means=(0.0, 0.0), sds=(1.0, 1.0))
+    groups = np.where(np.arange(1000) % 2 == 0, "even", "odd")
+    fitted = fit_groups(responses, groups, FitSettings(kind=kind))
+    one = fit_model(responses, FitSettings(kind=kind))
+    assert fitted.items[0] is not fitted.items[1]
+    np.testing.assert_array_equal(fitted.items[0].intercept, fitted.items[1].intercept)
+    # a population more, which is no other: two parameters gain about as much as chance gives them
+    assert 0 <= 2 * (fitted.log_likelihood - one.log_likelihood) < 12
+    assert fitted.mean[1] == pytest.approx(0, abs=3 * fitted.se_mean[1])
+    assert fitted.sd[1] == pytest.approx(1, abs=3 * fitted.se_sd[1])
+    np.testing.assert_allclose(fitted.items[0].discrimination, one.items.discrimination, atol=0.2)
+    assert fitted.n_parameters == one.n_parameters + 2
+
+
+def test_nodes_follow_a_group_that_lies_far_away() -> None:
+    responses, groups = drawn(seed=9, sizes=(800, 800), means=(0.0, 3.0), sds=(1.0, 2.0), n_items=25)
+    fitted = fit_groups(responses, groups)
+    assert fitted.converged
+    assert fitted.mean[1] == pytest.approx(3.0, abs=3 * fitted.se_mean[1])
+    assert fitted.sd[1] == pytest.approx(2.0, abs=3 * fitted.se_sd[1])
+    turned = fit_groups(responses, groups, reference="g1")  # the same model on the other group's scale
+    assert turned.log_likelihood == pytest.approx(fitted.log_likelihood, abs=0.01)  # nodes are .2 of another unit
+    assert turned.sd[1] == pytest.approx(1 / fitted.sd[1], rel=1e-3)
+    assert turned.mean[1] == pytest.approx(-fitted.mean[1] / fitted.sd[1], rel=1e-3)
+
+
+def test_a_free_item_has_parameters_of_its_own_in_each_group() -> None:
+    responses, groups = drawn(
+        seed=4, sizes=(1500, 1500, 1500), means=(0, 0.5, -0.5), sds=(1, 1, 1), missing=0.2, shift={3: 0.8}
+    )
+    fitted = fit_groups(responses, groups, free_items=["i3"])
+    difficulty = [part.difficulty[3] for part in fitted.items]
+    error = [part.standard_errors()["difficulty"][3] for part in fitted.items]
+    for group in (1, 2):
+        assert difficulty[group] - difficulty[0] == pytest.approx(0.8, abs=4 * max(error))
+        assert fitted.items[group].difficulty[2] == fitted.items[0].difficulty[2]
+    common = fit_groups(responses, groups, FitSettings(standard_errors=False))
+    assert 2 * (fitted.log_likelihood - common.log_likelihood) > 60
+    assert np.isnan(common.se_mean[1])
+
+
+def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
+    z = []
+    for seed in range(60):
+        responses, groups = drawn(seed=1000 + seed)
+        fitted = fit_groups(responses, groups, reference="g0")
+        z.append([(fitted.mean[1] + 0.6) / fitted.se_mean[1], (fitted.sd[1] - 1.3) / fitted.se_sd[1]])
+    covered = (np.abs(z) < 1.96).mean(axis=0)
+    assert (covered > 0.86).all()  # .95 less three standard errors of .028
+    assert np.abs(np.mean(z, axis=0)).max() < 0.45  # three standard errors of a mean of 60
+    assert (np.std(z, axis=0) > 0.75).all()  # nor are the intervals too wide
+
+
+def test_the_three_parameter_model_undoes_guessing() -> None:
+    responses, groups = drawn(seed=12, sizes=(3000, 3000), means=(0.0, -1.0), sds=(1.0, 1.0), n_items=25, guessing=0.25)
+    right = fit_groups(responses, groups, FitSettings(kind="3pl"), reference="g0")
+    assert right.mean[1] == pytest.approx(-1.0, abs=3.5 * right.se_mean[1])
+    fixed = fit_groups(responses, groups, FitSettings(guessing=0.25), reference="g0")
+    assert fixed.mean[1] == pytest.approx(-1.0, abs=3 * fixed.se_mean[1])
+    # negative control: the 2PL takes what is guessed for ability
+    wrong = fit_groups(responses, groups, reference="g0")
+    assert wrong.log_likelihood < fixed.log_likelihood - 50
+
+
+def test_wrong_input_is_named() -> None:
+    responses, groups = drawn(seed=1, sizes=(30, 30), n_items=4)
+    with pytest.raises(InputError, match="3 groups for 60 respondents"):
+        fit_groups(responses, ["a", "b", "c"])
+    with pytest.raises(InputError, match="all respondents are in one group"):
+        fit_groups(responses, ["a"] * 60)
+    with pytest.raises(InputError, match="5 respondents in group b; expected at least 10"):
+        fit_groups(responses, ["a"] * 55 + ["b"] * 5)
+    with pytest.raises(InputError, match="no respondent is in group x; expected one of g0, g1"):
+        fit_groups(responses, groups, reference="x")
+    with pytest.raises(InputError, match="no item x among the responses"):
+        fit_groups(responses, groups, free_items=["x"])
+    with pytest.raises(InputError, match="all items are free"):
+        fit_groups(responses, groups, free_items=responses.item_ids)
+    with pytest.raises(InputError, match="expected prior none or weak"):
+        fit_groups(responses, groups, FitSettings(prior="hierarchical"))
+    values = responses.values.copy()
+    values[30:, 2] = 1
+    same = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    with pytest.raises(InputError, match="responses of group g1 to item i2 are all the same or none"):
+        fit_groups(same, groups, free_items=["i2"])
+    assert fit_groups(same, groups).converged
