@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.observations import Want
 from irtbench.data.readers.response_values import to_responses
 from irtbench.data.readers.table import (
     MISSING,
@@ -20,8 +20,6 @@ from irtbench.data.readers.table import (
     to_numbers,
 )
 from irtbench.data.responses import name_first
-
-Want = Literal["answer", "response"]
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
 _ID_COLUMNS = (
@@ -60,12 +58,15 @@ class LongTable:
         The format it was read as, such as ``long`` or ``wide``.
     columns
         The file's column for each of our names.
+    left_out
+        How much was left out, by reason.
     """
 
     frame: pd.DataFrame
     path: Path
     format: str
     columns: Mapping[str, str]
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_long_table(
