@@ -26,8 +26,8 @@ def recognises(head: Head) -> bool:
 
 
 def accompanies(head: Head) -> bool:
-    """Whether a file is the table of items beside the annotations."""
-    return head.kind == "parquet" and head.has("instance_id") and not head.has("user_id")
+    """Whether a file is another table of the Parquet export: items, spans, answers of the survey pages."""
+    return head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
 
 
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:

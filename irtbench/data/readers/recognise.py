@@ -15,13 +15,14 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.collect import collect
 from irtbench.data.readers.formats import READERS
+from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_identity import Join, join_items
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns, long_from_frame
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.readers.trials import Trials, reduce_trials, with_trials
-from irtbench.data.readers.wide_columns import item_columns
+from irtbench.data.readers.wide_columns import item_columns, without_header_rows
 from irtbench.data.readers.wide_table import choose_respondent_column, wide_from_frame
 from irtbench.data.responses import name_first
 
@@ -123,9 +124,18 @@ def holds_responses(
         return find_column(list(frame.columns), "response", columns) is not None
     respondent = choose_respondent_column(frame, first, columns)
     chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
-    cells = pd.Series(frame[chosen].to_numpy(dtype=object).ravel())
+    cells = pd.Series(without_header_rows(frame)[chosen].to_numpy(dtype=object).ravel())
     filled = cells[~cells.isin([*MISSING, "-1"])]
     return bool(filled.str.lower().isin(["1", "0", "1.0", "0.0", "true", "false"]).mean() > 0.5)
+
+
+def is_outside(path: str | Path) -> bool:
+    """Whether a file is of an outside format, or a folder: no long or wide table of ours."""
+    path = Path(path)
+    if path.is_dir():
+        return True
+    head = look_at(path)
+    return any(reader.recognises(head) or reader.accompanies(head) for reader in READERS)
 
 
 def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> TableFormat:

@@ -28,6 +28,17 @@ RESPONDENTS = ("prolific_pid", "responseid", "workerid", "token", "email address
 _GRADED = ("1", "0", "1.0", "0.0", "true", "false")
 
 
+def without_header_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table without the two rows of question texts and import ids that Qualtrics puts below the names.
+
+    The rows keep their numbers, so that errors name the place in the file.
+    """
+    for row in range(min(2, len(frame))):
+        if frame.iloc[row].str.startswith('{"ImportId"').any():
+            return frame.iloc[row + 1 :]
+    return frame
+
+
 def is_metadata(name: str) -> bool:
     """Whether a column is one that survey tools add."""
     return name.strip().lower() in METADATA

@@ -16,7 +16,7 @@ from irtbench.data.readers.long_table import LongTable
 from irtbench.data.readers.observations import Want
 from irtbench.data.readers.response_values import to_responses
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table, row_place
-from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns
+from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns, without_header_rows
 from irtbench.data.responses import name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
@@ -79,6 +79,7 @@ def wide_from_frame(
 ) -> LongTable:
     """Take what is wanted from a table already read; see ``read_wide_table``."""
     respondent_column = choose_respondent_column(frame, path, columns or {})
+    frame = without_header_rows(frame)
     respondents = frame[respondent_column]
     others = frame.columns.drop(respondent_column)
     if others.empty or (others == "").any():
@@ -118,7 +119,7 @@ def wide_from_frame(
 
         def place(cell: int) -> str:
             row, column = divmod(cell, len(names))
-            return f"{row_place(path, row)}, column {names[column]}"
+            return f"{row_place(path, int(frame.index[row]))}, column {names[column]}"
 
         long["response"] = to_responses(cells, place=place, threshold=threshold)
     left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
