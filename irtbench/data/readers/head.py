@@ -88,8 +88,8 @@ def look_at(path: Path) -> Head:
                 line += file.readline(LONGEST_LINE)
             return _look_at_object(path, start, line, bool(rest.strip() or file.read(1)))
         if start.startswith(b"["):
-            with suppress(InputError):
-                for first in JsonText(io.BytesIO(start + file.read(LONGEST_LINE)), path).elements():
+            with suppress(InputError), open_bytes(path) as again:
+                for first in JsonText(again, path).elements():
                     return Head(path, "array", first if isinstance(first, dict) else {})
         return Head(path, "table", columns=_header(start))
 

@@ -42,6 +42,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     if settings.want == "answer":
         raise InputError(f"file {head.path}: answers were wanted but per_instance_stats.json holds scores")
     model, task = _run(head.path.parent / "run_spec.json", head.path)
+    tags = {"task": task}
     chosen: tuple[str, str | None, str | None] | None = None
     for record in records(head):
         stats = list(record.objects("stats"))
@@ -67,7 +68,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             number=record.number,
             score=score,
             trial=record.text("train_trial_index"),
-            tags={"task": task},
+            tags=tags,
         )
 
 

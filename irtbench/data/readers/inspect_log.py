@@ -50,6 +50,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     header, samples = _archive(head) if head.kind == "zip" else (_log(head.path), _samples(head.path))
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
+    tags = {"task": task}
     last: dict[tuple[str, str], Observation | str] = {}
     for number, value in enumerate(samples, start=1):
         sample = Fields.of(value, head.path, "sample", number)
@@ -69,7 +70,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             date=evaluation.text("created"),
             gold=gold if isinstance(gold, str) else None,
             item_hash=_hash(sample),
-            tags={"task": task},
+            tags=tags,
         )
     for found in last.values():
         if isinstance(found, str):

@@ -38,7 +38,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     """Read the lines of one metric and one filter; of several for one document the last counts."""
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
-    model = _model(head.path, date)
+    model, tags = _model(head.path, date), {"task": task}
     seen: dict[str, None] = {}
     taken: set[str] = set()
     last: dict[tuple[str, str | None], Observation | str] = {}
@@ -71,7 +71,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             date=date[:10] if date else None,
             gold=line.text("target") if settings.want == "answer" else None,
             item_hash=key[1],
-            tags={"task": task},
+            tags=tags,
         )
     if not taken:
         choose_metric(list(seen), settings, f"file {head.path}")

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import json_stream
+from irtbench.data.readers import json_stream, read_responses
 from irtbench.data.readers.json_stream import JsonText, json_lines
 
 values = st.recursive(
@@ -83,3 +84,22 @@ def test_a_wrong_line_is_named(tmp_path):
     path.write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(InputError, match=r"t\.jsonl, line 2: expected a JSON value but expecting value"):
         list(json_lines(path))
+
+
+def test_a_large_file_of_long_prompts_is_never_in_memory_at_once(tmp_path):
+    # 25 MB in 500 lines; of a line nothing is kept but the ids and the score
+    line = {"doc": {"question": "x" * 25_000}, "target": "y", "arguments": {}, "resps": [["z" * 25_000]],
+            "filtered_resps": ["z"], "filter": "none", "metrics": ["acc"], "acc": 1.0}  # fmt: skip
+    path = tmp_path / "model" / "samples_t.jsonl"
+    path.parent.mkdir()
+    with path.open("w") as file:
+        file.writelines(json.dumps({"doc_id": k, "doc_hash": str(k)} | line) + "\n" for k in range(500))
+    assert path.stat().st_size > 25_000_000
+    read_responses(path)  # what is imported on first use does not count
+    tracemalloc.start()
+    try:
+        assert len(read_responses(path).frame) == 500
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000

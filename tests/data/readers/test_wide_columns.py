@@ -47,7 +47,7 @@ def test_errors_below_the_rows_of_labels_name_the_place_in_the_file(write_text):
     text[4] = text[4][:-1] + "7"
     path = write_text("survey.csv", "\n".join(text) + "\n")
     with (
-        pytest.warns(UserWarning),
+        pytest.warns(UserWarning, match="no items"),
         pytest.raises(InputError, match=r"row 4 \(line 5\), column Q3: expected 1, 0 or missing"),
     ):
         read_responses(path)
