@@ -48,6 +48,7 @@ def recognises(head: Head) -> bool:
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the samples of a log; of several with one id and epoch the last counts."""
     header, samples = _archive(head) if head.kind == "zip" else (_log(head.path), _samples(head.path))
+    invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
     tags = {"task": task}
@@ -58,6 +59,8 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         if last.pop(key, None) is not None:
             left_out["superseded by a later sample of the same id and epoch"] += 1
         score, answer, reason = _scored(sample, settings)
+        if sample.values.get("invalidation") or f"samples/{key[0]}_epoch_{key[1]}.json" in invalid:
+            reason = "invalidated"
         gold = sample.values.get("target")
         last[key] = reason or Observation(
             respondent_id=model,
@@ -157,11 +160,14 @@ def _samples(path: Path) -> Iterator[Any]:
 
 
 def _description(text: JsonText, path: Path) -> Fields:
+    found = {}
     for name in text.members():
+        if name == "samples":  # what describes a log stands before them
+            break
         value = text.value()
-        if name == "eval":
-            return Fields({"eval": value}, path, "header", 1)
-    raise InputError(f"file {path}: no field eval, which names the model and the task")
+        if name in ("eval", "invalidated"):
+            found[name] = value
+    return Fields(found, path, "header", 1)
 
 
 def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
@@ -181,6 +187,20 @@ def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
     with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
         description = _description(JsonText(_member(archive, file, header, head.path), head.path), head.path)
     return description, summaries()
+
+
+def _invalid(head: Head) -> set[str]:
+    """The members of samples that were invalidated, which the summaries do not say."""
+    import zipfile
+
+    found = set()
+    with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+        for name in head.members:
+            if name.startswith("samples/"):
+                text = JsonText(_member(archive, file, name, head.path), head.path)
+                if any(text.value() and field == "invalidation" for field in text.members()):
+                    found.add(name)
+    return found
 
 
 def _journal_order(name: str) -> tuple[int, str]:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
@@ -38,7 +39,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     """Read the lines of one metric and one filter; of several for one document the last counts."""
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
-    model, tags = _model(head.path, date), {"task": task}
+    (model, lower_is_better), tags = _run(head.path, date, task), {"task": task}
     seen: dict[str, None] = {}
     taken: set[str] = set()
     last: dict[tuple[str, str | None], Observation | str] = {}
@@ -49,6 +50,11 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
         if metric is None:
             left_out["of another metric or filter"] += 1
             continue
+        if metric.split(",")[0] in lower_is_better:
+            raise InputError(
+                f"{line.place(metric.split(',')[0])}: the results say that less is better; expected a metric of right "
+                "and wrong"
+            )
         taken.add(metric)
         if len(taken) > 1:
             choose_metric(sorted(taken), ReadSettings(), line.place("filter"), word="filter")
@@ -106,28 +112,34 @@ def _wanted(line: Fields, names: list[str], seen: list[str], settings: ReadSetti
     return None
 
 
-def _model(path: Path, date: str | None) -> str:
-    """The model of a samples file: from the results of the same run, or of another beside it, or the folder's name."""
+def _run(path: Path, date: str | None, task: str) -> tuple[str, set[str]]:
+    """The model of a samples file, and the metrics of which less is better.
+
+    They stand in the results of the same run, or of another beside it; without results the folder names the model.
+    """
     beside = sorted(path.parent.glob("results*.json"), reverse=True)
     same_run = [file for file in beside if date and date in file.name]
-    names = {name for file in same_run or beside if (name := _model_of_results(file))}
-    if len(names) == 1:
-        return names.pop()
-    folder = path.absolute().parent.name
-    if names or not folder:
+    found = [_results(file) for file in same_run or beside]
+    names = {str(name) for results in found if (name := results.get("model_name") or _model(results))}
+    if len(names) > 1:
         raise InputError(f"file {path}: of which model? the results beside it name {', '.join(sorted(names))}")
-    return folder
+    better = [(results.get("higher_is_better") or {}).get(task) or {} for results in found]
+    lower = {str(metric) for metrics in better for metric, higher in metrics.items() if higher is False}
+    return names.pop() if names else path.absolute().parent.name, lower
 
 
-def _model_of_results(path: Path) -> str | None:
+def _results(path: Path) -> dict[str, Any]:
     try:
         results = json.loads(path.read_bytes())
     except (OSError, ValueError):
         raise InputError(f"file {path}: expected the results of lm-evaluation-harness; it is no JSON") from None
-    if not isinstance(results, dict):
-        return None
-    name = results.get("model_name") or (results.get("config") or {}).get("model")
-    return str(name) if name else None
+    return results if isinstance(results, dict) else {}
+
+
+def _model(results: dict[str, Any]) -> str | None:
+    """The model of old results, in their configuration."""
+    config = results.get("config")
+    return config.get("model") if isinstance(config, dict) else None
 
 
 READER = Reader("lm-eval", "samples of lm-evaluation-harness", "response", recognises, read, accompanies)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pytest
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_responses
+from irtbench.data.readers.formats import READERS
+from irtbench.data.readers.head import Head
 
 # --- Every Eval Ever
 
@@ -347,3 +350,58 @@ def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text,
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no files in it"):
         read_responses(tmp_path / "empty")
+
+
+# --- each is recognised by its own reader alone
+
+HEADS = {
+    "inspect": [Head(Path("a"), "zip", members=("header.json", "summaries.json")),
+                Head(Path("a"), "zip", members=("_journal/start.json",)),
+                Head(Path("a"), "object", {"version": 2, "status": "success", "eval": {"task": "t"}})],
+    "lm-eval": [
+        Head(Path("a"), "lines", dict.fromkeys(["doc_id", "doc", "target", "resps", "filtered_resps", "acc"], 1)),
+    ],
+    "every-eval-ever": [Head(Path("a"), "lines", eee(1))],
+    "measurement-db": [
+        Head(Path("a"), "parquet", columns=("subject_id", "item_id", "benchmark_id", "trial", "response")),
+    ],
+    "helm": [Head(Path("a"), "array", helm("id1"))],
+    "potato": [Head(Path("a"), "table", columns=("instance_id", "user_id", "nli.yes")),
+               Head(Path("a"), "parquet", columns=("instance_id", "user_id", "nli")),
+               Head(Path("a"), "lines", {"instance_id": "i", "user_id": "u", "labels": {}, "spans": {}, "links": {}})],
+    "evalplus": [Head(Path("a"), "object", {"date": "2026", "hash": "h", "eval": {}})],
+    "lighteval": [Head(Path("a"), "parquet", columns=("doc", "metric", "model_response"))],
+    "label-studio": [Head(Path("a"), "array", {"id": 1, "data": {}, "annotations": []}),
+                     Head(Path("a"), "table", columns=("id", "text", "nli", "annotator", "annotation_id", "created_at",
+                                                       "updated_at", "lead_time"))],
+    "argilla": [
+        Head(Path("a"), "lines", {"id": "r", "fields": {}, "metadata": {}, "responses": {}, "status": "pending"}),
+    ],
+    "prodigy": [Head(Path("a"), "lines", {"text": "x", "_input_hash": 1, "_task_hash": 2, "answer": "accept"})],
+    "mturk": [Head(Path("a"), "table", columns=("HITId", "AssignmentId", "WorkerId", "Input.text", "Answer.q1"))],
+    "openai-evals": [Head(Path("a"), "lines", {"spec": {"completion_fns": ["gpt"]}})],
+    "py-irt": [Head(Path("a"), "lines", {"subject_id": "m", "responses": {}})],
+}  # fmt: skip
+
+
+def test_every_format_has_its_example():
+    assert set(HEADS) == {reader.name for reader in READERS}
+
+
+@pytest.mark.parametrize(("name", "head"), [(name, head) for name, heads in HEADS.items() for head in heads])
+def test_a_file_is_recognised_by_its_own_reader_alone(name, head):
+    assert [reader.name for reader in READERS if reader.recognises(head)] == [name]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("respondent_id", "item_id", "response"),
+        ("task", "worker", "label"),
+        ("id", "item", "resp", "rt"),
+        ("who", "q1", "q2"),
+    ],
+)
+def test_our_tables_are_left_to_us(columns):
+    for kind in ("table", "parquet"):
+        assert not any(reader.recognises(Head(Path("a"), kind, columns=columns)) for reader in READERS)

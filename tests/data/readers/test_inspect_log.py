@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import zipfile
 
 import numpy as np
@@ -239,3 +240,25 @@ def test_a_log_holds_responses_and_takes_no_columns(log):
         read_responses(path, columns={"response": "x"})
     with pytest.raises(InputError, match="does not look like the format lm-eval"):
         read_responses(path, format="lm-eval")
+
+
+def test_invalidated_samples_are_left_out(log, tmp_path):
+    gone = {"author": "ann", "reason": "wrong key"}
+    members = {
+        "header.json": header() | {"invalidated": True},
+        "summaries.json": [sample("a"), sample("x/b")],  # they do not say which
+        "samples/a_epoch_1.json": sample("a") | {"invalidation": None},
+        "samples/x/b_epoch_1.json": sample("x/b") | {"invalidation": gone, "store": {}},
+    }
+    table = read_responses(write_archive(tmp_path / "a.eval", members))
+    assert list(table.frame["item_id"]) == ["t/a"]
+    assert table.left_out == {"invalidated": 1}
+    table = read_responses(log([sample("a"), sample("b", invalidation=gone)], form="json", name="b.json"))
+    assert list(table.frame["item_id"]) == ["t/a"]
+
+
+def test_without_zstandard_the_error_says_what_to_install(log, monkeypatch):
+    path = log([sample("a")])
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(InputError, match=r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'"):
+        read_responses(path)

@@ -175,3 +175,17 @@ def test_results_alone_are_no_samples(run):
     with pytest.raises(InputError, match="no file of a known format"):
         read_responses(results)
     assert len(read_responses([path, results]).frame) == 1
+
+
+def test_a_metric_of_which_less_is_better_is_refused(run, write_json):
+    path = run([line(0, metric="wrong"), line(1, metric="acc")], model=None)
+    results = {
+        "results": {},
+        "configs": {},
+        "model_name": "m",
+        "higher_is_better": {"even": {"wrong": False, "acc": True}},
+    }
+    write_json(f"org__model/results_{DATE}.json", results)
+    with pytest.raises(InputError, match="line 1, field wrong: the results say that less is better"):
+        read_responses(path, metric="wrong")
+    assert len(read_responses(path, metric="acc").frame) == 1
