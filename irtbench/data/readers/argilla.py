@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, choose_metric, content_hash, records
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Observation, Reader, ReadSettings, content_hash, records
 
 
 def recognises(head: Head) -> bool:

@@ -10,15 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import (
-    Fields,
-    Observation,
-    Reader,
-    ReadSettings,
-    choose_metric,
-    content_hash,
-    records,
-)
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
 
 
 def recognises(head: Head) -> bool:
@@ -34,6 +27,7 @@ def accompanies(head: Head) -> bool:
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the lines of one metric of each evaluation."""
     seen: dict[str, dict[str, None]] = {}
+    taken: dict[str, str] = {}
     for line in records(head):
         evaluation = line.name("evaluation_name")
         names = seen.setdefault(evaluation, {})
@@ -43,6 +37,10 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             wanted = next((name for name in settings.metrics if name in names), None)
         else:
             wanted = choose_metric(list(names), settings, line.place("evaluation_result_id"))
+        if taken.setdefault(evaluation, wanted or "") not in ("", wanted):
+            choose_metric([taken[evaluation], str(wanted)], ReadSettings(), line.place("evaluation_result_id"))
+        if wanted is None:
+            taken.pop(evaluation)
         if metric != wanted:
             left_out["of another metric"] += 1
             continue

@@ -113,7 +113,10 @@ def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Hea
 def _header(start: bytes) -> tuple[str, ...]:
     line = start.split(b"\n", 1)[0].decode("utf-8", errors="replace").rstrip("\r")
     separator = max(",\t;", key=line.count)
-    return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
+    try:
+        return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
+    except csv.Error:
+        return ()  # no table; who reads it says what is wrong
 
 
 def _zip_members(path: Path) -> tuple[str, ...]:

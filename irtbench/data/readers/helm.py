@@ -14,7 +14,8 @@ from pathlib import Path
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, choose_metric, records
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
 
 #: Metrics that say whether an answer is right; what else a run counts is taken only if the user names it.
 CORRECTNESS = (

@@ -19,14 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.json_stream import JsonText, open_bytes
-from irtbench.data.readers.observations import (
-    Fields,
-    Observation,
-    Reader,
-    ReadSettings,
-    choose_metric,
-    content_hash,
-)
+from irtbench.data.readers.metric_choice import MetricChoice
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
 
 if TYPE_CHECKING:
     import zipfile
@@ -52,13 +46,14 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
     tags = {"task": task}
+    metric = MetricChoice(settings)
     last: dict[tuple[str, str], Observation | str] = {}
     for number, value in enumerate(samples, start=1):
         sample = Fields.of(value, head.path, "sample", number)
         key = sample.name("id"), sample.name("epoch")
         if last.pop(key, None) is not None:
             left_out["superseded by a later sample of the same id and epoch"] += 1
-        score, answer, reason = _scored(sample, settings)
+        score, answer, reason = _scored(sample, settings, metric)
         if sample.values.get("invalidation") or f"samples/{key[0]}_epoch_{key[1]}.json" in invalid:
             reason = "invalidated"
         gold = sample.values.get("target")
@@ -82,7 +77,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             yield found
 
 
-def _scored(sample: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
+def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tuple[float | None, str | None, str]:
     """Score and answer of a sample, or the reason why it has none."""
     if sample.values.get("error"):
         if settings.want == "response" and settings.errored == "wrong":
@@ -99,7 +94,9 @@ def _scored(sample: Fields, settings: ReadSettings) -> tuple[float | None, str |
             names |= {f"{scorer}:{name}": (score, part) for name, part in value.items()}
         else:
             names[scorer] = score, value
-    chosen = choose_metric(list(names), settings, sample.place("scores"))
+    chosen = metric.of(list(names), sample.place("scores"))
+    if chosen is None:
+        return None, None, "not scored"
     score, value = names[chosen]
     if settings.want == "answer":
         answer = score.text("answer")

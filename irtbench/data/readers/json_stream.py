@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -46,7 +47,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         At the first line that is no JSON, or not UTF-8.
     """
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_undamaged(file, path), start=1):
             if not line.strip():
                 continue
             try:
@@ -55,6 +56,14 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
                 raise InputError(f"file {path}, line {number}: expected UTF-8 text ({error.reason})") from None
             except json.JSONDecodeError as error:
                 raise InputError(f"file {path}, line {number}: expected a JSON value but {_said(error)}") from None
+
+
+def _undamaged(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """The lines of a file, which may be a damaged gzip file."""
+    try:
+        yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"file {path}: damaged gzip file ({error})") from None
 
 
 class JsonText:
@@ -158,6 +167,8 @@ class JsonText:
             self._text, self._at = waiting + self._utf8.decode(data, final=self._ended), 0
         except UnicodeDecodeError as error:
             raise InputError(f"file {self._path}: expected UTF-8 text ({error.reason})") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"file {self._path}: damaged gzip file ({error})") from None
         return not self._ended
 
 

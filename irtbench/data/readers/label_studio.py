@@ -8,15 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import (
-    Fields,
-    Observation,
-    Reader,
-    ReadSettings,
-    choose_metric,
-    content_hash,
-    records,
-)
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
 from irtbench.data.readers.table import read_table
 
 #: What stands in JSON-MIN and CSV beside the data of the task and the answers.

@@ -14,7 +14,8 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, choose_metric, content_hash
+from irtbench.data.readers.metric_choice import MetricChoice
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
 
 ROWS_READ = 2**12
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
@@ -36,14 +37,15 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)
     model, times = _model(head.path), Counter[str]()
-    number = 0
+    choice, number = MetricChoice(settings), 0
     for batch in pyarrow.parquet.ParquetFile(head.path).iter_batches(ROWS_READ, columns=["doc", scores]):
         for row in batch.to_pylist():
             number += 1
             record = Fields({name: _parsed(value) for name, value in row.items()}, head.path, "row", number)
             doc, metric = record.fields("doc"), record.fields(scores)
             there = [name for name, value in metric.values.items() if isinstance(value, bool | int | float)]
-            if not there:
+            chosen = choice.of(there, record.place(scores)) if there else None
+            if chosen is None:
                 left_out["not scored"] += 1
                 continue
             task = doc.text("task_name") or (named["task"] if named else head.path.stem)
@@ -55,7 +57,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
                 respondent_id=model,
                 item_id=f"{task}/{content}" + (f"#{times[content]}" if times[content] > 1 else ""),
                 number=number,
-                score=metric.score(choose_metric(there, settings, record.place(scores))),
+                score=metric.score(chosen),
                 date=named["date"][:10] if named else None,
                 gold=str(choices[right]) if isinstance(right, int) and 0 <= right < len(choices) else None,
                 item_hash=content,

@@ -15,7 +15,8 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, choose_metric, records
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
 #: What stands in a line beside the metrics, where an old file does not name these.

@@ -10,7 +10,8 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head, look_at
-from irtbench.data.readers.observations import Observation, Reader, ReadSettings, choose_metric
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Observation, Reader, ReadSettings
 
 ROWS_READ = 2**16
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")

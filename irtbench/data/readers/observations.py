@@ -6,14 +6,13 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.responses import name_first
 
 Want = Literal["answer", "response"]
 Errored = Literal["missing", "wrong"]
@@ -219,28 +218,6 @@ def records(head: Head) -> Iterator[Fields]:
     """The records of JSON lines or of a JSON array, one at a time."""
     for number, value in head.values():
         yield Fields.of(value, head.path, head.record_word, number)
-
-
-def choose_metric(names: Sequence[str], settings: ReadSettings, place: str, *, word: str = "score") -> str:
-    """The score or question to take: the one there is, or the one that the user named.
-
-    Raises
-    ------
-    InputError
-        If there is none, or there are several and the user named none of them.
-    """
-    if settings.metrics:
-        chosen = next((name for name in settings.metrics if name in names), None)
-        if chosen is not None:
-            return chosen
-        wanted = " or ".join(f"'{name}'" for name in settings.metrics)
-        raise InputError(f"{place}: no {word} {wanted}; expected one of {name_first(names, most=12)}")
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise InputError(f"{place}: no {word} found; expected at least one")
-    shown = name_first([f"'{name}'" for name in names], most=12)
-    raise InputError(f"{place}: several {word}s: {shown}; choose one (--metric '{names[0]}', or metric=)")
 
 
 def content_hash(*parts: Any) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, choose_metric, records
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
 from irtbench.data.readers.table import read_table
 
 ROWS_READ = 2**14

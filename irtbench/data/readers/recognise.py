@@ -200,7 +200,7 @@ def _read(
     if sources.reader is not None:
         table = _read_outside(sources, sources.reader, place, settings, columns, left_out, threshold, trials)
     else:
-        table = _read_tables(sources, settings, format, columns, left_out, threshold, items, exclude)
+        table = _read_tables(sources, settings, format, columns, left_out, threshold, trials, items, exclude)
     frame = join_items(table.frame, join, place)
     frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
     for participants in sources.participants:
@@ -240,19 +240,32 @@ def _read_tables(
     columns: Mapping[str, str],
     left_out: Counter[str],
     threshold: float | None,
+    trials: Trials,
     items: str | None,
     exclude: Sequence[str],
 ) -> LongTable:
     if settings.metrics:
         raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
+    raw = trials == "mean"
     tables = []
     for head in sources.heads:
         frame = read_table(head.path)
         if _choose_format(frame, head.path, format, columns) == "long":
-            tables.append(long_from_frame(frame, head.path, want=settings.want, columns=columns, threshold=threshold))
+            tables.append(
+                long_from_frame(
+                    frame, head.path, want=settings.want, columns=columns, threshold=threshold, raw_scores=raw
+                )
+            )
         else:
             table = wide_from_frame(
-                frame, head.path, want=settings.want, columns=columns, threshold=threshold, items=items, exclude=exclude
+                frame,
+                head.path,
+                want=settings.want,
+                columns=columns,
+                threshold=threshold,
+                items=items,
+                exclude=exclude,
+                raw_scores=raw,
             )
             tables.append(table)
             left_out.update(table.left_out)

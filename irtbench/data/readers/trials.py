@@ -15,6 +15,7 @@ from irtbench.data.responses import name_first
 Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any"]
 
 PAIR = ["respondent_id", "item_id"]
+CHOICES = "first, last, mean, majority or any (--trials of convert, fit and score, or trials=)"
 
 #: Columns that tell occasions apart, after the Item Response Warehouse's standard 1.0, the surest first.
 OCCASIONS = (
@@ -98,7 +99,7 @@ def reduce_trials(
         why = (
             "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
         )
-        raise InputError(f"{place}: {why}: {name_first(pairs)}; choose first, last, mean, majority or any (--trials)")
+        raise InputError(f"{place}: {why}: {name_first(pairs)}; choose {CHOICES}")
     if trials in ("first", "last"):
         ordered = frame if not told_apart else frame.iloc[np.argsort(_order(frame["trial"]), kind="stable")]
         kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()

@@ -14,7 +14,7 @@ import pandas as pd
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.long_table import LongTable
 from irtbench.data.readers.observations import Want
-from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.response_values import to_responses, to_scores
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table, row_place
 from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns, without_header_rows
 from irtbench.data.responses import name_first
@@ -76,8 +76,9 @@ def wide_from_frame(
     threshold: float | None = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    raw_scores: bool = False,
 ) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_wide_table``."""
+    """Take what is wanted from a table already read; see ``read_wide_table``. Raw scores are left as they are."""
     respondent_column = choose_respondent_column(frame, path, columns or {})
     frame = without_header_rows(frame)
     respondents = frame[respondent_column]
@@ -121,7 +122,9 @@ def wide_from_frame(
             row, column = divmod(cell, len(names))
             return f"{row_place(path, int(frame.index[row]))}, column {names[column]}"
 
-        long["response"] = to_responses(cells, place=place, threshold=threshold)
+        long["response"] = (
+            to_scores(cells, place=place) if raw_scores else to_responses(cells, place=place, threshold=threshold)
+        )
     left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
     return LongTable(long, Path(path), "wide", {"respondent_id": respondent_column}, left_out)
 

@@ -54,6 +54,12 @@ def test_every_eval_ever_by_metric(write_lines, triples):
         read_responses(path, metric="f1")
 
 
+def test_every_eval_ever_two_metrics_named_are_not_mixed(write_lines):
+    path = write_lines("u_samples.jsonl", [eee(1, 1.0, "b"), eee(2, 1.0, "a")])
+    with pytest.raises(InputError, match="line 2, field evaluation_result_id: several scores: 'b', 'a'"):
+        read_responses(path, metric=["a", "b"])
+
+
 def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write_lines):
     path = write_lines("u_samples.jsonl", [eee(1), eee(2, 0.25)])
     with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):

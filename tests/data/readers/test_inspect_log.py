@@ -262,3 +262,13 @@ def test_without_zstandard_the_error_says_what_to_install(log, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'"):
         read_responses(path)
+
+
+def test_scorers_are_not_mixed(log):
+    other = sample("b", scores={"judge": {"value": "I"}})
+    path = log([sample("a"), other])
+    with pytest.raises(InputError, match="sample 2, field scores: several scores: 'match', 'judge'; choose one"):
+        read_responses(path)
+    table = read_responses(path, metric="match")
+    assert list(table.frame["item_id"]) == ["t/a"]
+    assert table.left_out == {"not scored": 1}

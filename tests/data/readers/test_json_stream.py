@@ -103,3 +103,14 @@ def test_a_large_file_of_long_prompts_is_never_in_memory_at_once(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 5_000_000
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path):
+    lines = "".join(json.dumps({"subject_id": f"m{k}", "responses": {"q": k % 2}}) + "\n" for k in range(50_000))
+    whole = gzip.compress(lines.encode(), mtime=0)
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(whole)
+    assert len(read_responses(path).frame) == 50_000
+    path.write_bytes(whole[: len(whole) - 2000])
+    with pytest.raises(InputError, match=r"t\.jsonl\.gz: damaged gzip file"):
+        read_responses(path)

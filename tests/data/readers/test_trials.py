@@ -116,6 +116,16 @@ def test_the_mean_is_that_of_the_scores_not_of_what_passed(tmp_path):
     assert list(read_responses(path, trials="any", threshold=0.5).frame["response"]) == [1]
 
 
+def test_the_mean_of_a_table_is_that_of_its_scores(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("respondent_id,item_id,response,trial\nr,a,9,1\nr,a,2,2\nr,a,2,3\nr,b,5,1\n")  # means 13/3 and 5
+    assert list(read_responses(path, trials="mean", threshold=4.4).frame["response"]) == [0, 1]
+    assert list(read_responses(path, trials="mean", threshold=4.3).frame["response"]) == [1, 1]
+    assert list(read_responses(path, trials="majority", threshold=4.3).frame["response"]) == [0, 1]
+    path.write_text("who,a,b\nr,9,2\ns,4,5\n")
+    assert list(read_responses(path, trials="mean", threshold=4.5).frame["response"]) == [1, 0, 0, 1]
+
+
 def test_occasions_of_a_long_table(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("respondent_id,item_id,answer,rater,wave\nr,a,yes,x,1\nr,a,no,x,2\nr,a,no,y,1\n")
