@@ -21,7 +21,7 @@ from irtbench.data.readers.long_table import LongTable, find_column, find_id_col
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
-from irtbench.data.readers.trials import Trials, reduce_trials, with_trials
+from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
 from irtbench.data.readers.wide_table import choose_respondent_column, wide_from_frame
 from irtbench.data.responses import name_first
@@ -194,6 +194,7 @@ def _read(
     items: str | None,
     exclude: Sequence[str],
 ) -> LongTable:
+    demand_trials(trials, threshold)
     left_out: Counter[str] = Counter()
     sources = _sources(path, format, left_out)
     place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
@@ -202,7 +203,8 @@ def _read(
     else:
         table = _read_tables(sources, settings, format, columns, left_out, threshold, trials, items, exclude)
     frame = join_items(table.frame, join, place)
-    frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
+    if trials == "mean" or frame.duplicated(PAIR).any():
+        frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
     for participants in sources.participants:
         frame = prolific.join(frame, participants, left_out)
     taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
@@ -228,7 +230,7 @@ def _read_outside(
     if frame.empty:
         why = "; ".join(f"{n} {reason}" for reason, n in left_out.items() if n)
         raise InputError(f"{place}: a file of {reader.title}s without any {settings.want}{f' ({why})' if why else ''}")
-    if "trial" in frame.columns and not frame.duplicated(["respondent_id", "item_id"]).any():
+    if "trial" in frame.columns and not frame.duplicated(PAIR).any():
         frame = frame.drop(columns="trial")  # one trial of each item says nothing
     return LongTable(frame, sources.heads[0].path, reader.name, {})
 

@@ -33,6 +33,14 @@ OCCASIONS = (
 )
 
 
+def demand_trials(trials: Trials, threshold: float | None) -> None:
+    """Refuse a way to deal with trials that is not known, or a mean without a threshold."""
+    if trials not in get_args(Trials):
+        raise InputError(f"trials: expected one of {', '.join(get_args(Trials))} but got '{trials}'")
+    if trials == "mean" and threshold is None:
+        raise InputError("trials: the mean of several responses needs a threshold (1 where mean >= threshold)")
+
+
 def occasion_columns(frame: pd.DataFrame) -> list[str]:
     """The columns that tell the repeated pairs of a long table apart; none if no pair is repeated, or nothing does."""
     if not frame.duplicated(PAIR).any():
@@ -84,10 +92,7 @@ def reduce_trials(
         If pairs are repeated and nothing tells them apart or ``trials`` says no how, it is none of those named, a
         threshold lacks, or raw answers are to be averaged.
     """
-    if trials not in get_args(Trials):
-        raise InputError(f"trials: expected one of {', '.join(get_args(Trials))} but got '{trials}'")
-    if trials == "mean" and threshold is None:
-        raise InputError("trials: the mean of several responses needs a threshold (1 where mean >= threshold)")
+    demand_trials(trials, threshold)
     repeated = frame.duplicated(PAIR)
     if not repeated.any() and trials != "mean":
         return frame

@@ -353,6 +353,9 @@ def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text,
     write_text("in/a.csv", "respondent_id,item_id,response\na,q1,1\n")
     write_text("in/b.csv", "respondent_id,item_id,response\nb,q1,0\n")
     assert list(read_responses(tmp_path / "in").frame["respondent_id"]) == ["a", "b"]
+    write_text("in/c.csv", "who,q1,q2\nc,1,0\n")
+    with pytest.raises(InputError, match=r"tables of two layouts: file .*a\.csv: long; .*c\.csv: wide"):
+        read_responses(tmp_path / "in")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no files in it"):
         read_responses(tmp_path / "empty")
