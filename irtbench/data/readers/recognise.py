@@ -23,7 +23,7 @@ from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
-from irtbench.data.readers.wide_table import choose_respondent_column, wide_from_frame
+from irtbench.data.readers.wide_table import choose_respondent_column, likely_respondent_column, wide_from_frame
 from irtbench.data.responses import name_first
 
 logger = logging.getLogger(__name__)
@@ -152,11 +152,9 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     names = list(frame.columns)
     if find_id_columns(names, columns) is not None:
         return "long"
-    first = columns.get("respondent_id", names[0])
-    if len(names) > 1 and "item_id" not in columns:
-        first = choose_respondent_column(frame, path, columns)
-        if frame[first].is_unique:
-            return "wide"
+    first = likely_respondent_column(names, columns)
+    if len(names) > 1 and "item_id" not in columns and frame[first].is_unique:
+        return "wide"
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
         f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; expected columns named by you"

@@ -143,10 +143,7 @@ def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int
 
 
 def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> str:
-    """The column of respondents' names: that which ``columns`` names, or the first.
-
-    Where the first is one that survey tools add, such as a date, it is the one of theirs that names respondents.
-    """
+    """The column of respondents' names (see ``likely_respondent_column``), once ``columns`` is checked."""
     unknown = [name for name in columns if name != "respondent_id"]
     if unknown:
         raise InputError(
@@ -154,10 +151,19 @@ def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Map
             "expected respondent_id only"
         )
     demand_columns(frame, list(columns.values()), path)
-    first = str(frame.columns[0])
-    if "respondent_id" not in columns and is_metadata(first):
+    return likely_respondent_column(list(frame.columns), columns)
+
+
+def likely_respondent_column(names: Sequence[str], columns: Mapping[str, str]) -> str:
+    """The column that ``columns`` names for the respondents, or the first.
+
+    Where the first is one that survey tools add, such as a date, it is the one of theirs that names respondents.
+    """
+    if "respondent_id" in columns:
+        return columns["respondent_id"]
+    if is_metadata(names[0]):
         for known in RESPONDENTS:
-            for name in frame.columns:
+            for name in names:
                 if name.strip().lower() == known:
-                    return str(name)
-    return columns.get("respondent_id", first)
+                    return name
+    return names[0]
