@@ -85,7 +85,7 @@ rows = st.lists(
 def test_reductions_agree_with_counting(rows):
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
     table["trial"] = [str(k) for k in range(len(rows))]
-    counted = {}
+    counted: dict[tuple[str, str], list[float]] = {}
     for respondent, item, response in rows:
         counted.setdefault((respondent, item), []).append(response)
     expected = {
@@ -147,7 +147,7 @@ def test_items_by_name_and_by_hash():
     with pytest.warns(UserWarning, match="different content: a; one content under several names: b = a"):
         assert list(join_items(table, "hash", "t")["item_id"]) == ["x", "y", "y"]
     with pytest.raises(InputError, match="cannot be joined by hash: none for b"):
-        join_items(table.assign(item_hash=["x", None, "x"]), "hash", "t")
+        join_items(table.assign(item_hash=pd.Series(["x", None, "x"])), "hash", "t")
     with pytest.raises(InputError, match="the file has no content to hash"):
         join_items(table.drop(columns="item_hash"), "hash", "t")
     with pytest.raises(InputError, match="join: expected 'id' or 'hash' but got 'name'"):
