@@ -9,7 +9,23 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import AllowUnconverged, Columns, Folder, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import (
+    AllowUnconverged,
+    Columns,
+    Errored,
+    ExcludeColumns,
+    Folder,
+    ItemPattern,
+    Json,
+    Metric,
+    Quiet,
+    Responses,
+    Seed,
+    Table,
+    Threshold,
+    Trials,
+    named,
+)
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -56,6 +72,12 @@ def fit(
     ] = "auto",
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
+    trials: Trials = "error",
+    threshold: Threshold = None,
+    metric: Metric = [],  # noqa: B006
+    errored: Errored = "missing",
+    item_pattern: ItemPattern = None,
+    exclude_columns: ExcludeColumns = [],  # noqa: B006
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -83,7 +105,18 @@ def fit(
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output) as folder:
-        given = responses_from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
+        read = read_responses(
+            responses,
+            format=table,
+            columns=named("--column", column),
+            trials=trials,
+            threshold=threshold,
+            metric=metric,
+            errored=errored,
+            items=item_pattern,
+            exclude=exclude_columns,
+        )
+        given = responses_from_long(read.frame)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []

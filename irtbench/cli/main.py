@@ -21,6 +21,7 @@ SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
+    "convert",
     "build",
     "fit",
     "diagnose",

@@ -10,15 +10,49 @@ import typer
 from irtbench.data.input_error import InputError
 
 Responses = Annotated[
-    Path, typer.Argument(metavar="RESPONSES", help="Graded responses 1 / 0: a long or wide table, CSV or Parquet.")
+    Path,
+    typer.Argument(
+        metavar="RESPONSES", help="Graded responses 1 / 0: a long or wide table, or a file or folder of a known format."
+    ),
 ]
-Answers = Annotated[Path, typer.Argument(metavar="ANSWERS", help="Raw answers: a long or wide table, CSV or Parquet.")]
+Answers = Annotated[
+    Path,
+    typer.Argument(metavar="ANSWERS", help="Raw answers: a long or wide table, or a file or folder of a known format."),
+]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
 Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]
-Table = Annotated[
-    Literal["auto", "long", "wide"], typer.Option("--format", help="Layout of the table; auto recognises it.")
+#: As `irtbench.data.readers.recognise.FORMATS`; said here so that no reader is imported for the help.
+Formats = Literal[
+    "auto", "long", "wide", "inspect", "lm-eval", "every-eval-ever", "measurement-db", "helm", "potato", "evalplus",
+    "lighteval", "label-studio", "argilla", "prodigy", "mturk", "openai-evals", "py-irt",
+]  # fmt: skip
+Table = Annotated[Formats, typer.Option("--format", help="Format of the file; auto recognises it by content.")]
+Trials = Annotated[
+    Literal["error", "first", "last", "mean", "majority", "any"],
+    typer.Option("--trials", help="Which of several responses of one respondent to an item counts; mean >= threshold."),
+]
+Threshold = Annotated[
+    float | None, typer.Option("--threshold", help="For scores that are not 1 or 0: 1 where score >= threshold.")
+]
+Metric = Annotated[
+    list[str],
+    typer.Option("--metric", metavar="NAME", help="The score or question to take, where a file has several."),
+]
+Errored = Annotated[
+    Literal["missing", "wrong"], typer.Option("--errored", help="What an item means at which a system's run failed.")
+]
+Join = Annotated[
+    Literal["id", "hash"] | None,
+    typer.Option("--join", help="Items by name, or by the hash of their content; a clash is an error if not said."),
+]
+ItemPattern = Annotated[
+    str | None, typer.Option("--items", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'.")
+]
+ExcludeColumns = Annotated[
+    list[str],
+    typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),
 ]
 Columns = Annotated[
     list[str],

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50  # shown on a terminal
 
-Layout = Literal["auto", "long", "wide"]
 Unknown = Literal["error", "ignore"]
 
 
@@ -78,7 +77,7 @@ def predict(
 
 
 def read_graded(
-    bank: ItemBank, path: Path, columns: Mapping[str, str], table: Layout, unknown_items: Unknown
+    bank: ItemBank, path: Path, columns: Mapping[str, str], table: str, unknown_items: Unknown
 ) -> ResponseMatrix:
     """Responses to items of the bank that somebody answered, from a file of responses or answers."""
     from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses

@@ -11,12 +11,25 @@ import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.norm_table import with_norms
-from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
+from irtbench.cli.options import (
+    Columns,
+    Errored,
+    ExcludeColumns,
+    ItemPattern,
+    Json,
+    Metric,
+    Quiet,
+    Seed,
+    Table,
+    Threshold,
+    Trials,
+    named,
+)
 from irtbench.cli.output import output_folder, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
+from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.scores import ScoringSettings, grade_answers, score_responses
@@ -76,6 +89,12 @@ def score(
     ] = None,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
+    trials: Trials = "error",
+    threshold: Threshold = None,
+    metric: Metric = [],  # noqa: B006
+    errored: Errored = "missing",
+    items: ItemPattern = None,
+    exclude_columns: ExcludeColumns = [],  # noqa: B006
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -92,17 +111,41 @@ def score(
         seed=seed,
     )
     columns = named("--column", column)
-    if content != "answers" and explanation is None and goes_by_parts(responses, output, table, columns):
-        n = score_by_parts(known, responses, output, settings, table, columns, unknown_items, quiet)
+    as_it_is = trials == "error" and threshold is None and items is None and not exclude_columns
+    if content != "answers" and explanation is None and as_it_is and goes_by_parts(responses, output, table, columns):
+        layout: Literal["auto", "long", "wide"] = "long" if table == "long" else "wide" if table == "wide" else "auto"
+        n = score_by_parts(known, responses, output, settings, layout, columns, unknown_items, quiet)
         if json:
             print(to_json({"n_respondents": n, "output": output}))
         elif not quiet:
             print(f"{n} respondents scored, written to {output}")
         return
-    if content == "responses" or (content == "auto" and holds_responses(responses, format=table, columns=columns)):
-        graded = ResponseMatrix.from_long(read_responses(responses, format=table, columns=columns).frame)
+    if content == "responses" or (
+        content == "auto"
+        and holds_responses(responses, format=table, columns=columns, items=items, exclude=exclude_columns)
+    ):
+        read = read_responses(
+            responses,
+            format=table,
+            columns=columns,
+            trials=trials,
+            threshold=threshold,
+            metric=metric,
+            errored=errored,
+            items=items,
+            exclude=exclude_columns,
+        )
+        graded = ResponseMatrix.from_long(read.frame)
     else:
-        answers = read_answers(responses, format=table, columns=columns).frame
+        answers = read_answers(
+            responses,
+            format=table,
+            columns=columns,
+            trials=trials,
+            metric=metric,
+            items=items,
+            exclude=exclude_columns,
+        ).frame
         graded = grade_answers(known, answers, unknown_items=unknown_items)
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
@@ -124,7 +167,7 @@ def score(
 
 def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
     """Whether a file is scored part by part: a large Parquet file of responses, into a Parquet file."""
-    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet":
+    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet" or is_outside(responses):
         return False
     import pyarrow as pa
     import pyarrow.parquet

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.observations import Want
+from irtbench.data.readers.response_values import to_responses, to_scores
 from irtbench.data.readers.table import (
     MISSING,
     demand_columns,
@@ -20,8 +20,6 @@ from irtbench.data.readers.table import (
     to_numbers,
 )
 from irtbench.data.responses import name_first
-
-Want = Literal["answer", "response"]
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
 _ID_COLUMNS = (
@@ -60,12 +58,15 @@ class LongTable:
         The format it was read as, such as ``long`` or ``wide``.
     columns
         The file's column for each of our names.
+    left_out
+        How much was left out, by reason.
     """
 
     frame: pd.DataFrame
     path: Path
     format: str
     columns: Mapping[str, str]
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_long_table(
@@ -109,15 +110,19 @@ def long_from_frame(
     want: Want,
     columns: Mapping[str, str] | None = None,
     threshold: float | None = None,
+    raw_scores: bool = False,
 ) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_long_table``."""
+    """Take what is wanted from a table already read; see ``read_long_table``. Raw scores are left as they are."""
     chosen = _choose_columns(frame, path, want, columns or {})
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     for name in ("respondent_id", "item_id"):
         demand_filled(frame, chosen[name], path)
     if want == "response":
         place = field_places(path, chosen["response"])
-        found["response"] = to_responses(found["response"], place=place, threshold=threshold)
+        texts = found["response"]
+        found["response"] = (
+            to_scores(texts, place=place) if raw_scores else to_responses(texts, place=place, threshold=threshold)
+        )
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
     if "seconds" in chosen:

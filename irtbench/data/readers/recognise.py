@@ -1,83 +1,141 @@
-"""Answers or responses from a file of any format: recognise it by content, say which it is, read it."""
+"""Answers or responses from files of any format: recognise it by content, say which it is, read it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.long_table import LongTable, Want, find_column, find_id_columns, long_from_frame
+from irtbench.data.readers import prolific
+from irtbench.data.readers.collect import collect
+from irtbench.data.readers.formats import READERS
+from irtbench.data.readers.head import look_at
+from irtbench.data.readers.item_identity import Join, join_items
+from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns, long_from_frame
+from irtbench.data.readers.observations import Errored, Reader, ReadSettings
+from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
-from irtbench.data.readers.wide_table import choose_respondent_column, wide_from_frame
+from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
+from irtbench.data.readers.wide_columns import item_columns, without_header_rows
+from irtbench.data.readers.wide_table import choose_respondent_column, likely_respondent_column, wide_from_frame
 from irtbench.data.responses import name_first
 
 logger = logging.getLogger(__name__)
 
 TableFormat = Literal["long", "wide"]
-Format = Literal["auto", "long", "wide"]
+#: ``auto``, ``long``, ``wide``, or the name of an outside format (see ``FORMATS``).
+Format = str
+FORMATS = ("auto", "long", "wide", *(reader.name for reader in READERS))
+
+Paths = str | Path | Sequence[str | Path]
 
 
 def read_responses(
-    path: str | Path,
+    path: Paths,
     *,
     format: Format = "auto",
     columns: Mapping[str, str] | None = None,
     threshold: float | None = None,
+    trials: Trials = "error",
+    metric: str | Sequence[str] = (),
+    errored: Errored = "missing",
+    join: Join = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> LongTable:
     """Read graded responses.
 
     Parameters
     ----------
     path
-        The file.
+        A file, a folder of files (a study: a system each), or several of them.
     format
-        Its format; ``auto`` recognises it (see ``recognise``), and the result says which it was.
+        Their format; ``auto`` recognises it by content, and the result says which it was.
     columns
-        The file's column for any of our names, where it is not to be recognised.
+        For a long or wide table: the file's column for any of our names, where it is not to be recognised.
     threshold
         For scores that are not 1 or 0: 1 where score >= threshold.
+    trials
+        What becomes of repeated (respondent, item) pairs; see ``reduce_trials``.
+    metric
+        The score to take where a file holds several: a scorer, a metric, a question; of several names the first that
+        a file has.
+    errored
+        Whether items at which a system's run failed are missing or wrong.
+    join
+        Items by name or by the hash of their content; see ``join_items``.
+    items
+        For a wide table: the pattern of the columns that are items, such as ``Q*``.
+    exclude
+        For a wide table: names or patterns of columns that are no items.
 
     Raises
     ------
     InputError
-        Naming file, row and column of what is wrong; see ``read_long_table`` and ``read_wide_table``.
+        Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
     """
-    return _read(path, "response", format, columns or {}, threshold)
+    settings = ReadSettings("response", _names(metric), errored)
+    return _read(path, settings, format, columns or {}, threshold, trials, join, items, exclude)
 
 
 def read_answers(
-    path: str | Path,
+    path: Paths,
     *,
     format: Format = "auto",
     columns: Mapping[str, str] | None = None,
+    trials: Trials = "error",
+    metric: str | Sequence[str] = (),
+    join: Join = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> LongTable:
     """Read raw answers; parameters and errors as for ``read_responses``."""
-    return _read(path, "answer", format, columns or {}, None)
+    settings = ReadSettings("answer", _names(metric))
+    return _read(path, settings, format, columns or {}, None, trials, join, items, exclude)
 
 
 def holds_responses(
-    path: str | Path,
+    path: Paths,
     *,
     format: Format = "auto",
     columns: Mapping[str, str] | None = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> bool:
     """Whether a file holds graded responses (perhaps beside raw answers) or raw answers only.
 
     A long table does if it has a column of responses; a wide one if more than half of its filled cells are 1 or 0,
-    so that a single slip is still reported as a wrong response. Parameters and errors as for ``read_responses``.
+    so that a single slip is still reported as a wrong response; runs of systems do, exports of crowd platforms do not.
+    Parameters and errors as for ``read_responses``.
     """
     columns = columns or {}
-    frame = read_table(path)
-    if _choose_format(frame, path, format, columns) == "long":
+    sources = _sources(path, format, Counter())
+    if sources.reader is not None:
+        return sources.reader.holds == "response"
+    first = sources.heads[0].path
+    frame = read_table(first)
+    if _choose_format(frame, first, format, columns) == "long":
         return find_column(list(frame.columns), "response", columns) is not None
-    items = frame.drop(columns=choose_respondent_column(frame, path, columns))
-    cells = pd.Series(items.to_numpy(dtype=object).ravel())
+    respondent = choose_respondent_column(frame, first, columns)
+    chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
+    cells = pd.Series(without_header_rows(frame)[chosen].to_numpy(dtype=object).ravel())
     filled = cells[~cells.isin([*MISSING, "-1"])]
     return bool(filled.str.lower().isin(["1", "0", "1.0", "0.0", "true", "false"]).mean() > 0.5)
+
+
+def is_outside(path: str | Path) -> bool:
+    """Whether a file is of an outside format, or a folder: no long or wide table of ours."""
+    path = Path(path)
+    if path.is_dir():
+        return True
+    head = look_at(path)
+    return any(reader.recognises(head) or reader.accompanies(head) for reader in READERS)
 
 
 def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> TableFormat:
@@ -94,7 +152,7 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     names = list(frame.columns)
     if find_id_columns(names, columns) is not None:
         return "long"
-    first = columns.get("respondent_id", names[0])
+    first = likely_respondent_column(names, columns)
     if len(names) > 1 and "item_id" not in columns and frame[first].is_unique:
         return "wide"
     repeated = frame[first][frame[first].duplicated()].unique()
@@ -109,18 +167,117 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     )
 
 
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _choose_format(frame: pd.DataFrame, path: str | Path, format: Format, columns: Mapping[str, str]) -> TableFormat:
     demand_columns(frame, list(columns.values()), path)
-    return recognise(frame, path, columns) if format == "auto" else format
+    if format == "long":
+        return "long"
+    return "wide" if format == "wide" else recognise(frame, path, columns)
+
+
+def _sources(path: Paths, format: Format, left_out: Counter[str]) -> Sources:
+    if format not in FORMATS:
+        raise InputError(f"format: expected one of {', '.join(FORMATS)} but got '{format}'")
+    paths = [path] if isinstance(path, str | Path) else list(path)
+    if not paths:
+        raise InputError("no file named; expected at least one")
+    return find_sources([Path(one) for one in paths], format, left_out)
 
 
 def _read(
-    path: str | Path, want: Want, format: Format, columns: Mapping[str, str], threshold: float | None
+    path: Paths,
+    settings: ReadSettings,
+    format: Format,
+    columns: Mapping[str, str],
+    threshold: float | None,
+    trials: Trials,
+    join: Join,
+    items: str | None,
+    exclude: Sequence[str],
 ) -> LongTable:
-    frame = read_table(path)
-    chosen = _choose_format(frame, path, format, columns)
-    read = {"long": long_from_frame, "wide": wide_from_frame}[chosen]
-    table = read(frame, path, want=want, columns=columns, threshold=threshold)
+    demand_trials(trials, threshold)
+    left_out: Counter[str] = Counter()
+    sources = _sources(path, format, left_out)
+    place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
+    if sources.reader is not None:
+        table = _read_outside(sources, sources.reader, place, settings, columns, left_out, threshold, trials)
+    else:
+        table = _read_tables(sources, settings, format, columns, left_out, threshold, trials, items, exclude)
+    frame = join_items(table.frame, join, place)
+    if trials == "mean" or frame.duplicated(PAIR).any():
+        frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
+    for participants in sources.participants:
+        frame = prolific.join(frame, participants, left_out)
     taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
-    logger.info("file %s: read as a %s table of %ss, %s", path, table.format, want, taken)
-    return table
+    logger.info("%s: read as a %s table of %ss, %s", f"file {place}", table.format, settings.want, taken)
+    return replace(table, frame=frame, left_out=dict(left_out))
+
+
+def _read_outside(
+    sources: Sources,
+    reader: Reader,
+    place: str,
+    settings: ReadSettings,
+    columns: Mapping[str, str],
+    left_out: Counter[str],
+    threshold: float | None,
+    trials: Trials,
+) -> LongTable:
+    if columns:
+        raise InputError(f"columns: {name_first(list(columns))} cannot be named for {reader.title}s ({place})")
+    raw = trials == "mean"
+    parts = [collect(reader, head, settings, left_out, threshold=threshold, raw_scores=raw) for head in sources.heads]
+    frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
+    if frame.empty:
+        why = "; ".join(f"{n} {reason}" for reason, n in left_out.items() if n)
+        raise InputError(f"{place}: a file of {reader.title}s without any {settings.want}{f' ({why})' if why else ''}")
+    if "trial" in frame.columns and not frame.duplicated(PAIR).any():
+        frame = frame.drop(columns="trial")  # one trial of each item says nothing
+    return LongTable(frame, sources.heads[0].path, reader.name, {})
+
+
+def _read_tables(
+    sources: Sources,
+    settings: ReadSettings,
+    format: Format,
+    columns: Mapping[str, str],
+    left_out: Counter[str],
+    threshold: float | None,
+    trials: Trials,
+    items: str | None,
+    exclude: Sequence[str],
+) -> LongTable:
+    if settings.metrics:
+        raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
+    raw = trials == "mean"
+    tables = []
+    for head in sources.heads:
+        frame = read_table(head.path)
+        if _choose_format(frame, head.path, format, columns) == "long":
+            tables.append(
+                long_from_frame(
+                    frame, head.path, want=settings.want, columns=columns, threshold=threshold, raw_scores=raw
+                )
+            )
+        else:
+            table = wide_from_frame(
+                frame,
+                head.path,
+                want=settings.want,
+                columns=columns,
+                threshold=threshold,
+                items=items,
+                exclude=exclude,
+                raw_scores=raw,
+            )
+            tables.append(table)
+            left_out.update(table.left_out)
+    if len({table.format for table in tables}) > 1:
+        raise InputError(
+            "tables of two layouts: " + "; ".join(f"file {table.path}: {table.format}" for table in tables[:5])
+        )
+    frame = pd.concat([table.frame for table in tables], ignore_index=True) if len(tables) > 1 else tables[0].frame
+    return replace(tables[0], frame=frame)

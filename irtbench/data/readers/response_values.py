@@ -12,6 +12,13 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import to_numbers
 
 
+def to_scores(texts: pd.Series[str], *, place: Callable[[int], str]) -> NDArray[np.float64]:
+    """Convert texts to numbers, NaN where missing; see ``to_responses``."""
+    scores = to_numbers(texts, place=place, words={"true": 1.0, "false": 0.0})
+    scores[scores == -1] = np.nan
+    return scores
+
+
 def to_responses(
     texts: pd.Series[str], *, place: Callable[[int], str], threshold: float | None = None
 ) -> NDArray[np.float64]:
@@ -33,8 +40,7 @@ def to_responses(
     InputError
         At the first field that is not a number, or without a threshold at the first that is not 1, 0 or missing.
     """
-    scores = to_numbers(texts, place=place, words={"true": 1.0, "false": 0.0})
-    scores[scores == -1] = np.nan
+    scores = to_scores(texts, place=place)
     if threshold is not None:
         return np.where(np.isnan(scores), np.nan, scores >= threshold)
     wrong = ~((scores == 0) | (scores == 1) | np.isnan(scores))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.long_table import LongTable, Want
-from irtbench.data.readers.response_values import to_responses
+from irtbench.data.readers.long_table import LongTable
+from irtbench.data.readers.observations import Want
+from irtbench.data.readers.response_values import to_responses, to_scores
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table, row_place
+from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns, without_header_rows
 from irtbench.data.responses import name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
@@ -25,6 +28,8 @@ def read_wide_table(
     want: Want,
     columns: Mapping[str, str] | None = None,
     threshold: float | None = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> LongTable:
     """Read a wide CSV or Parquet table into the long form.
 
@@ -38,9 +43,12 @@ def read_wide_table(
     want
         Whether the cells are raw answers or graded responses.
     columns
-        ``{"respondent_id": name}`` if the respondents are not named in the first column. All others are items.
+        ``{"respondent_id": name}`` if the respondents are not named in the first column (or, where survey tools put
+        something else there, in the column of theirs that names them).
     threshold
         For scores that are not 1 or 0 (see ``to_responses``).
+    items, exclude
+        Which of the other columns are items and which are not (see ``item_columns``).
 
     Raises
     ------
@@ -51,9 +59,12 @@ def read_wide_table(
     Warns
     -----
     UserWarning
-        If the table looks transposed (see ``looks_transposed``).
+        If the table looks transposed (see ``looks_transposed``), and if columns are left out unasked: those that
+        survey tools add, and where responses are wanted those that do not hold 1, 0 or missing.
     """
-    return wide_from_frame(read_table(path), path, want=want, columns=columns, threshold=threshold)
+    return wide_from_frame(
+        read_table(path), path, want=want, columns=columns, threshold=threshold, items=items, exclude=exclude
+    )
 
 
 def wide_from_frame(
@@ -63,29 +74,42 @@ def wide_from_frame(
     want: Want,
     columns: Mapping[str, str] | None = None,
     threshold: float | None = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
+    raw_scores: bool = False,
 ) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_wide_table``."""
+    """Take what is wanted from a table already read; see ``read_wide_table``. Raw scores are left as they are."""
     respondent_column = choose_respondent_column(frame, path, columns or {})
+    frame = without_header_rows(frame)
     respondents = frame[respondent_column]
-    items = frame.columns.drop(respondent_column)
-    if items.empty or (items == "").any():
+    others = frame.columns.drop(respondent_column)
+    if others.empty or (others == "").any():
         raise InputError(f"file {path}: expected a named column for each item beside '{respondent_column}'")
     demand_filled(frame, respondent_column, path)
+    names, left = item_columns(
+        frame, respondent_column, path, items=items, exclude=exclude, graded=want == "response", threshold=threshold
+    )
+    unasked = [name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in exclude)]
+    if unasked:
+        warnings.warn(
+            f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
+            stacklevel=2,
+        )
     if respondents.duplicated().any():
         repeated = list(respondents[respondents.duplicated()].unique())
         raise InputError(
             f"file {path}, column {respondent_column}: respondents must be unique but "
             f"{name_first(repeated)} is repeated"
         )
-    if looks_transposed(respondent_column, list(respondents), len(items)):
+    if looks_transposed(respondent_column, list(respondents), len(names)):
         warnings.warn(
-            f"file {path}: {len(items)} columns and {len(frame)} rows that are named like items: "
+            f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
             "the table looks transposed; rows are read as respondents",
             stacklevel=2,
         )
-    cells = pd.Series(frame[items].to_numpy(dtype=object).ravel())
+    cells = pd.Series(frame[names].to_numpy(dtype=object).ravel())
     long = pd.DataFrame(
-        {"respondent_id": np.repeat(respondents.to_numpy(), len(items)), "item_id": np.tile(items, len(frame))}
+        {"respondent_id": np.repeat(respondents.to_numpy(), len(names)), "item_id": np.tile(names, len(frame))}
     )
     if want == "answer":
         long["answer"] = cells
@@ -95,11 +119,14 @@ def wide_from_frame(
     else:
 
         def place(cell: int) -> str:
-            row, column = divmod(cell, len(items))
-            return f"{row_place(path, row)}, column {items[column]}"
+            row, column = divmod(cell, len(names))
+            return f"{row_place(path, int(frame.index[row]))}, column {names[column]}"
 
-        long["response"] = to_responses(cells, place=place, threshold=threshold)
-    return LongTable(long, Path(path), "wide", {"respondent_id": respondent_column})
+        long["response"] = (
+            to_scores(cells, place=place) if raw_scores else to_responses(cells, place=place, threshold=threshold)
+        )
+    left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
+    return LongTable(long, Path(path), "wide", {"respondent_id": respondent_column}, left_out)
 
 
 def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int) -> bool:
@@ -116,7 +143,7 @@ def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int
 
 
 def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str]) -> str:
-    """The column of respondents' names: the first, unless ``columns`` names another."""
+    """The column of respondents' names (see ``likely_respondent_column``), once ``columns`` is checked."""
     unknown = [name for name in columns if name != "respondent_id"]
     if unknown:
         raise InputError(
@@ -124,4 +151,19 @@ def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Map
             "expected respondent_id only"
         )
     demand_columns(frame, list(columns.values()), path)
-    return columns.get("respondent_id", str(frame.columns[0]))
+    return likely_respondent_column(list(frame.columns), columns)
+
+
+def likely_respondent_column(names: Sequence[str], columns: Mapping[str, str]) -> str:
+    """The column that ``columns`` names for the respondents, or the first.
+
+    Where the first is one that survey tools add, such as a date, it is the one of theirs that names respondents.
+    """
+    if "respondent_id" in columns:
+        return columns["respondent_id"]
+    if is_metadata(names[0]):
+        for known in RESPONDENTS:
+            for name in names:
+                if name.strip().lower() == known:
+                    return name
+    return names[0]

@@ -1,0 +1,145 @@
+"""``irtbench convert``: answers or responses in any known format to the long table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import pandas as pd
+import typer
+
+from irtbench.cli.options import (
+    Columns,
+    Errored,
+    ExcludeColumns,
+    Formats,
+    ItemPattern,
+    Join,
+    Json,
+    Metric,
+    Quiet,
+    Seed,
+    Threshold,
+    named,
+)
+from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.progress import reporting
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.data.readers.summary import ReadingSummary
+
+ENDINGS = (".csv", ".csv.gz", ".parquet")
+
+
+def convert(
+    inputs: Annotated[
+        list[Path], typer.Argument(metavar="IN...", help="Files or folders of one format, such as a folder of logs.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT", help="The long table to write: .csv, .csv.gz, .parquet.")
+    ],
+    source: Annotated[Formats, typer.Option("--from", help="Format; auto recognises it by content.")] = "auto",
+    content: Annotated[
+        Literal["auto", "responses", "answers"],
+        typer.Option("--content", help="What to take; auto: graded responses where there are some."),
+    ] = "auto",
+    trials: Annotated[
+        Literal["keep", "first", "last", "mean", "majority", "any"],
+        typer.Option("--trials", help="Several responses of one respondent to an item: kept as trials, or reduced."),
+    ] = "keep",
+    metric: Metric = [],  # noqa: B006 - typer copies it
+    threshold: Threshold = None,
+    errored: Errored = "missing",
+    join: Join = None,
+    items: ItemPattern = None,
+    exclude_columns: ExcludeColumns = [],  # noqa: B006
+    column: Columns = [],  # noqa: B006
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Write the long table of any format: respondent_id, item_id, response or answer, and trial where there are some.
+
+    Says what was read and what was left out, and why.
+    """
+    from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
+    from irtbench.data.readers.summary import summarise
+
+    if not output.name.endswith(ENDINGS):
+        raise InputError(f"output {output}: expected a name that ends in {', '.join(ENDINGS)}")
+    own = {path.resolve() for path in inputs}
+    if output.exists() and own & {output.resolve(), *output.resolve().parents}:
+        raise InputError(f"output {output}: is one of the inputs; expected another file")
+    columns = named("--column", column)
+    with reporting(quiet=quiet) as progress, output_folder(output.absolute().parent) as folder:
+        progress("reading")
+        if content == "auto":
+            graded = holds_responses(inputs, format=source, columns=columns, items=items, exclude=exclude_columns)
+        else:
+            graded = content == "responses"
+        if graded:
+            table = read_responses(
+                inputs,
+                format=source,
+                columns=columns,
+                threshold=threshold,
+                trials=trials,
+                metric=metric,
+                errored=errored,
+                join=join,
+                items=items,
+                exclude=exclude_columns,
+            )
+            frame = table.frame.assign(response=table.frame["response"].astype("Int64"))
+        else:
+            table = read_answers(
+                inputs,
+                format=source,
+                columns=columns,
+                trials=trials,
+                metric=metric,
+                join=join,
+                items=items,
+                exclude=exclude_columns,
+            )
+            frame = table.frame
+        found = summarise(table)
+        write_table(in_order(frame), folder / output.name)
+    if json:
+        print(to_json(asdict(found) | {"output": output}))
+    elif not quiet:
+        show(found, output)
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Our columns first."""
+    ours = ["respondent_id", "item_id", "response", "answer", "trial"]
+    first = [name for name in ours if name in frame.columns]
+    return frame[[*first, *(name for name in frame.columns if name not in first)]]
+
+
+def show(found: ReadingSummary, output: Path) -> None:
+    """Print what was read."""
+    what = f"{found.content}s"
+    rows = [
+        ("format", found.format),
+        ("respondents", str(found.n_respondents)),
+        ("items", str(found.n_items)),
+        (what, str(found.n_responses)),
+        ("density", f"{100 * found.density:.1f}% of the pairs of respondent and item"),
+    ]
+    if found.n_trials > 1:
+        rows.append(("trials", f"up to {found.n_trials} {what} of one respondent to one item"))
+    if found.proportion_correct is not None:
+        rows.append(("correct", f"{100 * found.proportion_correct:.1f}%"))
+    if found.answers:
+        rows.append(("labels", ", ".join(f"{text} ({n})" for text, n in found.answers.items())))
+    if found.tasks:
+        rows.append(("tasks", ", ".join(f"{name} ({n} items)" for name, n in found.tasks.items())))
+    if found.first_date is not None:
+        rows.append(("time", f"{found.first_date} to {found.last_date}"))
+    rows += [("left out", f"{n}: {reason}") for reason, n in found.left_out.items()]
+    show_table(pd.DataFrame(rows, columns=["read", ""]))
+    print(f"written to {output}")

@@ -1,0 +1,80 @@
+"""Every Eval Ever: {uuid}_samples.jsonl beside {uuid}.json (schema 0.3.0).
+
+A line is a sample under one metric. The flag ``is_correct`` is not taken: some converters set it for any score above 0.
+The hash in the file follows another recipe in each converter and is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file holds samples of Every Eval Ever."""
+    return head.kind in ("lines", "object") and head.has("evaluation_id", "model_id", "sample_id", "evaluation")
+
+
+def accompanies(head: Head) -> bool:
+    """Whether a file is the aggregate of a run."""
+    return head.kind == "object" and head.has("schema_version", "evaluation_id", "evaluation_results")
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the lines of one metric of each evaluation."""
+    seen: dict[str, dict[str, None]] = {}
+    taken: dict[str, str] = {}
+    for line in records(head):
+        evaluation = line.name("evaluation_name")
+        names = seen.setdefault(evaluation, {})
+        metric = line.text("evaluation_result_id") or "score"
+        names[metric] = None
+        if settings.metrics:
+            wanted = next((name for name in settings.metrics if name in names), None)
+        else:
+            wanted = choose_metric(list(names), settings, line.place("evaluation_result_id"))
+        if taken.setdefault(evaluation, wanted or "") not in ("", wanted):
+            choose_metric([taken[evaluation], str(wanted)], ReadSettings(), line.place("evaluation_result_id"))
+        if wanted is None:
+            taken.pop(evaluation)
+        if metric != wanted:
+            left_out["of another metric"] += 1
+            continue
+        score, answer, reason = _scored(line, settings)
+        if reason:
+            left_out[reason] += 1
+            continue
+        given = line.fields("input")
+        yield Observation(
+            respondent_id=line.name("model_id"),
+            item_id=f"{evaluation}/{line.name('sample_id')}",
+            number=line.number,
+            score=score,
+            answer=answer,
+            trial=line.fields("metadata").text("epoch"),
+            gold=next((text for text in given.entries("reference") if isinstance(text, str)), None),
+            item_hash=content_hash({name: given.values.get(name) for name in ("raw", "reference")}),
+            tags={"task": evaluation},
+        )
+    for names in seen.values():
+        if settings.metrics and not any(name in names for name in settings.metrics):
+            choose_metric(list(names), settings, f"file {head.path}")
+
+
+def _scored(line: Fields, settings: ReadSettings) -> tuple[float | None, str | None, str]:
+    if line.values.get("error"):  # the score that stands beside it was invented
+        if settings.want == "response" and settings.errored == "wrong":
+            return 0.0, None, ""
+        return None, None, "the run failed at this sample"
+    if settings.want == "response":
+        return line.fields("evaluation").score("score"), None, ""
+    extracted = [entry.text("extracted_value") for entry in line.objects("answer_attribution")]
+    answer = next((text for text in reversed(extracted) if text is not None), None)
+    return None, answer, "" if answer is not None else "without an answer"
+
+
+READER = Reader("every-eval-ever", "samples of Every Eval Ever", "response", recognises, read, accompanies)

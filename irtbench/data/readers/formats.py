@@ -1,0 +1,38 @@
+"""The outside formats that are read, in the order in which a file is tried."""
+
+from __future__ import annotations
+
+from irtbench.data.readers import (
+    argilla,
+    evalplus,
+    every_eval_ever,
+    helm,
+    inspect_log,
+    label_studio,
+    lighteval,
+    lm_eval,
+    measurement_db,
+    mturk,
+    openai_evals,
+    potato,
+    prodigy,
+    py_irt,
+)
+from irtbench.data.readers.observations import Reader
+
+READERS: tuple[Reader, ...] = (
+    inspect_log.READER,
+    lm_eval.READER,
+    every_eval_ever.READER,
+    measurement_db.READER,
+    helm.READER,
+    potato.READER,
+    evalplus.READER,
+    lighteval.READER,
+    label_studio.READER,
+    argilla.READER,
+    prodigy.READER,
+    mturk.READER,
+    openai_evals.READER,
+    py_irt.READER,
+)

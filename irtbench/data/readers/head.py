@@ -1,0 +1,139 @@
+"""The head of a file: what tells its format, without reading it all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, open_bytes
+
+LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
+
+Kind = Literal["zip", "parquet", "array", "object", "lines", "table"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What is seen of a file at first sight.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        A zip archive, a Parquet file, one JSON array or object, JSON values line by line, or a text table.
+    first
+        The first object of an array or of lines; of one object the members that stand in its first megabyte.
+    columns
+        Names of the columns of a table or of Parquet.
+    members
+        Names in a zip archive.
+    """
+
+    path: Path
+    kind: Kind
+    first: Mapping[str, Any] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+    def has(self, *names: str) -> bool:
+        """Whether all these are names of the first object, or columns."""
+        return all(name in self.first or name in self.columns for name in names)
+
+    def values(self) -> Iterator[tuple[int, Any]]:
+        """The values of an array, or of lines, with their number from 1: the line, or the place in the array."""
+        if self.kind == "array":
+            with open_bytes(self.path) as file:
+                yield from enumerate(JsonText(file, self.path).elements(), start=1)
+        else:
+            yield from json_lines(self.path)
+
+    @property
+    def record_word(self) -> str:
+        """What the numbers of its records count."""
+        return {"lines": "line", "object": "line", "table": "row", "parquet": "row"}.get(self.kind, "record")
+
+
+def look_at(path: Path) -> Head:
+    """Look at the beginning of a file.
+
+    Raises
+    ------
+    InputError
+        If it is a folder, is not there, is empty, or begins as JSON and is none.
+    """
+    if path.is_dir():
+        raise InputError(f"file {path}: is a folder; expected a file")
+    with open_bytes(path) as file:
+        try:
+            start = file.read(4)
+            if start == b"PK\x03\x04":
+                return Head(path, "zip", members=_zip_members(path))
+            if start == b"PAR1":
+                return Head(path, "parquet", columns=_parquet_columns(path))
+            start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
+        except (OSError, EOFError) as error:
+            raise InputError(f"file {path}: damaged gzip file ({error})") from None
+        if start.startswith(b"{"):
+            line, _, rest = start.partition(b"\n")
+            if not rest:
+                line += file.readline(LONGEST_LINE)
+            return _look_at_object(path, start, line, bool(rest.strip() or file.read(1)))
+        if start.startswith(b"["):
+            with suppress(InputError), open_bytes(path) as again:
+                for first in JsonText(again, path).elements():
+                    return Head(path, "array", first if isinstance(first, dict) else {})
+        return Head(path, "table", columns=_header(start))
+
+
+def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Head:
+    try:
+        first = json.loads(line)
+    except ValueError:
+        first = None
+    if isinstance(first, dict):
+        return Head(path, "lines" if goes_on else "object", first)
+    found: dict[str, Any] = {}
+    with suppress(InputError):
+        text = JsonText(io.BytesIO(start), path)
+        for name in text.members():
+            found[name] = None
+            found[name] = text.value()
+    return Head(path, "object", found)
+
+
+def _header(start: bytes) -> tuple[str, ...]:
+    line = start.split(b"\n", 1)[0].decode("utf-8", errors="replace").rstrip("\r")
+    separator = max(",\t;", key=line.count)
+    try:
+        return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
+    except csv.Error:
+        return ()  # no table; who reads it says what is wrong
+
+
+def _zip_members(path: Path) -> tuple[str, ...]:
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return tuple(archive.namelist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"file {path}: damaged zip archive ({error})") from None
+
+
+def _parquet_columns(path: Path) -> tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        return tuple(pa.parquet.read_schema(path).names)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"file {path}: damaged Parquet file ({error})") from None

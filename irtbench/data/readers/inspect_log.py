@@ -1,0 +1,253 @@
+"""inspect_ai logs, .eval and .json (as of inspect_ai 0.3.285).
+
+An .eval file is a zip archive whose members are compressed with zstandard (method 93), which Python's ``zipfile``
+reads from 3.14 on only: the members are found by the archive's directory and decoded here. The summaries of the
+samples say all that is needed; a log of a run that did not end has them in its journal. Of a .json log one sample is
+in memory at a time.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import JsonText, open_bytes
+from irtbench.data.readers.metric_choice import MetricChoice
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+
+if TYPE_CHECKING:
+    import zipfile
+
+ZSTANDARD = 93
+LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
+VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+LONGEST_HASHED = 5120  # characters of a text that the summaries keep
+_CUT = "...\n(content truncated)"
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file is a log of inspect_ai."""
+    if head.kind == "zip":
+        return any(name in head.members for name in ("header.json", "_journal/start.json"))
+    return head.kind == "object" and head.has("version", "status", "eval") and isinstance(head.first["eval"], dict)
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the samples of a log; of several with one id and epoch the last counts."""
+    header, samples = _archive(head) if head.kind == "zip" else (_log(head.path), _samples(head.path))
+    invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
+    evaluation = header.fields("eval")
+    model, task = evaluation.name("model"), evaluation.name("task")
+    tags = {"task": task}
+    metric = MetricChoice(settings)
+    last: dict[tuple[str, str], Observation | str] = {}
+    for number, value in enumerate(samples, start=1):
+        sample = Fields.of(value, head.path, "sample", number)
+        key = sample.name("id"), sample.name("epoch")
+        if last.pop(key, None) is not None:
+            left_out["superseded by a later sample of the same id and epoch"] += 1
+        score, answer, reason = _scored(sample, settings, metric)
+        if sample.values.get("invalidation") or f"samples/{key[0]}_epoch_{key[1]}.json" in invalid:
+            reason = "invalidated"
+        gold = sample.values.get("target")
+        last[key] = reason or Observation(
+            respondent_id=model,
+            item_id=f"{task}/{key[0]}",
+            number=number,
+            score=score,
+            answer=answer,
+            trial=key[1],
+            seconds=sample.number_of("working_time"),
+            date=evaluation.text("created"),
+            gold=gold if isinstance(gold, str) else None,
+            item_hash=_hash(sample),
+            tags=tags,
+        )
+    for found in last.values():
+        if isinstance(found, str):
+            left_out[found] += 1
+        else:
+            yield found
+
+
+def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tuple[float | None, str | None, str]:
+    """Score and answer of a sample, or the reason why it has none."""
+    if sample.values.get("error"):
+        if settings.want == "response" and settings.errored == "wrong":
+            return 0.0, None, ""
+        return None, None, "the run failed at this sample"
+    scores = sample.fields("scores")
+    if not scores.values:
+        return None, None, "not scored"
+    names: dict[str, tuple[Fields, Any]] = {}
+    for scorer in scores.values:
+        score = scores.fields(scorer)
+        value = score.values.get("value")
+        if isinstance(value, dict):
+            names |= {f"{scorer}:{name}": (score, part) for name, part in value.items()}
+        else:
+            names[scorer] = score, value
+    chosen = metric.of(list(names), sample.place("scores"))
+    if chosen is None:
+        return None, None, "not scored"
+    score, value = names[chosen]
+    if settings.want == "answer":
+        answer = score.text("answer")
+        return None, answer, "" if answer is not None else "without an answer"
+    number = _number(score, value)
+    return number, None, "not scored" if math.isnan(number) else ""
+
+
+def _number(score: Fields, value: Any) -> float:
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if isinstance(value, str):
+        known = VALUES.get(value, VALUES.get(value.lower()) if len(value) > 1 else None)
+        if known is not None:
+            return known
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    if value is None:
+        return math.nan
+    raise score.wrong("value", "C, I, P, N or a number")
+
+
+def _hash(sample: Fields) -> str | None:
+    """Hash of input, choices and target; None where the summary of the log does not have them whole."""
+    texts = []
+    given = sample.values.get("input")
+    for message in given if isinstance(given, list) else [given]:
+        content = message.get("content") if isinstance(message, dict) else message
+        for part in content if isinstance(content, list) else [content]:
+            kind = part.get("type", "text") if isinstance(part, dict) else "text"
+            text = (
+                (part.get("text") if isinstance(part, dict) else part) if kind == "text" else f"({kind.capitalize()})"
+            )
+            texts.append(str(text or ""))
+    target = sample.values.get("target")
+    texts += [str(text) for text in (target if isinstance(target, list) else [target])]
+    cut = any(len(text) > LONGEST_HASHED or text.endswith(_CUT) for text in texts)
+    return None if cut else content_hash(texts, sample.values.get("choices"))
+
+
+def _log(path: Path) -> Fields:
+    """What describes the evaluation of a .json log."""
+    with open_bytes(path) as file:
+        return _description(JsonText(file, path), path)
+
+
+def _samples(path: Path) -> Iterator[Any]:
+    """The samples of a .json log."""
+    with open_bytes(path) as file:
+        text = JsonText(file, path)
+        for name in text.members():
+            if name == "samples":
+                yield from text.elements()
+            else:
+                text.value()
+
+
+def _description(text: JsonText, path: Path) -> Fields:
+    found = {}
+    for name in text.members():
+        if name == "samples":  # what describes a log stands before them
+            break
+        value = text.value()
+        if name in ("eval", "invalidated"):
+            found[name] = value
+    return Fields(found, path, "header", 1)
+
+
+def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
+    """What describes the evaluation of an .eval log, and the summaries of its samples."""
+    import zipfile
+
+    names = set(head.members)
+    header = "header.json" if "header.json" in names else "_journal/start.json"
+    journal = [name for name in names if name.startswith("_journal/summaries/") and name.endswith(".json")]
+    parts = ["summaries.json"] if "summaries.json" in names else sorted(journal, key=_journal_order)
+
+    def summaries() -> Iterator[Any]:
+        with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+            for part in parts:
+                yield from JsonText(_member(archive, file, part, head.path), head.path).elements()
+
+    with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+        description = _description(JsonText(_member(archive, file, header, head.path), head.path), head.path)
+    return description, summaries()
+
+
+def _invalid(head: Head) -> set[str]:
+    """The members of samples that were invalidated, which the summaries do not say."""
+    import zipfile
+
+    found = set()
+    with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+        for name in head.members:
+            if name.startswith("samples/"):
+                text = JsonText(_member(archive, file, name, head.path), head.path)
+                if any(text.value() and field == "invalidation" for field in text.members()):
+                    found.add(name)
+    return found
+
+
+def _journal_order(name: str) -> tuple[int, str]:
+    stem = Path(name).stem
+    return (int(stem), name) if stem.isdigit() else (0, name)
+
+
+def _member(archive: zipfile.ZipFile, file: IO[bytes], name: str, path: Path) -> IO[bytes]:
+    """The decoded bytes of a member, as a stream."""
+    info = archive.getinfo(name)
+    if info.compress_type != ZSTANDARD:
+        return archive.open(info)
+    try:
+        import zstandard
+    except ModuleNotFoundError:
+        raise InputError(
+            f"file {path}: its members are compressed with zstandard; install it: pip install 'irtbench[inspect]'"
+        ) from None
+    file.seek(info.header_offset)
+    signature, n_name, n_extra = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
+    if signature != b"PK\x03\x04":
+        raise InputError(f"file {path}: damaged zip archive (member {name})")
+    file.seek(n_name + n_extra, io.SEEK_CUR)
+    raw = io.BytesIO(file.read(info.compress_size))
+    stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return cast("IO[bytes]", _Checked(stream, name, path))
+
+
+class _Checked(io.RawIOBase):
+    """A decoded member, whose damage is an error of the file."""
+
+    def __init__(self, stream: IO[bytes], name: str, path: Path) -> None:
+        self._stream, self._name, self._path = stream, name, path
+
+    def read(self, size: int = -1) -> bytes:
+        """Read on."""
+        import zstandard
+
+        try:
+            return self._stream.read(size)
+        except zstandard.ZstdError as error:
+            raise InputError(f"file {self._path}: damaged member {self._name} ({error})") from None
+
+
+def accompanies(head: Head) -> bool:
+    """Whether a log is one of the shards that were merged into the log beside them."""
+    for folder in head.path.absolute().parents:
+        if folder.name.endswith(".shards"):
+            return folder.with_suffix(".eval").exists()
+    return False
+
+
+READER = Reader("inspect", "inspect_ai log", "response", recognises, read, accompanies, record="sample")

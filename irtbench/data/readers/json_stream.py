@@ -1,0 +1,176 @@
+"""JSON read as a stream: one record in memory at a time, whatever the size of the file.
+
+The bare ``NaN`` that some writers leave (inspect_ai) is read as the number it stands for.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from irtbench.data.input_error import InputError
+
+BYTES_READ = 2**20
+LONGEST_WORD = 64  # characters: what may still be the unfinished number, true, false or null at the end of a part
+_GZIP = b"\x1f\x8b"
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file, gzipped or not.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(2) == _GZIP
+        return cast("IO[bytes]", gzip.open(path, "rb")) if zipped else path.open("rb")
+    except FileNotFoundError:
+        raise InputError(f"file {path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The line number from 1 and the value of each line that is not empty.
+
+    Raises
+    ------
+    InputError
+        At the first line that is no JSON, or not UTF-8.
+    """
+    with open_bytes(path) as file:
+        for number, line in enumerate(_undamaged(file, path), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield number, json.loads(line)
+            except UnicodeDecodeError as error:
+                raise InputError(f"file {path}, line {number}: expected UTF-8 text ({error.reason})") from None
+            except json.JSONDecodeError as error:
+                raise InputError(f"file {path}, line {number}: expected a JSON value but {_said(error)}") from None
+
+
+def _undamaged(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """The lines of a file, which may be a damaged gzip file."""
+    try:
+        yield from file
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"file {path}: damaged gzip file ({error})") from None
+
+
+class JsonText:
+    """A JSON text read from left to right, its large arrays and objects an entry at a time.
+
+    Parameters
+    ----------
+    file
+        The bytes, UTF-8.
+    path
+        Its name, for the errors.
+
+    Examples
+    --------
+    >>> import io
+    >>> text = JsonText(io.BytesIO(b'{"a": 1, "b": [2, {"c": 3}]}'), Path("t.json"))
+    >>> [(name, list(text.elements()) if name == "b" else text.value()) for name in text.members()]
+    [('a', 1), ('b', [2, {'c': 3}])]
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
+        self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at, self._ended = "", 0, False
+        self._decode = json.JSONDecoder().raw_decode
+
+    def elements(self) -> Iterator[Any]:
+        """The values of the array that begins here."""
+        self._take("[")
+        if self._peek() == "]":
+            self._take("]")
+            return
+        while True:
+            yield self.value()
+            if self._take(",]") == "]":
+                return
+
+    def members(self) -> Iterator[str]:
+        """The names of the object that begins here; the caller reads the value of each before going on."""
+        self._take("{")
+        if self._peek() == "}":
+            self._take("}")
+            return
+        while True:
+            name = self.value()
+            self._take(":")
+            yield name
+            if self._take(",}") == "}":
+                return
+
+    def value(self) -> Any:
+        """The whole value that begins here.
+
+        Raises
+        ------
+        InputError
+            If the text is no JSON, or ends before the value does.
+        """
+        self._peek()
+        while True:
+            try:
+                found, end = self._decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                unfinished = error.pos > len(self._text) - LONGEST_WORD or error.msg.startswith("Unterminated")
+                if unfinished and self._more():
+                    continue
+                raise InputError(f"file {self._path}: no JSON, or damaged: {_said(error)}") from None
+            if len(self._text) - end < 3 and not self._ended:
+                self._more()  # a number may go on: 1.5e-
+                continue
+            self._at = end
+            return found
+
+    def _peek(self) -> str:
+        """The next character that is no white space; nothing at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def _take(self, expected: str) -> str:
+        found = self._peek()
+        if not found or found not in expected:
+            wanted = " or ".join(f"'{sign}'" for sign in expected)
+            got = f"'{found}'" if found else "the end"
+            raise InputError(f"file {self._path}: no JSON, or damaged: expected {wanted} but got {got}")
+        self._at += 1
+        return found
+
+    def _more(self) -> bool:
+        """Read on, twice as much as is waiting so that a long value is not tried too often; whether there was more."""
+        if self._ended:
+            return False
+        waiting = self._text[self._at :]
+        try:
+            data = self._file.read(max(BYTES_READ, 2 * len(waiting)))
+            self._ended = not data
+            self._text, self._at = waiting + self._utf8.decode(data, final=self._ended), 0
+        except UnicodeDecodeError as error:
+            raise InputError(f"file {self._path}: expected UTF-8 text ({error.reason})") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"file {self._path}: damaged gzip file ({error})") from None
+        return not self._ended
+
+
+def _said(error: json.JSONDecodeError) -> str:
+    return f"{error.msg[:1].lower()}{error.msg[1:]} (character {error.pos + 1})"

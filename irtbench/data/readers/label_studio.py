@@ -1,0 +1,154 @@
+"""Label Studio: its JSON export, and JSON-MIN and CSV, which have one annotation a record."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
+from irtbench.data.readers.table import read_table
+
+#: What stands in JSON-MIN and CSV beside the data of the task and the answers.
+_MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
+_CANCELLED = "annotations that were cancelled"
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file is an export of Label Studio."""
+    if head.kind == "array" and head.has("id", "data", "annotations"):
+        return True
+    return head.kind in ("array", "table") and head.has("id", *_MIN)
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the answers to one question (``from_name``)."""
+    return _tasks(head, settings, left_out) if head.has("annotations") else _minimal(head, settings, left_out)
+
+
+def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    questions: dict[str, None] = {}
+    for task in records(head):
+        gold, found = None, []
+        content = content_hash(task.values.get("data"))
+        for annotation in task.objects("annotations"):
+            if annotation.values.get("was_cancelled"):
+                left_out[_CANCELLED] += 1
+                continue
+            answers = {
+                result.name("from_name"): result for result in annotation.objects("result") if "value" in result.values
+            }
+            questions.update(dict.fromkeys(answers))
+            if not questions:
+                left_out["annotations without an answer"] += 1
+                continue
+            question = _chosen(questions, settings, annotation)
+            answer = _value(answers[question].fields("value").values) if question in answers else None
+            if annotation.values.get("ground_truth"):
+                gold = answer
+                left_out["annotations that are the ground truth (their answers are the key)"] += 1
+            elif answer is None:
+                left_out["annotations without an answer to this question"] += 1
+            else:
+                found.append((annotation, answer))
+        for annotation, answer in found:
+            yield Observation(
+                respondent_id=_annotator(annotation),
+                item_id=task.name("id"),
+                number=task.number,
+                score=_score(annotation, answer) if settings.want == "response" else None,
+                answer=answer,
+                seconds=annotation.number_of("lead_time"),
+                date=annotation.text("created_at"),
+                gold=gold,
+                item_hash=content,
+            )
+
+
+def _chosen(questions: Mapping[str, None], settings: ReadSettings, place: Fields) -> str:
+    if settings.metrics and not any(name in questions for name in settings.metrics):
+        return settings.metrics[0]  # it may come in a later annotation
+    return choose_metric(list(questions), settings, place.place("result"), word="question")
+
+
+def _annotator(annotation: Fields) -> str:
+    who = annotation.values.get("completed_by")
+    if isinstance(who, dict):
+        fields = annotation.fields("completed_by")
+        return fields.text("email") or fields.name("id")
+    return annotation.name("completed_by")
+
+
+def _value(value: Mapping[str, Any]) -> str | None:
+    """The answer of a result: its choices, text, rating or number; several are joined by a bar."""
+    for name in ("choices", "text", "rating", "number", "taxonomy", "datetime"):
+        if name in value:
+            given = value[name]
+            parts = given if isinstance(given, list) else [given]
+            texts = ["/".join(map(str, part)) if isinstance(part, list) else str(part) for part in parts]
+            return "|".join(texts) or None
+    return None
+
+
+def _score(record: Fields, answer: str) -> float:
+    try:
+        return float(answer)
+    except ValueError:
+        raise record.wrong("result", f"a score (it is an answer, '{answer}': grade it with the items' key)") from None
+
+
+def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
+    for record in _flat(head):
+        names = [name for name in record.values if name not in (*_MIN, "id")]
+        question = choose_metric(names, settings, record.place("id"), word="question")
+        answer = _plain(record.values[question])
+        if answer is None:
+            left_out["annotations without an answer to this question"] += 1
+            continue
+        yield Observation(
+            respondent_id=record.name("annotator"),
+            item_id=record.name("id"),
+            number=record.number,
+            score=_score(record, answer) if settings.want == "response" else None,
+            answer=answer,
+            seconds=_seconds(record),
+            date=record.text("created_at") or None,
+        )
+
+
+def _seconds(record: Fields) -> float | None:
+    given = record.values["lead_time"]
+    try:
+        return float(given) if given not in ("", None) else None
+    except (TypeError, ValueError):
+        raise record.wrong("lead_time", "a number") from None
+
+
+def _flat(head: Head) -> Iterator[Fields]:
+    if head.kind == "array":
+        yield from records(head)
+        return
+    frame = read_table(head.path)
+    names = list(frame.columns)
+    for number, texts in enumerate(frame.itertuples(index=False, name=None), start=1):
+        yield Fields(dict(zip(names, texts, strict=True)), head.path, "row", number)
+
+
+def _plain(given: Any) -> str | None:
+    if isinstance(given, str) and given[:1] in ("{", "["):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return given
+    if isinstance(given, dict):
+        return _value(given)
+    if isinstance(given, list):
+        return "|".join(map(str, given)) or None
+    return None if given is None or given == "" else str(given)
+
+
+READER = Reader("label-studio", "exports of Label Studio", "answer", recognises, read)

@@ -1,0 +1,146 @@
+"""lm-evaluation-harness: samples_<task>_<date>.jsonl beside results_<date>.json (as of 0.4.13).
+
+A line is a document under one filter, with each metric as a field of the line; the model is not in it but in the
+results file, or else in the name of the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
+
+_SAMPLES = re.compile(r"samples_(?P<task>.+?)(_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+\d))?\.jsonl(\.gz)?")
+#: What stands in a line beside the metrics, where an old file does not name these.
+_NO_METRIC = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",
+    "target_hash", "task_name",
+}  # fmt: skip
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file holds samples of lm-evaluation-harness."""
+    return head.kind in ("lines", "object") and head.has("doc_id", "doc", "target", "resps", "filtered_resps")
+
+
+def accompanies(head: Head) -> bool:
+    """Whether a file holds results, which name the model."""
+    return head.kind == "object" and head.path.name.startswith("results") and head.has("results", "configs")
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the lines of one metric and one filter; of several for one document the last counts."""
+    named = _SAMPLES.fullmatch(head.path.name)
+    task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
+    (model, lower_is_better), tags = _run(head.path, date, task), {"task": task}
+    seen: dict[str, None] = {}
+    taken: set[str] = set()
+    last: dict[tuple[str, str | None], Observation | str] = {}
+    for line in records(head):
+        names = _metrics(line)
+        seen.update(dict.fromkeys(names))
+        metric = _wanted(line, names, list(seen), settings)
+        if metric is None:
+            left_out["of another metric or filter"] += 1
+            continue
+        if metric.split(",")[0] in lower_is_better:
+            raise InputError(
+                f"{line.place(metric.split(',')[0])}: the results say that less is better; expected a metric of right "
+                "and wrong"
+            )
+        taken.add(metric)
+        if len(taken) > 1:
+            choose_metric(sorted(taken), ReadSettings(), line.place("filter"), word="filter")
+        key = line.name("doc_id"), line.text("doc_hash")
+        if last.pop(key, None) is not None:
+            left_out["superseded by a later line of the same document: the file was appended to"] += 1
+        score, answer, reason = None, None, ""
+        if settings.want == "response":
+            score = line.score(metric.split(",")[0])
+        else:
+            given = line.entries("filtered_resps")[:1]
+            answer = given[0] if given and isinstance(given[0], str) else None
+            reason = "" if answer is not None else "without an answer in words"
+        last[key] = reason or Observation(
+            respondent_id=model,
+            item_id=f"{task}/{key[0]}",
+            number=line.number,
+            score=score,
+            answer=answer,
+            date=date[:10] if date else None,
+            gold=line.text("target") if settings.want == "answer" else None,
+            item_hash=key[1],
+            tags=tags,
+        )
+    if not taken:
+        choose_metric(list(seen), settings, f"file {head.path}")
+    for found in last.values():
+        if isinstance(found, str):
+            left_out[found] += 1
+        else:
+            yield found
+
+
+def _metrics(line: Fields) -> list[str]:
+    """The metrics of a line that are numbers, as ``metric,filter``, or ``metric`` alone where no filter is named."""
+    listed = line.entries("metrics") or [name for name in line.values if name not in _NO_METRIC]
+    named = line.values.get("filter")
+    return [
+        f"{name},{named}" if named is not None else str(name)
+        for name in listed
+        if isinstance(line.values.get(name), bool | int | float)
+    ]
+
+
+def _wanted(line: Fields, names: list[str], seen: list[str], settings: ReadSettings) -> str | None:
+    """The line's metric to take, by its whole name or without the filter; None if it is not there."""
+    if not settings.metrics:
+        return choose_metric(seen, settings, line.place("metrics"))
+    for wanted in settings.metrics:
+        found = next((name for name in names if wanted in (name, name.split(",")[0])), None)
+        if found is not None:
+            return found
+        if not names and wanted.split(",")[0] in line.values:
+            raise line.wrong(wanted.split(",")[0], "a number")
+    return None
+
+
+def _run(path: Path, date: str | None, task: str) -> tuple[str, set[str]]:
+    """The model of a samples file, and the metrics of which less is better.
+
+    They stand in the results of the same run, or of another beside it; without results the folder names the model.
+    """
+    beside = sorted(path.parent.glob("results*.json"), reverse=True)
+    same_run = [file for file in beside if date and date in file.name]
+    found = [_results(file) for file in same_run or beside]
+    names = {str(name) for results in found if (name := results.get("model_name") or _model(results))}
+    if len(names) > 1:
+        raise InputError(f"file {path}: of which model? the results beside it name {', '.join(sorted(names))}")
+    better = [(results.get("higher_is_better") or {}).get(task) or {} for results in found]
+    lower = {str(metric) for metrics in better for metric, higher in metrics.items() if higher is False}
+    return names.pop() if names else path.absolute().parent.name, lower
+
+
+def _results(path: Path) -> dict[str, Any]:
+    try:
+        results = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise InputError(f"file {path}: expected the results of lm-evaluation-harness; it is no JSON") from None
+    return results if isinstance(results, dict) else {}
+
+
+def _model(results: dict[str, Any]) -> str | None:
+    """The model of old results, in their configuration."""
+    config = results.get("config")
+    return config.get("model") if isinstance(config, dict) else None
+
+
+READER = Reader("lm-eval", "samples of lm-evaluation-harness", "response", recognises, read, accompanies)

@@ -1,0 +1,93 @@
+"""Tables of measurement-db (Stanford), Parquet: responses of subjects to the items of benchmarks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.metric_choice import choose_metric
+from irtbench.data.readers.observations import Observation, Reader, ReadSettings
+
+ROWS_READ = 2**16
+_TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
+_NO_CONDITION = "none"
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file is the table of responses."""
+    return head.kind == "parquet" and head.has("subject_id", "item_id", "benchmark_id", "response")
+
+
+def accompanies(head: Head) -> bool:
+    """Whether a file is one of the other tables: items, subjects, benchmarks."""
+    return head.kind == "parquet" and (
+        head.has("item_id", "raw_item_id", "content_hash")
+        or head.has("subject_id", "display_name")
+        or head.has("benchmark_id", "response_type")
+    )
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the responses under one test condition; the metrics of the settings name it where there are several."""
+    if settings.want == "answer":
+        raise InputError(f"file {head.path}: answers were wanted but measurement-db holds responses")
+    hashes = _hashes(head.path)
+    conditions: dict[str, None] = {}
+    if "test_condition" in head.columns:
+        for row in _rows(head.path, ("test_condition",)):
+            conditions[_condition(row)] = None
+    condition = (
+        choose_metric(list(conditions), settings, f"file {head.path}", word="test condition") if conditions else ""
+    )
+    for number, row in enumerate(_rows(head.path, tuple(n for n in _TAKEN if n in head.columns)), start=1):
+        if conditions and _condition(row) != condition:
+            left_out["under another test condition"] += 1
+            continue
+        place = f"file {head.path}, row {number}"
+        for name in ("subject_id", "item_id"):
+            if row[name] is None or row[name] == "":
+                raise InputError(f"{place}, column {name}: expected a name but it is empty")
+        response = row["response"]
+        if response is None or (isinstance(response, float) and math.isnan(response)):
+            left_out["without a response"] += 1
+            continue
+        if not isinstance(response, bool | int | float):
+            raise InputError(f"{place}, column response: expected a number but got '{response}'")
+        yield Observation(
+            respondent_id=str(row["subject_id"]),
+            item_id=str(row["item_id"]),
+            number=number,
+            score=float(response),
+            trial=None if row.get("trial") is None else str(row["trial"]),
+            gold=None if row.get("correct_answer") is None else str(row["correct_answer"]),
+            item_hash=hashes.get(str(row["item_id"])),
+            tags={"benchmark": str(row["benchmark_id"])},
+        )
+
+
+def _condition(row: dict[str, Any]) -> str:
+    return str(row["test_condition"] or _NO_CONDITION)
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet
+
+    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=list(columns)):
+        yield from batch.to_pylist()
+
+
+def _hashes(path: Path) -> dict[str, str]:
+    """Content hashes from the table of items in the folder, if it is there."""
+    for file in sorted(path.parent.glob("*.parquet")):
+        if look_at(file).has("item_id", "raw_item_id", "content_hash"):
+            rows = _rows(file, ("item_id", "content_hash"))
+            return {str(row["item_id"]): str(row["content_hash"]) for row in rows if row["content_hash"]}
+    return {}
+
+
+READER = Reader("measurement-db", "tables of measurement-db", "response", recognises, read, accompanies)

@@ -1,0 +1,125 @@
+"""Batches of Mechanical Turk, CSV (archives: closed to new customers since July 2026).
+
+A row is an assignment, a HIT may ask several items: ``Input.prompt3`` goes with ``Answer.q3``, by the number at the
+end. An item is named by an input called ``id`` or ``item_id`` (with that number), else by HIT and answer; the hash of
+its inputs joins items that came in several HITs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.table import read_table
+
+_IDS = ("HITId", "AssignmentId", "WorkerId")
+_NUMBERED = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)")
+_JSON = "Answer.taskAnswers"
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file is a batch."""
+    return head.kind == "table" and head.has(*_IDS) and any(name.startswith("Answer.") for name in head.columns)
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the answers of the assignments that were not rejected."""
+    frame = read_table(head.path)
+    names = list(frame.columns)
+    for number, texts in enumerate(frame.itertuples(index=False, name=None), start=1):
+        row = Fields(dict(zip(names, texts, strict=True)), head.path, "row", number)
+        if row.values.get("AssignmentStatus") == "Rejected" or row.values.get("Reject"):
+            left_out["assignments that were rejected"] += 1
+            continue
+        inputs = {name[6:]: value for name, value in row.values.items() if name.startswith("Input.")}
+        answers = _answers(row)
+        if settings.metrics:
+            answers = {name: value for name, value in answers.items() if {name, _stem(name)} & {*settings.metrics}}
+        several = len(answers) > 1
+        worker, hit = row.name("WorkerId"), row.name("HITId")
+        for name, answer in answers.items():
+            own = _inputs_of(name, inputs) if several else inputs
+            if answer == "":
+                left_out["empty answers"] += 1
+                continue
+            score = None
+            if settings.want == "response":
+                try:
+                    score = float(answer)
+                except ValueError:
+                    raise row.wrong(f"Answer.{name}", "a score (answers are graded with the items' key)") from None
+            yield Observation(
+                respondent_id=worker,
+                item_id=_item(name, own, hit, several),
+                number=number,
+                score=score,
+                answer=answer,
+                seconds=None if several else _seconds(row),
+                date=row.text("SubmitTime") or None,
+                item_hash=content_hash(sorted(own.values()), _stem(name)) if own else None,
+                tags={"assignment": row.name("AssignmentId")},
+            )
+
+
+def _answers(row: Fields) -> dict[str, str]:
+    plain = {name[7:]: str(row.values[name]) for name in row.values if name.startswith("Answer.") and name != _JSON}
+    text = row.values.get(_JSON)
+    if not text:
+        return plain
+    try:
+        forms = json.loads(text)
+    except ValueError:
+        raise row.wrong(_JSON, "a JSON list") from None
+    for form in forms if isinstance(forms, list) else [forms]:
+        if not isinstance(form, dict):
+            raise row.wrong(_JSON, "a JSON list of objects")
+        plain |= {name: _form_answer(value) for name, value in form.items()}
+    return plain
+
+
+def _form_answer(value: Any) -> str:
+    """What was entered in a crowd-form: a text, the label of a classifier, the buttons that are on."""
+    if isinstance(value, dict):
+        if "label" in value or "labels" in value:
+            return _form_answer(value.get("label", value.get("labels")))
+        return "|".join(name for name, on in value.items() if on is True)
+    return "|".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _stem(name: str) -> str:
+    numbered = _NUMBERED.fullmatch(name)
+    return numbered["stem"] if numbered else name
+
+
+def _inputs_of(answer: str, inputs: dict[str, str]) -> dict[str, str]:
+    """The inputs that go with an answer: those of its number; none if it has none."""
+    numbered = _NUMBERED.fullmatch(answer)
+    if numbered is None:
+        return {}
+    found = {name: _NUMBERED.fullmatch(name) for name in inputs}
+    return {name: inputs[name] for name, own in found.items() if own and int(own["number"]) == int(numbered["number"])}
+
+
+def _item(answer: str, inputs: dict[str, str], hit: str, several: bool) -> str:
+    for name, value in inputs.items():
+        if _stem(name).lower() in ("id", "item_id", "itemid", "item") and value:
+            return value
+    return f"{hit}/{answer}" if several else hit
+
+
+def _seconds(row: Fields) -> float | None:
+    text = row.values.get("WorkTimeInSeconds")
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise row.wrong("WorkTimeInSeconds", "a number") from None
+
+
+READER = Reader("mturk", "batches of Mechanical Turk", "answer", recognises, read)

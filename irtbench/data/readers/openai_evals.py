@@ -1,0 +1,56 @@
+"""OpenAI evals: JSON lines of events (as of 3.0). The model is in the specification of the first line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.observations import Observation, Reader, ReadSettings, records
+
+
+def recognises(head: Head) -> bool:
+    """Whether a file is a record of events."""
+    spec = head.first.get("spec")
+    return head.kind in ("lines", "object") and isinstance(spec, dict) and "completion_fns" in spec
+
+
+def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
+    """Read the events of type ``match``; several of one sample are trials."""
+    model = task = ""
+    times: Counter[str] = Counter()
+    for line in records(head):
+        if "spec" in line.values:
+            spec = line.fields("spec")
+            models = spec.entries("completion_fns")
+            if len(models) != 1 or not isinstance(models[0], str):
+                raise spec.wrong("completion_fns", "one model")
+            model, task = models[0], spec.text("eval_name") or spec.text("base_eval") or "eval"
+        elif line.values.get("type") == "match":
+            if not model:
+                raise InputError(
+                    f"file {head.path}, line {line.number}: an answer before the line that names the model"
+                )
+            data, sample = line.fields("data"), line.name("sample_id")
+            times[sample] += 1
+            expected = data.values.get("expected")
+            if settings.want == "answer" and data.text("picked") is None:
+                left_out["without an answer"] += 1
+                continue
+            yield Observation(
+                respondent_id=model,
+                item_id=f"{task}/{sample}",
+                number=line.number,
+                score=data.score("correct") if settings.want == "response" else None,
+                answer=data.text("picked") if settings.want == "answer" else None,
+                trial=str(times[sample]),
+                date=line.text("created_at"),
+                gold=expected if isinstance(expected, str) else None,
+                tags={"task": task},
+            )
+        elif "type" in line.values:
+            left_out[f"events of type {line.text('type')}"] += 1
+
+
+READER = Reader("openai-evals", "records of OpenAI evals", "response", recognises, read)

@@ -1,0 +1,120 @@
+"""The files of a study: those the user names, and those in the folders he names, each with its format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import prolific
+from irtbench.data.readers.formats import READERS
+from irtbench.data.readers.head import Head, look_at
+from irtbench.data.readers.observations import Reader
+from irtbench.data.responses import name_first
+
+_TABLE_SUFFIXES = {".csv", ".tsv", ".txt", ".gz", ".parquet"}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of a study.
+
+    Parameters
+    ----------
+    heads
+        The files to read, in their order.
+    reader
+        Their format; None for long and wide tables.
+    participants
+        Tables of participants to join (Prolific).
+    """
+
+    heads: tuple[Head, ...]
+    reader: Reader | None
+    participants: tuple[Path, ...] = ()
+
+
+def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> Sources:
+    """Find the files to read and recognise their format.
+
+    In a folder, files of no known format are left out and counted; so are tables beside files of an outside format.
+
+    Raises
+    ------
+    InputError
+        If a file is not there, none is of a known format, or there are several formats.
+    """
+    named = [(look_at(path), False) for path in paths if not path.is_dir()]
+    for folder in (path for path in paths if path.is_dir()):
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file() and _is_seen(file, folder)]
+        if not files:
+            raise InputError(f"folder {folder}: no files in it; expected files of a known format")
+        named += [(head, True) for file in files if (head := _look(file, left_out)) is not None]
+    if format in ("long", "wide"):
+        return Sources(tuple(head for head, found in named if not found or _is_table(head)), None)
+    participants = tuple(head.path for head, _ in named if prolific.recognises(head))
+    named = [(head, found) for head, found in named if not prolific.recognises(head)]
+    readers = [reader for reader in READERS if format in ("auto", reader.name)]
+    of_format: dict[str, list[Head]] = {}
+    tables, others = [], []
+    for head, found in named:
+        reader = next((reader for reader in readers if reader.recognises(head)), None)
+        if reader is not None and reader.accompanies(head):
+            left_out[f"files that accompany {reader.title}s"] += 1
+        elif reader is not None:
+            of_format.setdefault(reader.name, []).append(head)
+        elif any(reader.accompanies(head) for reader in readers):
+            pass
+        elif _is_table(head) and format == "auto" and not (found and head.path.suffix not in _TABLE_SUFFIXES):
+            tables.append((head, found))
+        else:
+            others.append((head, found))
+    if len(of_format) > 1:
+        several = "; ".join(f"{name}: {heads[0].path}" for name, heads in of_format.items())
+        raise InputError(f"several formats: {several}; expected one, or choose it (--from)")
+    if of_format:
+        others, tables = others + tables, []
+    for head, found in others:
+        if not found:
+            raise InputError(_describe_unknown(head, format))
+        left_out["files of no known format"] += 1
+    if of_format:
+        ((name, heads),) = of_format.items()
+        return Sources(tuple(heads), next(reader for reader in READERS if reader.name == name), participants)
+    if not tables:
+        raise InputError(
+            f"{name_first([str(path) for path in paths])}: no file of a known format; expected answers or responses: "
+            f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}"
+        )
+    return Sources(tuple(head for head, _ in tables), None, participants)
+
+
+def _is_seen(file: Path, folder: Path) -> bool:
+    return not any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _look(file: Path, left_out: Counter[str]) -> Head | None:
+    try:
+        return look_at(file)
+    except InputError:
+        left_out["files of no known format"] += 1
+        return None
+
+
+def _is_table(head: Head) -> bool:
+    return head.kind in ("table", "parquet")
+
+
+def _describe_unknown(head: Head, format: str) -> str:
+    if format != "auto":
+        return f"file {head.path}: does not look like the format {format}"
+    held = {
+        "zip": f"a zip archive of {name_first(head.members)}",
+        "array": f"a JSON array, its records with {name_first(list(head.first), most=12) or 'no names'}",
+        "lines": f"JSON lines with {name_first(list(head.first), most=12)}",
+        "object": f"a JSON object with {name_first(list(head.first), most=12)}",
+    }[head.kind]
+    known = ", ".join(reader.name for reader in READERS)
+    return f"file {head.path}: {held}: no format that is known; expected a table or one of {known}"

@@ -1,0 +1,127 @@
+"""Several answers of one respondent to one item: trials kept apart, or reduced to one in a way the user names."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+#: What becomes of repeated (respondent, item) pairs.
+Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any"]
+
+PAIR = ["respondent_id", "item_id"]
+CHOICES = "first, last, mean, majority or any (--trials of convert, fit and score, or trials=)"
+
+#: Columns that tell occasions apart, after the Item Response Warehouse's standard 1.0, the surest first.
+OCCASIONS = (
+    "trial",
+    "trialnum",
+    "session",
+    "occasion",
+    "wave",
+    "timepoint",
+    "period",
+    "block",
+    "rater",
+    "order",
+    "date",
+)
+
+
+def demand_trials(trials: Trials, threshold: float | None) -> None:
+    """Refuse a way to deal with trials that is not known, or a mean without a threshold."""
+    if trials not in get_args(Trials):
+        raise InputError(f"trials: expected one of {', '.join(get_args(Trials))} but got '{trials}'")
+    if trials == "mean" and threshold is None:
+        raise InputError("trials: the mean of several responses needs a threshold (1 where mean >= threshold)")
+
+
+def occasion_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns that tell the repeated pairs of a long table apart; none if no pair is repeated, or nothing does."""
+    if not frame.duplicated(PAIR).any():
+        return []
+    there = [name for name in OCCASIONS if name in frame.columns]
+    there += [name for name in frame.columns if name.startswith("trial_")]
+    for name in there:
+        if not frame.duplicated([*PAIR, name]).any():
+            return [name]
+    return there if there and not frame.duplicated([*PAIR, *there]).any() else []
+
+
+def with_trials(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column ``trial`` if occasions under another name tell its repeated pairs apart.
+
+    Several such columns are joined by a slash.
+    """
+    chosen = occasion_columns(frame)
+    if not chosen or chosen == ["trial"]:
+        return frame
+    joined = frame[chosen[0]].astype(str)
+    for name in chosen[1:]:
+        joined = joined + "/" + frame[name].astype(str)
+    return frame.assign(trial=joined)
+
+
+def reduce_trials(
+    frame: pd.DataFrame, trials: Trials, *, threshold: float | None = None, place: str = "long table"
+) -> pd.DataFrame:
+    """One row for each (respondent, item) of a long table.
+
+    Parameters
+    ----------
+    frame
+        Columns ``respondent_id, item_id``, ``response`` or ``answer``, and perhaps ``trial``.
+    trials
+        ``keep`` leaves rows as they are, if a trial tells them apart; ``error`` refuses repeated pairs; ``first`` and
+        ``last`` count by trial (by number where all are numbers, else in the order of the file). For responses
+        without those missing: ``mean`` is 1 where their mean is at least the threshold, ``majority`` where more than
+        half are 1, ``any`` where one is.
+    threshold
+        For ``mean``.
+    place
+        Where the table is from, for the errors.
+
+    Raises
+    ------
+    InputError
+        If pairs are repeated and nothing tells them apart or ``trials`` says no how, it is none of those named, a
+        threshold lacks, or raw answers are to be averaged.
+    """
+    demand_trials(trials, threshold)
+    repeated = frame.duplicated(PAIR)
+    if not repeated.any() and trials != "mean":
+        return frame
+    pairs = [f"({r}, {i})" for r, i in frame.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
+    told_apart = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
+    if trials == "keep" and told_apart:
+        return frame
+    if trials in ("error", "keep"):
+        why = (
+            "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
+        )
+        raise InputError(f"{place}: {why}: {name_first(pairs)}; choose {CHOICES}")
+    if trials in ("first", "last"):
+        ordered = frame if not told_apart else frame.iloc[np.argsort(_order(frame["trial"]), kind="stable")]
+        kept = ordered[~ordered.duplicated(PAIR, keep=trials)].sort_index()
+        return kept.drop(columns="trial", errors="ignore").reset_index(drop=True)
+    if "response" not in frame.columns:
+        raise InputError(f"{place}: raw answers have no {trials}; expected trials first or last, or graded responses")
+    share = frame.groupby(PAIR, sort=False)["response"].agg("max" if trials == "any" else "mean").to_numpy()
+    if trials == "any":
+        reduced = share
+    elif trials == "majority":
+        reduced = np.where(np.isnan(share), np.nan, share > 0.5)
+    else:
+        reduced = np.where(np.isnan(share), np.nan, share >= threshold)
+    first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
+    return first.assign(response=reduced)
+
+
+def _order(trials: pd.Series[str]) -> NDArray[np.float64]:
+    numbers = pd.to_numeric(trials, errors="coerce")
+    return numbers.to_numpy(dtype=np.float64) if numbers.notna().all() else np.arange(len(trials), dtype=np.float64)

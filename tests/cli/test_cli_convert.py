@@ -1,0 +1,159 @@
+"""``irtbench convert``: any format to the long table, with a word on what was read."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pandas as pd
+import pytest
+
+from irtbench.cli.options import Formats
+from irtbench.data.readers.recognise import FORMATS
+
+ANSWERS = "task,worker,label\nt1,w1,yes\nt1,w2,no\nt2,w1,yes\n"
+
+
+def run(*arguments: object, status: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own; it must end with this status, or with any."""
+    command = [sys.executable, "-m", "irtbench", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert status in (None, done.returncode), done.stderr
+    return done
+
+
+def refused(*arguments: object, saying: str) -> None:
+    """Status 2, one line that says what is wrong, nothing on standard output."""
+    done = run(*arguments, status=2)
+    assert done.stderr.startswith("irtbench: ")
+    assert done.stderr.count("\n") == 1
+    assert saying in done.stderr
+    assert done.stdout == ""
+
+
+def lines(path: Path, *subjects: dict) -> Path:
+    path.write_text("".join(json.dumps(subject) + "\n" for subject in subjects))
+    return path
+
+
+@pytest.fixture
+def pyirt(tmp_path: Path) -> Path:
+    return lines(
+        tmp_path / "a.jsonl",
+        {"subject_id": "m1", "responses": {"q1": 1, "q2": 0}},
+        {"subject_id": "m2", "responses": {"q2": 1}},
+    )
+
+
+@pytest.fixture
+def match(tmp_path: Path) -> Path:
+    """Two answers of one system to one item, one to another."""
+    events = [
+        {"type": "match", "sample_id": s, "data": {"correct": c}} for s, c in (("a", True), ("a", False), ("b", True))
+    ]
+    return lines(tmp_path / "e.jsonl", {"spec": {"completion_fns": ["gpt"], "eval_name": "t"}}, *events)
+
+
+def test_the_command_line_knows_every_format() -> None:
+    assert get_args(Formats) == FORMATS
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / "new" / f"long.{ending}"
+    found = json.loads(run("convert", pyirt, "-o", out, "--json").stdout)
+    assert {name: found[name] for name in ("format", "n_respondents", "n_items", "n_responses", "n_left_out")} == {
+        "format": "py-irt", "n_respondents": 2, "n_items": 2, "n_responses": 3, "n_left_out": 0,
+    }  # fmt: skip
+    assert found["density"] == 0.75
+    assert found["proportion_correct"] == pytest.approx(2 / 3)
+    table = pd.read_parquet(out) if ending == "parquet" else pd.read_csv(out)
+    assert list(table) == ["respondent_id", "item_id", "response"]
+    assert table["response"].tolist() == [1, 0, 1]
+    if ending == "csv":
+        assert out.read_text() == "respondent_id,item_id,response\nm1,q1,1\nm1,q2,0\nm2,q2,1\n"
+        again = run("convert", out, "-o", tmp_path / "again.csv", "--from", "long", "--json")  # the long table is ours
+        assert json.loads(again.stdout)["n_responses"] == 3
+
+
+def test_answers_and_what_is_said_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(ANSWERS)
+    shown = run("convert", tmp_path / "a.csv", "-o", tmp_path / "long.csv").stdout
+    for text in ("long", "75.0% of the pairs", "yes (2), no (1)", f"written to {tmp_path / 'long.csv'}"):
+        assert text in shown
+    assert (tmp_path / "long.csv").read_text().splitlines()[0] == "respondent_id,item_id,answer"
+    assert run("convert", tmp_path / "a.csv", "-o", tmp_path / "long.csv", "--quiet").stdout == ""
+
+
+def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: Path) -> None:
+    out = tmp_path / "long.csv"
+    found = json.loads(run("convert", match, "-o", out, "--json").stdout)
+    assert (found["n_trials"], found["n_responses"], found["density"]) == (2, 3, 1)
+    assert pd.read_csv(out)[["item_id", "response", "trial"]].to_numpy().tolist() == [
+        ["t/a", 1, 1], ["t/a", 0, 2], ["t/b", 1, 1]
+    ]  # fmt: skip
+    run("convert", match, "-o", out, "--trials", "majority")
+    assert pd.read_csv(out)["response"].tolist() == [0, 1]
+    run("convert", match, "-o", out, "--trials", "mean", "--threshold", "0.5")
+    assert pd.read_csv(out)["response"].tolist() == [1, 1]
+
+
+def test_what_was_left_out_is_counted_and_said(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    lines(folder / "a.jsonl", {"subject_id": "m1", "responses": {"q1": 1, "q2": None}})
+    (folder / "notes.txt").write_text("notes\n")
+    found = json.loads(run("convert", folder, "-o", tmp_path / "long.csv", "--json").stdout)
+    assert found["left_out"] == {"files of no known format": 1, "without a response": 1}
+    assert found["n_left_out"] == 1  # a file is no response
+    assert "1: without a response" in run("convert", folder, "-o", tmp_path / "long.csv").stdout
+
+
+def test_survey_columns_are_left_out_or_chosen(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text("who,age,q1,q2\nann,31,1,0\nbob,25,0,1\n")
+    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json")
+    assert json.loads(done.stdout)["n_items"] == 2
+    assert "warning: " in done.stderr
+    assert "left out as no items: column age" in done.stderr
+    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json", "--items", "q1")
+    assert json.loads(done.stdout)["n_items"] == 1
+    assert done.stderr == ""
+    done = run("convert", tmp_path / "wide.csv", "-o", tmp_path / "long.csv", "--json", "--exclude-columns", "age")
+    assert json.loads(done.stdout)["n_items"] == 2
+    assert done.stderr == ""
+
+
+def test_wrong_input_is_one_line_and_writes_nothing(pyirt: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results" / "long.csv"
+    refused("convert", tmp_path / "absent.json", "-o", out, saying="no such file")
+    refused(
+        "convert", pyirt, "-o", tmp_path / "long.xlsx", saying="expected a name that ends in .csv, .csv.gz, .parquet"
+    )
+    refused("convert", pyirt, "-o", out, "--from", "helm", saying="does not look like the format helm")
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    refused("convert", tmp_path / "x.json", "-o", out, saying="a JSON object with a: no format that is known")
+    lines(pyirt, {"subject_id": "m1", "responses": {"q1": 0.5}})
+    refused(
+        "convert", pyirt, "-o", out, saying="line 1: expected a score of 1, 0 or missing but got 0.5; name a threshold"
+    )
+    assert not out.parent.exists()
+
+
+def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "a.csv"
+    path.parent.mkdir()
+    path.write_text(ANSWERS)
+    refused("convert", path, "-o", path, saying="is one of the inputs")
+    refused("convert", path.parent, "-o", path, saying="is one of the inputs")
+    assert path.read_text() == ANSWERS
+
+
+def test_other_commands_take_the_formats_and_refuse_trials_unless_told(match: Path, tmp_path: Path) -> None:
+    refused(
+        "fit", match, "-o", tmp_path / "fit", saying="several trials of a pair: (gpt, t/a); choose first, last, mean"
+    )
+    assert not (tmp_path / "fit").exists()
+    # one respondent is too few to fit; the trials are no longer what is wrong
+    done = run("fit", match, "-o", tmp_path / "fit", "--trials", "first", status=None)
+    assert "trials" not in done.stderr

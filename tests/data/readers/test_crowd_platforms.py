@@ -1,0 +1,327 @@
+"""Exports of crowd platforms: what Potato's own writer writes, and each other in its exact layout."""
+
+import csv
+import json
+
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import holds_responses, read_answers, read_responses
+
+POTATO = """
+from potato.export.base import ExportContext
+from potato.export.parquet_exporter import ParquetExporter
+from potato.export.tabular_exporter import CSVExporter, JSONLExporter, TSVExporter
+
+annotations = [
+    {"instance_id": "i1", "user_id": "ann", "spans": {}, "links": {},
+     "labels": {"nli": {"entailment": "true"}, "note": {"text_box": "so, so"}, "tags": {"a": "true", "b": "true"}}},
+    {"instance_id": "i2", "user_id": "ann", "spans": {}, "links": {}, "labels": {"nli": {"neutral": "true"}}},
+    {"instance_id": "i1", "user_id": "bob", "spans": {}, "links": {},
+     "labels": {"nli": {"contradiction": "true"}, "tags": {"b": "true"}}},
+]
+schemas = [
+    {"annotation_type": "radio", "name": "nli", "labels": ["entailment", "neutral", "contradiction"]},
+    {"annotation_type": "text", "name": "note"},
+    {"annotation_type": "multiselect", "name": "tags", "labels": ["a", "b"]},
+]
+context = ExportContext(
+    config={}, annotations=annotations, items={"i1": {"id": "i1"}, "i2": {"id": "i2"}}, schemas=schemas, output_dir="."
+)
+for exporter in (CSVExporter, TSVExporter, JSONLExporter, ParquetExporter):
+    assert exporter().export(context, exporter.__name__).success
+"""
+CROWD_KIT = """
+from pathlib import Path
+
+import pandas as pd
+from crowdkit.aggregation import MajorityVote
+
+answers = pd.DataFrame({"task": ["t1", "t1", "t2"], "worker": ["w1", "w2", "w1"], "label": ["a", "b", "a"]})
+assert MajorityVote().fit_predict(answers)["t2"] == "a"  # the layout is the one that crowd-kit takes
+answers.to_csv("answers.csv", index=False)
+"""
+
+
+@pytest.fixture
+def write_table(tmp_path):
+    def write(name, rows):
+        path = tmp_path / name
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
+
+    return write
+
+
+# --- Potato
+
+
+def test_potato_by_its_own_writer(run_writer, triples):
+    folder = run_writer("potato", POTATO)
+    for kind in ("CSV", "TSV", "JSONL", "Parquet"):
+        exported = folder / f"{kind}Exporter"
+        with pytest.raises(InputError, match="several questions: 'nli', 'note', 'tags'"):
+            read_answers(exported)
+        table = read_answers(exported, metric="nli")
+        assert table.format == "potato"
+        assert triples(table) == [("ann", "i1", "entailment"), ("ann", "i2", "neutral"), ("bob", "i1", "contradiction")]
+        assert triples(read_answers(exported, metric="note")) == [("ann", "i1", "so, so")]
+        tags = read_answers(exported, metric="tags")
+        assert triples(tags) == [("ann", "i1", "a|b"), ("bob", "i1", "b")]
+        assert tags.left_out == {"annotations without an answer to this question": 1}
+
+
+def test_potato_columns_of_labels_are_one_answer(write_text, triples):
+    path = write_text("annotations.csv", "instance_id,user_id,nli.yes,nli.no\ni1,ann,true,\ni1,bob,,true\ni2,bob,,\n")
+    assert not holds_responses(path)
+    table = read_answers(path)
+    assert triples(table) == [("ann", "i1", "yes"), ("bob", "i1", "no")]
+    assert table.left_out == {"annotations without an answer to this question": 1}
+    with pytest.raises(InputError, match=r"row 1, field nli: expected a score \(it is an answer, 'yes': grade it"):
+        read_responses(path)
+    with pytest.raises(InputError, match="no question 'truth'; expected one of nli"):
+        read_answers(path, metric="truth")
+
+
+def test_potato_side_files_are_not_annotations(write_text, tmp_path):
+    write_text("annotations.csv", "instance_id,user_id,nli\ni1,ann,yes\n")
+    write_text("annotation_changes.csv", "user_id,instance_id,schema,label,old_value\nann,i1,nli,yes,no\n")
+    table = read_answers(tmp_path)
+    assert len(table.frame) == 1
+    assert table.left_out == {"files of no known format": 1}
+
+
+# --- crowd-kit
+
+
+def test_crowd_kit_answers(run_writer, triples):
+    folder = run_writer("crowdkit", CROWD_KIT)
+    assert triples(read_answers(folder / "answers.csv")) == [("w1", "t1", "a"), ("w2", "t1", "b"), ("w1", "t2", "a")]
+
+
+# --- Label Studio
+
+
+def annotation(who, answer="yes", question="nli", **changes):
+    result = {"from_name": question, "to_name": "text", "type": "choices", "value": {"choices": [answer]}}
+    return {
+        "id": 1,
+        "result": [result],
+        "was_cancelled": False,
+        "ground_truth": False,
+        "lead_time": 2.5,
+        "completed_by": who,
+        "created_at": "2026-11-01T00:00:00Z",
+    } | changes
+
+
+def test_label_studio_cancelled_are_dropped_and_ground_truth_is_the_key(write_json, triples):
+    key = annotation(9, "no", ground_truth=True)
+    tasks = [
+        {"id": 1, "data": {"text": "x"}, "annotations": [annotation(4), key, annotation(5, was_cancelled=True)]},
+        {
+            "id": 2,
+            "data": {"text": "y"},
+            "annotations": [annotation({"id": 4, "email": "a@b.c"}), annotation(6, result=[])],
+        },
+    ]
+    table = read_answers(write_json("export.json", tasks))
+    assert table.format == "label-studio"
+    assert triples(table) == [("4", "1", "yes"), ("a@b.c", "2", "yes")]
+    assert table.frame["gold"].tolist()[0] == "no"
+    assert list(table.frame["seconds"]) == [2.5, 2.5]
+    assert table.left_out == {
+        "annotations that were cancelled": 1,
+        "annotations that are the ground truth (their answers are the key)": 1,
+        "annotations without an answer to this question": 1,
+    }
+
+
+def test_label_studio_several_questions_are_chosen_from(write_json):
+    both = annotation(4)
+    both["result"] += [{"from_name": "sure", "to_name": "text", "type": "rating", "value": {"rating": 4}}]
+    path = write_json("export.json", [{"id": 1, "data": {}, "annotations": [both]}])
+    with pytest.raises(InputError, match=r"record 1, field annotations\[0\]\.result: several questions: 'nli', 'sure'"):
+        read_answers(path)
+    assert list(read_answers(path, metric="sure").frame["answer"]) == ["4"]
+    broken = write_json("broken.json", [{"id": 1, "data": {}, "annotations": [annotation(None)]}])
+    with pytest.raises(
+        InputError, match=r"record 1, field annotations\[0\]\.completed_by: expected a name but it is null"
+    ):
+        read_answers(broken)
+
+
+def test_label_studio_minimal_exports(write_json, write_table, triples):
+    record = {
+        "id": 1, "text": "x", "nli": "yes", "annotator": 4, "annotation_id": 7, "created_at": "2026",
+        "updated_at": "2026", "lead_time": 3.5,
+    }  # fmt: skip
+    path = write_json("min.json", [record, record | {"annotator": 5, "nli": {"choices": ["a", "b"]}}])
+    with pytest.raises(InputError, match="several questions: 'text', 'nli'"):
+        read_answers(path)
+    assert triples(read_answers(path, metric="nli")) == [("4", "1", "yes"), ("5", "1", "a|b")]
+    path = write_table("min.csv", [record, record | {"annotator": 5, "nli": json.dumps({"choices": ["a"]})}])
+    table = read_answers(path, metric="nli")
+    assert triples(table) == [("4", "1", "yes"), ("5", "1", "a")]
+    assert list(table.frame["seconds"]) == [3.5, 3.5]
+
+
+# --- Argilla
+
+
+def test_argilla_drafts_are_left_out(write_json, write_lines, triples):
+    records = [
+        {"id": "r1", "fields": {"text": "x"}, "metadata": {}, "status": "completed", "responses": {
+            "nli": [{"value": "yes", "user_id": "u1"}, {"value": "no", "user_id": "u2", "status": "draft"}]}},
+        {"id": "r2", "fields": {"text": "y"}, "metadata": {}, "status": "pending", "responses": {}},
+        {"id": "r3", "fields": {"text": "z"}, "metadata": {}, "status": "completed", "responses": {
+            "nli": [{"value": ["b", "a"], "user_id": "u1"}]}},
+    ]  # fmt: skip
+    for path in (write_json("records.json", records), write_lines("records.jsonl", records)):
+        table = read_answers(path)
+        assert table.format == "argilla"
+        assert triples(table) == [("u1", "r1", "yes"), ("u1", "r3", "a|b")]
+        assert table.left_out == {"responses with status draft": 1, "records without a response": 1}
+    records[0]["responses"]["other"] = []
+    with pytest.raises(InputError, match="record 1, field responses: several questions: 'nli', 'other'"):
+        read_answers(write_json("records.json", records))
+    with pytest.raises(InputError, match=r"line 1, field responses\.nli\[0\]\.value: expected a number"):
+        read_responses(path)
+
+
+# --- Prodigy
+
+
+def test_prodigy_choices_and_binary_tasks(write_lines, triples):
+    def task(k, answer="accept", **more):
+        return {
+            "text": f"t{k}", "answer": answer, "_input_hash": k, "_task_hash": 10 * k, "_timestamp": 0,
+            "_annotator_id": "set-ann", "_session_id": "set-ann",
+        } | more  # fmt: skip
+
+    options = {"options": [{"id": "a", "text": "A"}, {"id": "b", "text": "B"}]}
+    lines = [
+        task(1, **options, accept=["b"]), task(2, **options, accept=["b", "a"]), task(3, **options, accept=[]),
+        task(4, "reject", **options, accept=[]), task(5, "ignore"), task(6), task(-7, "reject", _annotator_id=None),
+    ]  # fmt: skip
+    path = write_lines("p.jsonl", lines)
+    table = read_answers(path)
+    assert table.format == "prodigy"
+    assert triples(table) == [
+        ("set-ann", "10", "b"), ("set-ann", "20", "a|b"), ("set-ann", "60", "accept"), ("set-ann", "-70", "reject")
+    ]  # fmt: skip
+    assert set(table.frame["date"]) == {"1970-01-01T00:00:00+00:00"}
+    assert table.left_out == {
+        "tasks without a chosen option": 1,
+        "tasks that were rejected": 1,
+        "tasks that were ignored": 1,
+    }
+    with pytest.raises(InputError, match="responses were wanted but Prodigy holds answers"):
+        read_responses(path)
+
+
+# --- MTurk
+
+
+def assignment(hit, worker, **columns):
+    return {
+        "HITId": hit, "AssignmentId": f"{hit}{worker}", "WorkerId": worker, "AssignmentStatus": "Approved",
+        "SubmitTime": "2020", "WorkTimeInSeconds": "30", "LifetimeApprovalRate": "100% (9/9)",
+    } | columns | {"Approve": "x", "Reject": ""}  # fmt: skip
+
+
+def test_mturk_several_items_a_hit_and_rejected_assignments(write_table, triples):
+    def asked(hit, worker, first, second, **more):
+        questions = {"Input.prompt1": f"{hit} one", "Input.prompt2": "common"}
+        return assignment(hit, worker, **questions, **{"Answer.q1": first, "Answer.q2": second}, **more)
+
+    path = write_table(
+        "batch.csv",
+        [
+            asked("H1", "W1", "a", "b"),
+            asked("H2", "W1", "c", ""),
+            asked("H1", "W2", "a", "a", AssignmentStatus="Rejected"),
+        ],
+    )
+    table = read_answers(path)
+    assert table.format == "mturk"
+    assert triples(table) == [("W1", "H1/q1", "a"), ("W1", "H1/q2", "b"), ("W1", "H2/q1", "c")]
+    assert table.left_out == {"empty answers": 1, "assignments that were rejected": 1}
+    assert "seconds" not in table.frame  # the time is that of the whole assignment
+    assert table.frame["item_hash"].nunique() == 3
+
+
+def test_mturk_items_under_their_id_and_joined_by_content(write_table, triples):
+    named = {"Input.id1": "i7", "Input.text1": "x", "Input.id2": "i8", "Input.text2": "y"}
+    answers = {"Answer.q1": "a", "Answer.q2": "b"}
+    table = read_answers(write_table("named.csv", [assignment("H1", "W1", **named, **answers)]))
+    assert triples(table) == [("W1", "i7", "a"), ("W1", "i8", "b")]
+    rows = [
+        assignment(hit, worker, **{"Input.text": "same", "Answer.label": "a"}) for hit, worker in ((1, "V"), (2, "W"))
+    ]
+    path = write_table("hits.csv", rows)
+    assert list(read_answers(path).frame["item_id"]) == ["1", "2"]
+    assert list(read_answers(path).frame["seconds"]) == [30, 30]
+    with pytest.warns(UserWarning, match="one content under several names: 1 = 2"):
+        assert read_answers(path, join="hash").frame["item_id"].nunique() == 1
+
+
+def test_mturk_crowd_forms(write_table, triples):
+    form = [{"q1": {"label": "Positive"}, "q2": {"yes": False, "no": True}, "q3": "free text"}]
+    path = write_table("forms.csv", [assignment("H", "W", **{"Answer.taskAnswers": json.dumps(form)})])
+    assert triples(read_answers(path)) == [("W", "H/q1", "Positive"), ("W", "H/q2", "no"), ("W", "H/q3", "free text")]
+    path = write_table("forms.csv", [assignment("H", "W", **{"Answer.taskAnswers": "[{"})])
+    with pytest.raises(InputError, match=r"row 1, field Answer\.taskAnswers: expected a JSON list"):
+        read_answers(path)
+
+
+# --- Prolific
+
+
+@pytest.fixture
+def prolific(write_table):
+    def write(*participants):
+        return write_table(
+            "prolific.csv",
+            [
+                {"Submission id": f"s{who}", "Participant id": who, "Status": status, "Started at": "2026-11-01T10:00",
+                 "Completed at": "2026-11-01T10:05", "Time taken": seconds, "Completion code": "C",
+                 "Total approvals": "5", "Age": age}
+                for who, status, seconds, age in participants
+            ],
+        )  # fmt: skip
+
+    return write
+
+
+def test_prolific_says_who_counts_and_how_long_it_took(prolific, write_text, triples):
+    answers = write_text("answers.csv", "respondent_id,item_id,answer\np1,q1,a\np2,q1,b\np3,q1,c\nx,q1,d\n")
+    export = prolific(
+        ("p1", "APPROVED", "300", "31"), ("p2", "RETURNED", "9", "20"), ("p3", "AWAITING REVIEW", "200", "DATA_EXPIRED")
+    )
+    table = read_answers([answers, export])
+    assert triples(table) == [("p1", "q1", "a"), ("p3", "q1", "c")]
+    assert list(table.frame["submission_seconds"]) == [300, 200]
+    assert table.frame["Age"].tolist()[0] == "31"
+    assert table.frame["Age"].isna().tolist() == [False, True]
+    assert table.left_out == {
+        "answers of respondents who are not among Prolific's participants": 1,
+        "answers of submissions that Prolific does not count (returned, timed out, rejected)": 1,
+    }
+
+
+def test_prolific_faults_are_named(prolific, write_text):
+    answers = write_text("answers.csv", "respondent_id,item_id,answer\np1,q1,a\n")
+    with pytest.raises(
+        InputError, match="column Participant id: none of z gave answers; expected the ids of the respond"
+    ):
+        read_answers([answers, prolific(("z", "APPROVED", "1", "1"))])
+    with pytest.raises(InputError, match=r"row 1 \(line 2\), column Time taken: expected a number but got 'long'"):
+        read_answers([answers, prolific(("p1", "APPROVED", "long", "1"))])
+    with pytest.raises(InputError, match="p1 has several submissions that count"):
+        read_answers([answers, prolific(("p1", "APPROVED", "1", "1"), ("p1", "APPROVED", "2", "1"))])
+    with pytest.raises(InputError, match="no file of a known format"):
+        read_answers(prolific(("p1", "APPROVED", "1", "1")))

@@ -1,0 +1,416 @@
+"""Runs of systems in the layout of each harness, small files with every trap of the format."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import holds_responses, read_answers, read_responses
+from irtbench.data.readers.formats import READERS
+from irtbench.data.readers.head import Head
+
+# --- Every Eval Ever
+
+
+def eee(sample, score=1.0, metric=None, error=None, epoch=None, model="m", name="t", **evaluation):
+    line = {
+        "schema_version": "0.3.0",
+        "evaluation_id": "e",
+        "model_id": model,
+        "evaluation_name": name,
+        "sample_id": sample,
+        "sample_hash": f"recipe of {model}",
+        "interaction_type": "single_turn",
+        "input": {"raw": f"question {sample}", "reference": ["yes"], "formatted": f"prompt of {model}"},
+        "answer_attribution": [{"turn_idx": 0, "extracted_value": "yes"}],
+        "evaluation": {"score": score, "is_correct": score > 0} | evaluation,
+    }
+    if metric is not None:
+        line["evaluation_result_id"] = metric
+    if error is not None:
+        line["error"] = error
+    if epoch is not None:
+        line["metadata"] = {"epoch": epoch}
+    return line
+
+
+def test_every_eval_ever_by_metric(write_lines, triples):
+    lines = [eee(k, s, f"{m}:accuracy") for k in (1, 2) for m, s in (("match", 1.0), ("judge", 0.0))]
+    path = write_lines("u_samples.jsonl", lines)
+    with pytest.raises(
+        InputError, match=r"line 2, field evaluation_result_id: several scores: 'match:accuracy', 'judge"
+    ):
+        read_responses(path)
+    table = read_responses(path, metric="judge:accuracy")
+    assert table.format == "every-eval-ever"
+    assert triples(table) == [("m", "t/1", 0), ("m", "t/2", 0)]
+    assert table.left_out == {"of another metric": 2}
+    with pytest.raises(InputError, match="no score 'f1'; expected one of match:accuracy, judge:accuracy"):
+        read_responses(path, metric="f1")
+
+
+def test_every_eval_ever_two_metrics_named_are_not_mixed(write_lines):
+    path = write_lines("u_samples.jsonl", [eee(1, 1.0, "b"), eee(2, 1.0, "a")])
+    with pytest.raises(InputError, match="line 2, field evaluation_result_id: several scores: 'b', 'a'"):
+        read_responses(path, metric=["a", "b"])
+
+
+def test_every_eval_ever_is_correct_is_not_taken_for_partial_credit(write_lines):
+    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 0.25)])
+    with pytest.raises(InputError, match=r"line 2: expected a score of 1, 0 or missing but got 0\.25"):
+        read_responses(path)
+    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 0]
+
+
+def test_every_eval_ever_score_of_an_errored_sample_was_invented(write_lines):
+    path = write_lines("u_samples.jsonl", [eee(1), eee(2, 1.0, error="timeout")])
+    table = read_responses(path)
+    assert list(table.frame["item_id"]) == ["t/1"]
+    assert table.left_out == {"the run failed at this sample": 1}
+    assert list(read_responses(path, errored="wrong").frame["response"]) == [1, 0]
+
+
+def test_every_eval_ever_epochs_are_trials_and_the_hash_is_our_own(write_lines, write_json):
+    one = write_lines("a_samples.jsonl", [eee(1, epoch="1"), eee(1, 0.0, epoch="2")])
+    two = write_lines("b_samples.jsonl", [eee(1, epoch="1", model="n"), eee(1, epoch="2", model="n")])
+    write_json("a.json", {"schema_version": "0.3.0", "evaluation_id": "e", "evaluation_results": []}, indent=1)
+    table = read_responses([one.parent], trials="keep")
+    assert list(table.frame["trial"]) == ["1", "2", "1", "2"]
+    assert table.frame["item_hash"].nunique() == 1  # sample_hash differs between the converters
+    assert table.left_out == {}
+    assert list(read_answers(two, trials="first").frame["answer"]) == ["yes"]
+
+
+# --- measurement-db
+
+
+@pytest.fixture
+def measurement(tmp_path):
+    def write(rows, **items):
+        columns = ["subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response"]
+        frame = pd.DataFrame(rows, columns=columns).assign(correct_answer="x", trace="long " * 100, metadata=None)
+        frame.to_parquet(tmp_path / "responses.parquet", index=False)
+        if items:
+            table = pd.DataFrame({"item_id": list(items), "content_hash": list(items.values())})
+            table.assign(raw_item_id="r", content="c").to_parquet(tmp_path / "items.parquet", index=False)
+            pd.DataFrame({"subject_id": ["s"], "display_name": ["S"]}).to_parquet(tmp_path / "subjects.parquet")
+        return tmp_path / "responses.parquet"
+
+    return write
+
+
+def test_measurement_db_with_hashes_of_its_items(measurement, triples):
+    path = measurement([("s", "i1", "b", 1, None, 1.0), ("s", "i2", "b", 1, None, 0.0)], i1="h1", i2="h2")
+    table = read_responses(path.parent)
+    assert table.format == "measurement-db"
+    assert triples(table) == [("s", "i1", 1), ("s", "i2", 0)]
+    assert list(table.frame["item_hash"]) == ["h1", "h2"]
+    assert set(table.frame["gold"]) == {"x"}
+    assert table.left_out == {}
+
+
+def test_measurement_db_trials_and_test_conditions(measurement):
+    rows = [
+        ("s", "i1", "b", 1, "zero-shot", 1.0),
+        ("s", "i1", "b", 2, "zero-shot", 0.0),
+        ("s", "i1", "b", 1, None, 0.5),
+    ]
+    path = measurement(rows)
+    with pytest.raises(InputError, match="several test conditions: 'zero-shot', 'none'; choose one"):
+        read_responses(path)
+    table = read_responses(path, metric="zero-shot", trials="keep")
+    assert list(table.frame["trial"]) == ["1", "2"]
+    assert table.left_out == {"under another test condition": 1}
+    with pytest.raises(InputError, match=r"several trials of a pair: \(s, i1\); choose first"):
+        read_responses(path, metric="zero-shot")
+    with pytest.raises(InputError, match=r"row 3: expected a score of 1, 0 or missing but got 0\.5"):
+        read_responses(path, metric="none")
+
+
+def test_measurement_db_empty_name_is_refused_and_missing_response_counted(measurement):
+    with pytest.raises(InputError, match="row 2, column item_id: expected a name but it is empty"):
+        read_responses(measurement([("s", "i1", "b", 1, None, 1.0), ("s", None, "b", 1, None, 1.0)]))
+    table = read_responses(measurement([("s", "i1", "b", 1, None, 1.0), ("s", "i2", "b", 1, None, None)]))
+    assert table.left_out == {"without a response": 1}
+
+
+# --- Item Response Warehouse: our long table, with occasions
+
+
+def test_irw_occasions_are_trials_and_without_one_a_repeated_pair_is_an_error(tmp_path):
+    frame = pd.DataFrame({"id": [1, 1, 1], "item": ["a", "a", "b"], "resp": [1.0, 0.0, None], "wave": [1, 2, 1]})
+    frame.assign(cov_age=30, item_family="t1").to_parquet(tmp_path / "irw.parquet", index=False)
+    table = read_responses(tmp_path / "irw.parquet", trials="keep")
+    assert table.format == "long"
+    assert list(table.frame["trial"]) == ["1", "2", "1"]
+    assert set(table.frame["item_family"]) == {"t1"}
+    assert list(read_responses(tmp_path / "irw.parquet", trials="last").frame["response"].fillna(-1)) == [0, -1]
+    with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
+        read_responses(tmp_path / "irw.parquet")
+    frame.drop(columns="wave").to_parquet(tmp_path / "irw.parquet", index=False)
+    with pytest.raises(InputError, match=r"duplicate \(respondent, item\) pairs that no trial tells apart: \(1, a\)"):
+        read_responses(tmp_path / "irw.parquet", trials="keep")
+
+
+# --- HELM
+
+
+def helm(instance, value=1.0, trial=0, perturbation=None, metric="exact_match", **more):
+    def stat(name, mean, **own):
+        return {
+            "name": {"name": name, "split": "test"} | own,
+            "count": 1,
+            "sum": mean,
+            "sum_squared": mean,
+            "mean": mean,
+        }
+
+    record = {
+        "instance_id": instance,
+        "train_trial_index": trial,
+        "stats": [stat("num_output_tokens", 7.0), stat(metric, value)] + [stat(n, v) for n, v in more.items()],
+    }
+    if perturbation is not None:
+        record["perturbation"] = {"name": perturbation, "robustness": True}
+    return record
+
+
+@pytest.fixture
+def helm_run(write_json):
+    def write(records, model="openai/gpt", folder="run"):
+        spec = {"name": f"mmlu:subject=law,model={model.replace('/', '_')}", "adapter_spec": {"model": model}}
+        write_json(f"{folder}/run_spec.json", spec, indent=2)
+        return write_json(f"{folder}/per_instance_stats.json", records, indent=2)
+
+    return write
+
+
+def test_helm_instances_without_their_perturbed_copies(helm_run, triples):
+    path = helm_run([helm("id1"), helm("id2", 0.0), helm("id1", 0.0, perturbation="typos")])
+    table = read_responses(path)
+    assert table.format == "helm"
+    assert triples(table) == [("openai/gpt", "mmlu:subject=law/id1", 1), ("openai/gpt", "mmlu:subject=law/id2", 0)]
+    assert table.left_out == {"perturbed copies of an instance": 1}
+    only = read_responses(path, metric="exact_match::typos")
+    assert triples(only) == [("openai/gpt", "mmlu:subject=law/id1", 0)]
+    assert only.left_out == {"instances without the perturbation": 2}
+
+
+def test_helm_train_trials_are_trials_and_a_folder_is_a_study(helm_run, tmp_path):
+    for k, model in enumerate(("a/x", "b/y")):
+        helm_run([helm("id1", float(k), trial=t) for t in (0, 1)], model, f"runs/{k}")
+    table = read_responses(tmp_path, trials="first")
+    assert list(table.frame["respondent_id"]) == ["a/x", "b/y"]
+    assert table.left_out == {}
+
+
+def test_helm_metric_has_to_be_chosen_among_several(helm_run, write_json):
+    path = helm_run([helm("id1", quasi_exact_match=0.0)])
+    with pytest.raises(InputError, match=r"record 1, field stats: several scores: 'exact_match', 'quasi_exact_match'"):
+        read_responses(path)
+    assert list(read_responses(path, metric="quasi_exact_match").frame["response"]) == [0]
+    with pytest.raises(InputError, match="answers were wanted"):
+        read_answers(path)
+    (path.parent / "run_spec.json").unlink()
+    with pytest.raises(InputError, match=r"of which model\? expected run_spec\.json beside it"):
+        read_responses(path)
+
+
+def test_helm_dropped_values_are_counted(helm_run):
+    gone = helm("id2")
+    del gone["stats"][1]
+    table = read_responses(helm_run([helm("id1"), gone]))
+    assert table.left_out == {"without a value of exact_match": 1}
+
+
+# --- EvalPlus
+
+
+def test_evalplus_model_in_the_name_trials_and_statuses(write_json, triples):
+    def entry(base, plus):
+        return {"task_id": "x", "solution": "def f(): pass", "base_status": base, "plus_status": plus}
+
+    runs = {"HumanEval/0": [entry("pass", "pass"), entry("pass", "timeout")], "HumanEval/1": [entry("fail", None)]}
+    path = write_json("org--model_vllm_temp_0.8_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
+    with pytest.raises(InputError, match="several scores: 'base', 'plus'"):
+        read_responses(path)
+    base = read_responses(path, metric="base", trials="keep")
+    assert base.format == "evalplus"
+    model = "org--model_vllm_temp_0.8"
+    assert triples(base) == [(model, "HumanEval/0", 1), (model, "HumanEval/0", 1), (model, "HumanEval/1", 0)]
+    assert list(base.frame["trial"]) == ["1", "2", "1"]
+    plus = read_responses(path, metric="plus", trials="majority")
+    assert triples(plus) == [(model, "HumanEval/0", 0)]  # one of two is no majority
+    assert plus.left_out == {"without a status": 1}
+    runs["HumanEval/1"][0]["base_status"] = "crash"
+    path = write_json("m_eval_results.json", {"date": "2026-01-01", "hash": "h", "eval": runs})
+    with pytest.raises(InputError, match='base_status: expected pass, fail or timeout but it is "crash"'):
+        read_responses(path, metric="base", trials="first")
+
+
+# --- lighteval
+
+
+def test_lighteval_names_items_by_content(tmp_path):
+    def row(query, score, **more):
+        doc = {"query": query, "choices": ["yes", "no"], "gold_index": [1], "task_name": "boolq"}
+        return {"doc": doc, "metric": {"em": score} | more, "model_response": {"text": ["no"]}}
+
+    def write(rows, model="org/model"):
+        path = tmp_path / "details" / model / "2026-01-01T00-00-00" / "details_boolq|0_2026-01-01T00-00-00.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+
+    write([row("a?", 1.0), row("b?", 0.0), row("a?", 0.0)])
+    write([row("b?", 1.0), row("a?", 1.0)], "org/other")
+    table = read_responses(tmp_path)
+    assert table.format == "lighteval"
+    assert set(table.frame["respondent_id"]) == {"org/model", "org/other"}
+    wide = table.frame.pivot(index="item_id", columns="respondent_id", values="response")
+    assert len(wide) == 3
+    assert sum("#2" in item for item in wide.index) == 1  # a question that comes twice is two items
+    assert wide["org/other"].notna().sum() == 2
+    assert set(table.frame["gold"]) == {"no"}
+    with pytest.raises(InputError, match="row 1, field metric: several scores: 'em', 'f1'"):
+        read_responses(write([row("a?", 1.0, f1=0.5)]))
+
+
+# --- OpenAI evals
+
+
+def test_openai_evals_matches(write_lines, triples):
+    spec = {"spec": {"completion_fns": ["gpt-4"], "eval_name": "arith.dev.v0"}}
+
+    def match(sample, correct, picked="4"):
+        data = {"correct": correct, "expected": "4", "picked": picked}
+        return {"run_id": "r", "event_id": 0, "sample_id": sample, "type": "match", "data": data, "created_at": "2026"}
+
+    sampling = {"run_id": "r", "event_id": 1, "sample_id": "s.0", "type": "sampling", "data": {"prompt": "x"}}
+    path = write_lines("r.jsonl", [spec, sampling, match("s.0", True), match("s.1", False, "5"), {"final_report": {}}])
+    table = read_responses(path)
+    assert table.format == "openai-evals"
+    assert triples(table) == [("gpt-4", "arith.dev.v0/s.0", 1), ("gpt-4", "arith.dev.v0/s.1", 0)]
+    assert table.left_out == {"events of type sampling": 1}
+    assert triples(read_answers(path))[1] == ("gpt-4", "arith.dev.v0/s.1", "5")
+    again = write_lines("again.jsonl", [spec, match("s.0", True), match("s.0", False)])
+    assert list(read_responses(again, trials="keep").frame["trial"]) == ["1", "2"]
+    assert list(read_responses(again, trials="any").frame["response"]) == [1]
+
+
+# --- py-irt
+
+
+def test_py_irt_missing_keys_are_missing(write_lines, triples):
+    lines = [{"subject_id": "m1", "responses": {"q1": 1, "q2": 0}}, {"subject_id": "m2", "responses": {"q2": 1}}]
+    path = write_lines("t.jsonlines", lines)
+    assert holds_responses(path)
+    table = read_responses(path)
+    assert table.format == "py-irt"
+    assert triples(table) == [("m1", "q1", 1), ("m1", "q2", 0), ("m2", "q2", 1)]
+    wrong = write_lines("w.jsonl", [*lines, {"subject_id": "m3", "responses": {"q1": "yes"}}])
+    with pytest.raises(
+        InputError, match=re.escape(f'file {wrong}, line 3, field responses.q1: expected a number but it is "yes"')
+    ):
+        read_responses(wrong)
+
+
+# --- what is no format
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.jsonl", '{"a": 1}\n{"a": 2}\n', "JSON lines with a: no format that is known"),
+        ("t.json", '[{"b": 1}]', "a JSON array, its records with b: no format"),
+        ("t.json", json.dumps({"c": 1}, indent=1), "a JSON object with c: no format"),
+    ],
+)
+def test_unknown_json_says_what_it_holds(write_text, name, text, message):
+    path = write_text(name, text)
+    with pytest.raises(InputError, match=re.escape(f"file {path}: {message}")):
+        read_responses(path)
+
+
+def test_two_formats_in_a_folder_need_a_choice(write_lines, tmp_path):
+    write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1}}])
+    write_lines("b_samples.jsonl", [eee(1)])
+    with pytest.raises(InputError, match=r"several formats: py-irt: .*a\.jsonl; every-eval-ever: .*b_samples\.jsonl"):
+        read_responses(tmp_path)
+    table = read_responses(tmp_path, format="py-irt")
+    assert len(table.frame) == 1
+    assert table.left_out == {"files of no known format": 1}
+    with pytest.raises(InputError, match="format: expected one of auto, long, wide, inspect"):
+        read_responses(tmp_path, format="xlsx")
+
+
+def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text, tmp_path):
+    write_text("in/a.csv", "respondent_id,item_id,response\na,q1,1\n")
+    write_text("in/b.csv", "respondent_id,item_id,response\nb,q1,0\n")
+    assert list(read_responses(tmp_path / "in").frame["respondent_id"]) == ["a", "b"]
+    write_text("in/c.csv", "who,q1,q2\nc,1,0\n")
+    with pytest.raises(InputError, match=r"tables of two layouts: file .*a\.csv: long; .*c\.csv: wide"):
+        read_responses(tmp_path / "in")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no files in it"):
+        read_responses(tmp_path / "empty")
+
+
+# --- each is recognised by its own reader alone
+
+HEADS = {
+    "inspect": [Head(Path("a"), "zip", members=("header.json", "summaries.json")),
+                Head(Path("a"), "zip", members=("_journal/start.json",)),
+                Head(Path("a"), "object", {"version": 2, "status": "success", "eval": {"task": "t"}})],
+    "lm-eval": [
+        Head(Path("a"), "lines", dict.fromkeys(["doc_id", "doc", "target", "resps", "filtered_resps", "acc"], 1)),
+    ],
+    "every-eval-ever": [Head(Path("a"), "lines", eee(1))],
+    "measurement-db": [
+        Head(Path("a"), "parquet", columns=("subject_id", "item_id", "benchmark_id", "trial", "response")),
+    ],
+    "helm": [Head(Path("a"), "array", helm("id1"))],
+    "potato": [Head(Path("a"), "table", columns=("instance_id", "user_id", "nli.yes")),
+               Head(Path("a"), "parquet", columns=("instance_id", "user_id", "nli")),
+               Head(Path("a"), "lines", {"instance_id": "i", "user_id": "u", "labels": {}, "spans": {}, "links": {}})],
+    "evalplus": [Head(Path("a"), "object", {"date": "2026", "hash": "h", "eval": {}})],
+    "lighteval": [Head(Path("a"), "parquet", columns=("doc", "metric", "model_response"))],
+    "label-studio": [Head(Path("a"), "array", {"id": 1, "data": {}, "annotations": []}),
+                     Head(Path("a"), "table", columns=("id", "text", "nli", "annotator", "annotation_id", "created_at",
+                                                       "updated_at", "lead_time"))],
+    "argilla": [
+        Head(Path("a"), "lines", {"id": "r", "fields": {}, "metadata": {}, "responses": {}, "status": "pending"}),
+    ],
+    "prodigy": [Head(Path("a"), "lines", {"text": "x", "_input_hash": 1, "_task_hash": 2, "answer": "accept"})],
+    "mturk": [Head(Path("a"), "table", columns=("HITId", "AssignmentId", "WorkerId", "Input.text", "Answer.q1"))],
+    "openai-evals": [Head(Path("a"), "lines", {"spec": {"completion_fns": ["gpt"]}})],
+    "py-irt": [Head(Path("a"), "lines", {"subject_id": "m", "responses": {}})],
+}  # fmt: skip
+
+
+def test_every_format_has_its_example():
+    assert set(HEADS) == {reader.name for reader in READERS}
+
+
+@pytest.mark.parametrize(("name", "head"), [(name, head) for name, heads in HEADS.items() for head in heads])
+def test_a_file_is_recognised_by_its_own_reader_alone(name, head):
+    assert [reader.name for reader in READERS if reader.recognises(head)] == [name]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("respondent_id", "item_id", "response"),
+        ("task", "worker", "label"),
+        ("id", "item", "resp", "rt"),
+        ("who", "q1", "q2"),
+    ],
+)
+def test_our_tables_are_left_to_us(columns):
+    for kind in ("table", "parquet"):
+        assert not any(reader.recognises(Head(Path("a"), kind, columns=columns)) for reader in READERS)

@@ -1,0 +1,154 @@
+"""Several responses of one respondent to one item: refused, kept, or reduced as the user says, never silently."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import read_answers, read_responses
+from irtbench.data.readers.item_identity import join_items
+from irtbench.data.readers.trials import reduce_trials
+
+NAN = float("nan")
+#: Trials out of their order in the file; by trial: 0, 1, 1.
+REPEATED = pd.DataFrame(
+    {
+        "respondent_id": ["r", "r", "r", "s"],
+        "item_id": ["a", "a", "a", "a"],
+        "response": [1.0, 0.0, 1.0, NAN],
+        "trial": ["10", "1", "2", "1"],
+        "task": ["t", "t", "t", "u"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("trials", "threshold", "expected"),
+    [
+        ("first", None, [0, NAN]),
+        ("last", None, [1, NAN]),
+        ("majority", None, [1, NAN]),  # two of three
+        ("any", None, [1, NAN]),
+        ("mean", 2 / 3, [1, NAN]),
+        ("mean", 0.7, [0, NAN]),
+    ],
+)
+def test_each_reduction_is_what_it_says(trials, threshold, expected):
+    reduced = reduce_trials(REPEATED, trials, threshold=threshold)
+    np.testing.assert_array_equal(reduced["response"], expected)
+    assert list(reduced["respondent_id"]) == ["r", "s"]
+    assert list(reduced["task"]) == ["t", "u"]
+    assert "trial" not in reduced
+
+
+def test_half_is_no_majority_and_missing_trials_do_not_count():
+    two = REPEATED.iloc[:2]
+    assert list(reduce_trials(two, "majority")["response"]) == [0]
+    gap = two.assign(response=[1.0, NAN])
+    assert list(reduce_trials(gap, "majority")["response"]) == [1]
+
+
+def test_without_a_choice_the_first_five_pairs_are_named():
+    table = pd.DataFrame(
+        {"respondent_id": ["r"] * 14, "item_id": [f"i{k}" for k in range(7)] * 2, "response": [1.0] * 14}
+    )
+    with pytest.raises(
+        InputError, match=r"no trial tells apart: \(r, i0\), \(r, i1\), \(r, i2\), \(r, i3\), \(r, i4\) and 2"
+    ):
+        reduce_trials(table, "error")
+    with pytest.raises(InputError, match="no trial tells apart"):
+        reduce_trials(table, "keep")
+    told = table.assign(trial=["1"] * 7 + ["2"] * 7)
+    assert len(reduce_trials(told, "keep")) == 14
+    with pytest.raises(InputError, match=r"several trials of a pair: .*choose first, last, mean, majority or any"):
+        reduce_trials(told, "error")
+
+
+def test_a_mean_needs_its_threshold_and_answers_have_none():
+    with pytest.raises(InputError, match="the mean of several responses needs a threshold"):
+        reduce_trials(REPEATED, "mean")
+    answers = REPEATED.rename(columns={"response": "answer"})
+    with pytest.raises(InputError, match="raw answers have no majority"):
+        reduce_trials(answers, "majority")
+    with pytest.raises(InputError, match="trials: expected one of error, keep, first, last, mean, majority, any"):
+        reduce_trials(REPEATED, "best")
+
+
+rows = st.lists(
+    st.tuples(st.sampled_from("rs"), st.sampled_from("ab"), st.sampled_from([0.0, 1.0])), min_size=1, max_size=12
+)
+
+
+@given(rows)
+def test_reductions_agree_with_counting(rows):
+    table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
+    table["trial"] = [str(k) for k in range(len(rows))]
+    counted: dict[tuple[str, str], list[float]] = {}
+    for respondent, item, response in rows:
+        counted.setdefault((respondent, item), []).append(response)
+    expected = {
+        "first": lambda x: x[0],
+        "last": lambda x: x[-1],
+        "any": max,
+        "majority": lambda x: float(2 * sum(x) > len(x)),
+        "mean": lambda x: float(sum(x) / len(x) >= 0.5),
+    }
+    for trials, rule in expected.items():
+        reduced = reduce_trials(table, trials, threshold=0.5)
+        found = {(r, i): x for r, i, x in reduced[["respondent_id", "item_id", "response"]].itertuples(index=False)}
+        assert found == {pair: rule(responses) for pair, responses in counted.items()}
+
+
+def test_the_mean_is_that_of_the_scores_not_of_what_passed(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        "".join(
+            '{"evaluation_id": "e", "model_id": "m", "evaluation_name": "t", "sample_id": "s", '
+            f'"input": {{}}, "evaluation": {{"score": {score}}}, "metadata": {{"epoch": {k}}}}}\n'
+            for k, score in enumerate((0.9, 0.2, 0.2))
+        )
+    )
+    # mean .433: below .5, though the first alone is above; two of three are below, too
+    assert list(read_responses(path, trials="mean", threshold=0.5).frame["response"]) == [0]
+    assert list(read_responses(path, trials="mean", threshold=0.4).frame["response"]) == [1]
+    assert list(read_responses(path, trials="any", threshold=0.5).frame["response"]) == [1]
+
+
+def test_the_mean_of_a_table_is_that_of_its_scores(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("respondent_id,item_id,response,trial\nr,a,9,1\nr,a,2,2\nr,a,2,3\nr,b,5,1\n")  # means 13/3 and 5
+    assert list(read_responses(path, trials="mean", threshold=4.4).frame["response"]) == [0, 1]
+    assert list(read_responses(path, trials="mean", threshold=4.3).frame["response"]) == [1, 1]
+    assert list(read_responses(path, trials="majority", threshold=4.3).frame["response"]) == [0, 1]
+    path.write_text("who,a,b\nr,9,2\ns,4,5\n")
+    assert list(read_responses(path, trials="mean", threshold=4.5).frame["response"]) == [1, 0, 0, 1]
+
+
+def test_occasions_of_a_long_table(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("respondent_id,item_id,answer,rater,wave\nr,a,yes,x,1\nr,a,no,x,2\nr,a,no,y,1\n")
+    assert list(read_answers(path, trials="keep").frame["trial"]) == ["1/x", "2/x", "1/y"]  # it takes both
+    assert list(read_answers(path, trials="first").frame["answer"]) == ["yes"]
+    path.write_text("respondent_id,item_id,response,wave\nr,a,1,1\nr,b,0,2\n")
+    assert "trial" not in read_responses(path).frame  # nothing is repeated
+
+
+# --- items by name or content
+
+
+def test_items_by_name_and_by_hash():
+    table = pd.DataFrame({"respondent_id": ["r", "r", "s"], "item_id": ["a", "b", "a"], "item_hash": ["x", "y", "y"]})
+    with pytest.raises(InputError, match="t: items of one name and different content: a; join by 'hash'"):
+        join_items(table, None, "t")
+    with pytest.warns(UserWarning, match="different content: a$"):
+        assert list(join_items(table, "id", "t")["item_id"]) == ["a", "b", "a"]
+    with pytest.warns(UserWarning, match="different content: a; one content under several names: b = a"):
+        assert list(join_items(table, "hash", "t")["item_id"]) == ["x", "y", "y"]
+    with pytest.raises(InputError, match="cannot be joined by hash: none for b"):
+        join_items(table.assign(item_hash=pd.Series(["x", None, "x"])), "hash", "t")
+    with pytest.raises(InputError, match="the file has no content to hash"):
+        join_items(table.drop(columns="item_hash"), "hash", "t")
+    with pytest.raises(InputError, match="join: expected 'id' or 'hash' but got 'name'"):
+        join_items(table, "name", "t")

@@ -1,0 +1,90 @@
+"""Wide tables of survey tools: what they write beside the answers is never an item."""
+
+import warnings
+
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import holds_responses, read_answers, read_responses
+
+METADATA = [
+    "StartDate", "EndDate", "Status", "IPAddress", "Progress", "Duration (in seconds)", "Finished", "RecordedDate",
+    "ResponseId",
+]  # fmt: skip
+
+
+def qualtrics(n_items=93, n_people=4, labels=False, cell="1"):
+    """An export of a survey with as many items: 9 columns beside them, of which Status and Finished hold 0 and 1."""
+    names = [*METADATA, *(f"Q{k}" for k in range(1, n_items + 1))]
+    rows = []
+    if labels:
+        rows += [[f"text of {name}" for name in names], ['"{""ImportId"":""' + name + '""}"' for name in names]]
+    for k in range(n_people):
+        own = ["2026-11-01", "2026-11-01", "0", "1.2.3.4", "100", "300", "1", "2026-11-01", f"R_{k}"]
+        rows.append(own + [cell if (k + j) % 3 else "0" for j in range(n_items)])
+    return "\n".join(",".join(row) for row in [names, *rows]) + "\n"
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_survey_of_93_items_has_93_items(write_text, labels):
+    path = write_text("survey.csv", qualtrics(labels=labels))
+    with pytest.warns(UserWarning, match="left out as no items: column StartDate, EndDate, Status, IPAddress"):
+        table = read_responses(path)
+    assert table.columns == {"respondent_id": "ResponseId"}
+    assert table.frame["item_id"].nunique() == 93
+    assert set(table.frame["respondent_id"]) == {"R_0", "R_1", "R_2", "R_3"}
+    assert table.frame["response"].notna().all()
+    ((reason, n),) = table.left_out.items()
+    assert n == 8
+    assert "Duration (in seconds)" in reason
+    assert holds_responses(path)
+    with pytest.warns(UserWarning, match="no items"):
+        assert read_answers(path).frame["item_id"].nunique() == 93
+
+
+def test_errors_below_the_rows_of_labels_name_the_place_in_the_file(write_text):
+    text = qualtrics(labels=True, n_items=3).splitlines()
+    text[4] = text[4][:-1] + "7"
+    path = write_text("survey.csv", "\n".join(text) + "\n")
+    with (
+        pytest.warns(UserWarning, match="no items"),
+        pytest.raises(InputError, match=r"row 4 \(line 5\), column Q3: expected 1, 0 or missing"),
+    ):
+        read_responses(path)
+
+
+def test_items_are_chosen_by_pattern_and_columns_excluded_without_a_warning(write_text):
+    path = write_text("t.csv", "who,age,Q1,Q2,group\nann,31,1,0,1\nbob,25,0,1,0\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen = read_responses(path, items="Q*")
+        assert list(chosen.frame["item_id"].unique()) == ["Q1", "Q2"]
+        assert chosen.left_out == {"columns that are no items: age, group": 2}
+        assert list(read_responses(path, exclude=["age", "gr*"]).frame["item_id"].unique()) == ["Q1", "Q2"]
+    with pytest.warns(UserWarning, match="left out as no items: column age "):
+        assert list(read_responses(path).frame["item_id"].unique()) == ["Q1", "Q2", "group"]
+    with pytest.raises(InputError, match=r"no column matches 'X\*'; it has: age, Q1, Q2, group"):
+        read_responses(path, items="X*")
+    with pytest.raises(InputError, match="no column matches 'sex'"):
+        read_responses(path, exclude=["sex"])
+
+
+def test_a_slip_in_an_item_is_an_error_and_not_a_lost_item(write_text):
+    path = write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,l\ncid,0,1\n")
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column q2: expected a number but got 'l'"):
+        read_responses(path)
+    with pytest.raises(InputError, match="column q2: expected 1, 0 or missing but got '7'"):
+        read_responses(write_text("t.csv", "who,q1,q2\nann,1,0\nbob,1,7\ncid,0,1\n"), items="q*")
+
+
+def test_scores_on_a_finer_scale_stay_items_where_there_is_a_threshold(write_text):
+    path = write_text("t.csv", "who,q1,q2,note\nann,.9,1,x\nbob,.1,0,y\n")
+    with pytest.warns(UserWarning, match="no items: column note "):
+        assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 1, 0, 0]
+
+
+def test_no_item_left_says_so(write_text):
+    with pytest.raises(
+        InputError, match="no column of 1, 0 or missing beside 'who'; it has: q1, q2; raw answers are graded"
+    ):
+        read_responses(write_text("t.csv", "who,q1,q2\nann,yes,no\nbob,no,no\n"))
