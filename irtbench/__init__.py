@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from irtbench.estimation.fitted import FittedModel as FittedModel
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
     from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
-    from irtbench.estimation.multiple_groups import FittedGroups as FittedGroups
+    from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
     from irtbench.estimation.multiple_groups import fit_groups as fit_groups
     from irtbench.estimation.settings import FitSettings as FitSettings
     from irtbench.estimation.variational.loss import MarginalELBO as MarginalELBO
@@ -223,7 +223,7 @@ _NAMES = {
     "estimation.driver": "maximise",
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",
-    "estimation.multiple_groups": "FittedGroups fit_groups",
+    "estimation.multiple_groups": "GroupedModel fit_groups",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",

@@ -31,6 +31,10 @@ INNER_FUNCTIONS = {
     "data.readers.response_values": "to_responses",
     "data.readers.table": "to_numbers",
     "data.readers.wide_table": "read_wide_table",
+    "data.readers.collect": "collect",
+    "data.readers.item_identity": "join_items",
+    "data.readers.trials": "reduce_trials",
+    "data.readers.wide_columns": "item_columns",
     "data.responses": "resolve_duplicates",
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
@@ -54,7 +58,12 @@ INNER_FUNCTIONS = {
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
     "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
-    "readers.table readers.wide_parts readers.wide_table",
+    "readers.table readers.wide_parts readers.wide_table "
+    "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
+    "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
+    "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
+    "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.sources "
+    "readers.summary readers.trials readers.wide_columns",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "doubts status",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
