@@ -277,7 +277,7 @@ _NAMES = {
     "config": "StudyFile read_study",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
-}  # of each module, in the order of the road
+}  # of each module, in the order of the procedure
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_HOMES)

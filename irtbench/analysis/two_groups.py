@@ -130,7 +130,7 @@ def _start(values: Array) -> TwoGroups:
 
 @dataclass(frozen=True, eq=False)
 class StudiedItem:
-    """One item in two groups, all the others held at their fit.
+    """One item in two groups, all the others fixed at their fit.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class OthersLikelihood:
         return left
 
     def studied(self, item: int) -> StudiedItem:
-        """The item with all others held at their fit."""
+        """The item with all others fixed at their fit."""
         left = self.without(item)
         likelihood = np.exp(left - left.max(axis=1, keepdims=True))
         answer = self.values[:, item]
