@@ -3,6 +3,8 @@
 Every room has its public names here: data, models, estimation, diagnostics, analysis, bank, building, scoring,
 evaluation, study; ``dir(irtbench)`` lists them. They are loaded when they are first used, so that scoring does not wait
 for torch.
+
+Sources are cited by author and year; docs/references.md has them in full.
 """
 
 from importlib import import_module

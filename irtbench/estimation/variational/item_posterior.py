@@ -210,7 +210,10 @@ def fit_posterior(
         mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
     converged = settled.change < tolerance
-    moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
+    moved = (
+        f"means and standard deviations moved by up to {settled.change:.2g} standard deviations "
+        f"between windows of {WINDOW} steps"
+    )
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     reason += f"; {how}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)
