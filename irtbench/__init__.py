@@ -3,6 +3,8 @@
 Every room has its public names here: data, models, estimation, diagnostics, analysis, bank, building, scoring,
 evaluation, study; ``dir(irtbench)`` lists them. They are loaded when they are first used, so that scoring does not wait
 for torch.
+
+Sources are cited by author and year; docs/references.md has them in full.
 """
 
 from importlib import import_module
@@ -282,7 +284,7 @@ _NAMES = {
     "config": "StudyFile read_study",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
-}  # of each module, in the order of the road
+}  # of each module, in the order of the procedure
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = list(_HOMES)

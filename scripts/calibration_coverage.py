@@ -69,8 +69,8 @@ def main() -> None:
                 truth = errors[0] ** 2 - errors[1] ** 2
                 paired = calibration_difference(*stated, y, bin_size=BIN_SIZE)
                 replicate[:] = truth, paired.difference, paired.lower <= truth <= paired.upper, paired.p < 0.05
-            truth, mean, held, rejected = results.mean(axis=0)
-            print(f"| {n} | {slopes[0]:g}, {slopes[1]:g} | {truth:.5f} | {mean:.5f} | {held:.1%} | {rejected:.1%} |")
+            truth, mean, covered, rejected = results.mean(axis=0)
+            print(f"| {n} | {slopes[0]:g}, {slopes[1]:g} | {truth:.5f} | {mean:.5f} | {covered:.1%} | {rejected:.1%} |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How often the intervals of item parameters and abilities hold the truth, and how far the estimates are from it.
+"""How often the intervals of item parameters and abilities cover the truth, and how far the estimates are from it.
 
     python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1]
 
@@ -6,9 +6,9 @@ Every replication draws items and respondents, simulates the responses, fits the
 few respondents by the abilities of the fit itself). Slopes are log-normal(.2, .3), difficulties normal(0, 1), guessing
 Beta(5, 15), abilities normal(0, 1). With few respondents the scale itself is uncertain (the mean ability of 100 is
 known to .1), so there the truth is first aligned to the sample's mean and standard deviation of ability, items
-accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that hold the truth, and the
-root mean squared error; of 300 new respondents too, with the items as known ("new held") and with curves averaged over
-the items' error ("integrated"). ``--large`` replications are made of the designs with 1,000 items and more.
+accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that cover the truth, and the
+root mean squared error; of 300 new respondents too, with the items as known ("new, coverage") and with curves averaged
+over the items' error ("integrated"). ``--large`` replications are made of the designs with 1,000 items and more.
 """
 
 from __future__ import annotations
@@ -61,8 +61,19 @@ DESIGNS = (
 )
 LARGE = 1000  # items
 COLUMNS = (
-    *("design", "model", "prior", "data sets", "converged", "a held", "b held", "d held", "c held", "theta held"),
-    *("rmse a", "rmse b", "rmse c", "theta correlation", "new held", "integrated"),
+    *(
+        "design",
+        "model",
+        "prior",
+        "data sets",
+        "converged",
+        "a coverage",
+        "b coverage",
+        "d coverage",
+        "c coverage",
+        "theta coverage",
+    ),
+    *("rmse a", "rmse b", "rmse c", "theta correlation", "new, coverage", "integrated"),
 )
 N_NEW = 300  # new respondents, scored with the items that the few have given
 
@@ -113,13 +124,13 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     ):
         if name == "c" and design.kind == "2pl":
             continue
-        found[f"{name} held"] = float(np.mean(np.abs(estimate - true) < 1.96 * error))
+        found[f"{name} coverage"] = float(np.mean(np.abs(estimate - true) < 1.96 * error))
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
-    found["theta held"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
+    found["theta coverage"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
     new = eap(new_responses, fitted.items)
     integrated = with_item_error(new, new_responses, fitted.items, item_error="integrate")
-    found["new held"] = float(np.mean((new.lower < new_theta) & (new_theta < new.upper)))
+    found["new, coverage"] = float(np.mean((new.lower < new_theta) & (new_theta < new.upper)))
     found["integrated"] = float(np.mean((integrated.lower < new_theta) & (new_theta < integrated.upper)))
     found["theta correlation"] = float(np.corrcoef(abilities.theta, theta)[0, 1])
     return found

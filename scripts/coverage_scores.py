@@ -1,10 +1,10 @@
-"""How often the intervals of scores hold the truth: simulated crowds, fitted banks, new respondents.
+"""How often the intervals of scores cover the truth: simulated crowds, fitted banks, new respondents.
 
     python scripts/coverage_scores.py [--replications 40] [--seed 1] [--population estimated]
 
 Every replication draws items, a crowd that the bank is fitted to and normed on, and new respondents of the same
 population, who are scored on the bank. With an estimated population its density is fitted with the items, is the prior
-of scoring, and gives the norm normal. Printed is the share of intervals, of nominal 95%, that hold the truth. Crowds
+of scoring, and gives the norm normal. Printed is the share of intervals, of nominal 95%, that cover the truth. Crowds
 whose fit does not converge, or whose density collapses onto a few abilities, are drawn anew, and each is named.
 """
 
@@ -44,7 +44,7 @@ METHODS: tuple[tuple[Method, ItemError], ...] = (
 )
 NORMS: tuple[Norm, ...] = ("normal", "empirical", "smoothed")
 N_NEW = 400
-FEWEST_NODES = 6  # that an estimated density must be spread over, (sum w)^2 / sum w^2; a normal one holds 18
+FEWEST_NODES = 6  # that an estimated density must be spread over, (sum w)^2 / sum w^2; a normal one covers 18
 OUTER = 1.5  # beyond this ability items are known least
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -76,17 +76,17 @@ def main() -> None:
     for crowd, draw in (("normal", normal), ("skewed", skewed)):
         for n_people, n_items in SIZES if (crowd, arguments.population) == ("normal", "normal") else SIZES[:2]:
             rng = np.random.default_rng([arguments.seed, n_people, n_items, len(crowd)])
-            held = repeated(draw, crowd, n_people, n_items, arguments.replications, rng, arguments.population)
-            for (kind, method, item_error, norm), shares in held.items():
+            covered = repeated(draw, crowd, n_people, n_items, arguments.replications, rng, arguments.population)
+            for (kind, method, item_error, norm), shares in covered.items():
                 row = {"crowd": crowd, "people": n_people, "items": n_items, "method": method, "item error": item_error}
                 if kind == "theta":
-                    theta_rows.append(row | {"held": np.mean(shares[0]), f"|theta| > {OUTER}": np.mean(shares[1])})
+                    theta_rows.append(row | {"coverage": np.mean(shares[0]), f"|theta| > {OUTER}": np.mean(shares[1])})
                 else:
-                    percentile_rows.append(row | {"norm": norm, "held": np.mean(shares[0])})
+                    percentile_rows.append(row | {"norm": norm, "coverage": np.mean(shares[0])})
     print(f"{arguments.replications} replications of {N_NEW} new respondents, seed {arguments.seed}\n")
     print("Theta\n\n" + markdown(pd.DataFrame(theta_rows)))
     table = pd.DataFrame(percentile_rows).pivot_table(
-        index=["crowd", "people", "items", "item error"], columns="norm", values="held", sort=False
+        index=["crowd", "people", "items", "item error"], columns="norm", values="coverage", sort=False
     )
     print("\nPercentile\n\n" + markdown(table.reset_index()))
 
@@ -100,8 +100,8 @@ def repeated(
     rng: np.random.Generator,
     population: Literal["normal", "estimated"],
 ) -> dict[tuple[str, str, str, str], tuple[list[float], list[float]]]:
-    """Shares of intervals that held, one a replication, over all and over outer abilities."""
-    held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    """Shares of intervals that covered, one a replication, over all and over outer abilities."""
+    covered: dict[tuple[str, str, str, str], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for _ in range(replications):
         fitted = None
         while fitted is None:
@@ -119,8 +119,8 @@ def repeated(
         responses = simulate_responses(new, truth, rng=rng).select_items(varied)
         aligned = (new - people.mean()) / people.std()
         share = 100 * (ndtr(new) if crowd == "normal" else skewed_share(new))
-        record(held, responses, fitted.items, fitted.estimated_population, norms, aligned, share, rng)
-    return held
+        record(covered, responses, fitted.items, fitted.estimated_population, norms, aligned, share, rng)
+    return covered
 
 
 def fit_converged(answers: ResponseMatrix, population: Literal["normal", "estimated"]) -> FittedModel | None:
@@ -136,7 +136,7 @@ def fit_converged(answers: ResponseMatrix, population: Literal["normal", "estima
 
 
 def record(
-    held: dict[tuple[str, str, str, str], tuple[list[float], list[float]]],
+    covered: dict[tuple[str, str, str, str], tuple[list[float], list[float]]],
     responses: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature | None,
@@ -151,15 +151,15 @@ def record(
         found = with_item_error(
             plain, responses, items, item_error=item_error, quadrature=population, n_draws=50, rng=rng
         )
-        holds = (found.lower <= theta) & (theta <= found.upper)
-        entry = held["theta", method, item_error, ""]
-        entry[0].append(float(holds.mean()))
-        entry[1].append(float(holds[outer].mean()))
+        covers = (found.lower <= theta) & (theta <= found.upper)
+        entry = covered["theta", method, item_error, ""]
+        entry[0].append(float(covers.mean()))
+        entry[1].append(float(covers[outer].mean()))
         if method == "eap" and item_error != "draw":
             for norm in NORMS:
                 place = percentiles(found, norms, norm=norm, population=population)
                 inside = (place.lower <= share) & (share <= place.upper)
-                held["percentile", method, item_error, norm][0].append(float(inside.mean()))
+                covered["percentile", method, item_error, norm][0].append(float(inside.mean()))
 
 
 def markdown(table: pd.DataFrame) -> str:

@@ -56,7 +56,7 @@ def without_memory() -> Iterator[None]:
 
 @contextmanager
 def one_step() -> Iterator[None]:
-    """No second step of the items at the same counts."""
+    """No second M step at the same counts."""
     with patch.object(m_step, "SHORT_STEP", float("inf")):
         yield
 
@@ -101,7 +101,7 @@ def without_rough_start() -> Iterator[None]:
 
 WAYS = {
     "as it is": as_it_is,
-    "no second step of the items at the same counts": one_step,
+    "no second M step": one_step,
     "missing information not in the steps": without_missing_information,
     "no memory of past steps": without_memory,
     "neither: EM": em,

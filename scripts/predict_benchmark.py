@@ -6,7 +6,7 @@ DATA is the folder of the Open LLM Leaderboard responses (1,000 systems x 338 it
 systems, drawn at random, build the bank, one scale for all or one a benchmark, and the form is chosen on them. The
 other half answer the form only. Printed is the mean absolute error of the accuracy on all 338 items, taken for that of
 the form (plain), predicted by the model, and corrected by regression on the first half; and how often the 95% interval
-held it. Random forms: the mean over 20 of them.
+covered it. Random forms: the mean over 20 of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 LENGTHS = (20, 50, 100)
 RANDOM_FORMS = 20
-MEASURES = ("plain error", "model error", "model held", "corrected error", "corrected held")
+MEASURES = ("plain error", "model error", "model coverage", "corrected error", "corrected coverage")
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def choose(bank: tuple[Scale, ...], known: ResponseMatrix, n: int, kind: str) ->
 def measure(
     bank: tuple[Scale, ...], known: ResponseMatrix, new: ResponseMatrix, form: list[str], truth: np.ndarray
 ) -> list[float]:
-    """Mean absolute errors, and shares of intervals that held, in the order of MEASURES."""
+    """Mean absolute errors, and shares of intervals that covered, in the order of MEASURES."""
     answered = new.select_items(form)
     model = predict_accuracy(bank, answered)
     corrected = predict_accuracy(bank, answered, correction=learn_correction(bank, known, form))

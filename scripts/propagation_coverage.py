@@ -1,4 +1,4 @@
-"""Do intervals of propagated counts hold the truth? A generated corpus with known coreference.
+"""Do intervals of propagated counts cover the truth? A generated corpus with known coreference.
 
     python scripts/propagation_coverage.py [--seed 2015] [--corpora 20]
 
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="draw the first corpus' counts here")
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
-    held = {name: {"normal": [], "quantile": []} for name in MODELS}
+    covered = {name: {"normal": [], "quantile": []} for name in MODELS}
     width: dict[str, list[float]] = {name: [] for name in MODELS}
     order: dict[str, list[tuple[float, bool]]] = {name: [] for name in MODELS}
     pairs: dict[str, list[NDArray]] = {name: [] for name in MODELS}
@@ -92,7 +92,7 @@ def main() -> None:
         truth, sampled, found_pairs = draw_corpus(rng)
         for name, counts in sampled.items():
             pairs[name] += found_pairs[name]
-            for interval, inside in held[name].items():
+            for interval, inside in covered[name].items():
                 found = summarise_samples(counts.counts.astype(np.float64), interval=interval)
                 inside.append((found.lower <= truth.counts[0]) & (truth.counts[0] <= found.upper))
             width[name].append(float(np.mean(found.upper - found.lower)))
@@ -115,7 +115,7 @@ def main() -> None:
         above = np.array(order[name], dtype=np.float64)
         print(
             f"| {name} | {links.error:.4f} | {links.lower:.4f} to {links.upper:.4f} "
-            f"| {np.mean(held[name]['normal']):.1%} | {np.mean(held[name]['quantile']):.1%} "
+            f"| {np.mean(covered[name]['normal']):.1%} | {np.mean(covered[name]['quantile']):.1%} "
             f"| {np.mean(width[name]):.1f} | {np.mean((above[:, 0] - above[:, 1]) ** 2):.3f} |"
         )
 

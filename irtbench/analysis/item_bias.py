@@ -63,11 +63,11 @@ class ItemBias:
     x2_crossing, p_crossing
         Of a difference in discrimination beyond it, one degree of freedom.
     anchor
-        Items held common to both groups at the end: those that were not flagged.
+        Items constrained equal in both groups at the end: those that were not flagged.
     n_reference, n_focal
         Respondents of each group who answered the item.
     focal_mean, focal_sd
-        Ability of the focal group, where the reference group has mean 0 and sd 1.
+        Ability of the focal group, where the reference group has mean 0 and standard deviation 1.
     rounds
         Number of sets of anchors tried.
     status
@@ -136,7 +136,7 @@ def item_bias(
 
     ``likelihood_ratio`` (Thissen, Steinberg & Wainer, 1993): twice the gain in marginal log-likelihood when the item
     gets a slope and an intercept of its own in the focal group, with the focal population free and the other items
-    held at their fit.
+    fixed at their fit.
 
     ``logistic`` (Swaminathan & Rogers, 1990): the same by regressing the response on ability, group and their
     product. Ability is the posterior mean given the responses to the other items and the group's own population:

@@ -27,8 +27,8 @@ class Exclusion(Settings):
 class PruneRules(Settings):
     """When an item leaves a scale, and when a scale is rejected as a whole. None switches a rule off.
 
-    The defaults are the marks of the procedure of 2016 with the p of local dependence that keeps its level; `LALOR2016`
-    is the procedure itself.
+    The defaults are the cut-offs of the procedure of 2016 with the p of local dependence that keeps its level;
+    `LALOR2016` is the procedure itself.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class PruneRules(Settings):
         Samples of the bootstrap in each round that comes to this rule.
     min_cfi, min_tli
         Reject the scale if one ability fits all its items worse than this before any removal, and significantly badly:
-        with few respondents to a pair of items CFI and TLI fall below the mark by chance, and M2 has p of .05 or more.
+        with few respondents to a pair of items CFI and TLI fall below the cut-off by chance, and M2 has p >= .05.
     min_share_kept
         Reject the scale if fewer than this share of the items given survive.
     min_items

@@ -110,7 +110,7 @@ class Pruning:
     fit_before, fit_after
         Global fit of one ability before any removal by a rule, and of the items kept.
     rejected
-        Why the scale fails as a whole; None if it stands.
+        Why the scale fails as a whole; None if it is retained.
     rules
         The rules applied.
     checks
@@ -140,7 +140,7 @@ class Pruning:
 
     @property
     def globally_good(self) -> bool:
-        """Whether the items kept meet the rules' marks for RMSEA, CFI and TLI."""
+        """Whether the items kept meet the rules' cut-offs for RMSEA, CFI and TLI."""
         after, rules = self.fit_after, self.rules
         return after is not None and bool(
             after.rmsea_lower < rules.good_rmsea and after.cfi > rules.good_cfi and after.tli > rules.good_tli
@@ -346,7 +346,7 @@ def misfit_as_a_whole(before: GlobalFit, rules: PruneRules, checks: ScaleChecks 
 
 
 def _failures(whole: GlobalFit, rules: PruneRules) -> list[str]:
-    """Marks of the rules that a global fit misses, in words; none where it is unknown or not significantly bad."""
+    """Cut-offs of the rules that a global fit misses, in words; none where it is unknown or not significantly bad."""
     if not whole.p < SIGNIFICANT_MISFIT:
         return []
     return [

@@ -108,7 +108,7 @@ def bias(
         show_table(worst[columns], title=f"{names[1]} against {names[0]}: negative delta is harder for {names[1]}")
         print(
             f"{len(flagged)} of {len(kept)} items differ; ability of {names[1]}: "
-            f"mean {result.focal_mean:.2f}, sd {result.focal_sd:.2f} where {names[0]} have 0 and 1"
+            f"mean {result.focal_mean:.2f}, standard deviation {result.focal_sd:.2f} where {names[0]} have 0 and 1"
         )
         if left_out:
             print(f"left out: {', '.join(left_out)}")

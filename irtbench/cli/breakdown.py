@@ -46,7 +46,7 @@ def breakdown(
     adjustment: Annotated[
         Literal["holm", "fdr_bh"], typer.Option("--adjust", help="p for many types: Holm or Benjamini-Hochberg.")
     ] = "holm",
-    level: Annotated[float, typer.Option("--level", help="Probability that an interval is to hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,

@@ -45,7 +45,8 @@ def build(
     A run that was interrupted goes on from its last finished step when it is started again with the same data and
     settings.
 
-    With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if a scale stands.
+    With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if one is
+    retained.
     """
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
     from dataclasses import replace
@@ -131,13 +132,13 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
                     "scale": scale.name,
                     "n_items": scale.responses.n_items,
                     "n_items_left": scale.responses.n_items - len(scale.pruning.removals),
-                    "stands": scale.scale is not None,
+                    "retained": scale.scale is not None,
                     "rejected": scale.pruning.rejected or "",
                 }
                 for scale in study.scales
             ]
         )
-        found = {"n_scales_found": int(table["stands"].sum()), "seed": settings.study.seed, "scales": table}
+        found = {"n_scales_found": int(table["retained"].sum()), "seed": settings.study.seed, "scales": table}
         write_table(table, folder / "control.csv")
         write_json(found, folder / "control.json")
     if json:
@@ -186,5 +187,5 @@ def outcome(scale: dict) -> str:  # type: ignore[type-arg]
     if not scale["fit"]["converged"]:
         return f"not converged: {scale['fit']['stopped_because']}"
     if scale["global_fit_before"]["reason"]:
-        return f"stands; global fit not known: {scale['global_fit_before']['reason']}"
-    return "stands"
+        return f"retained; global fit not known: {scale['global_fit_before']['reason']}"
+    return "retained"

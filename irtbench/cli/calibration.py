@@ -46,7 +46,7 @@ def calibration(
     ] = None,
     width_bins: Annotated[int, typer.Option("--width-bins", help="Bins of equal width, for comparison.", min=1)] = 10,
     samples: Annotated[int, typer.Option("--samples", help="Samples behind each interval.", min=2)] = 10_000,
-    level: Annotated[float, typer.Option("--level", help="Probability that an interval is to hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,

@@ -37,7 +37,7 @@ def compare(
     adjustment: Annotated[
         Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
     ] = "holm",
-    level: Annotated[float, typer.Option("--level", help="Probability that the intervals hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
     seed: Seed = 0,

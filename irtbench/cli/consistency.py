@@ -38,7 +38,7 @@ def consistency(
     adjustment: Annotated[
         Literal["holm", "fdr_bh"], typer.Option("--adjust", help="p for many tests: Holm or Benjamini-Hochberg.")
     ] = "holm",
-    level: Annotated[float, typer.Option("--level", help="Probability that an interval is to hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,

@@ -47,7 +47,7 @@ def fit(
     population: Annotated[
         Literal["normal", "estimated"], typer.Option("--population", help="Density of ability: normal, or estimated.")
     ] = "normal",
-    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
+    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote fixed at this value.")] = 0.0,
     by_item: Annotated[
         Path | None,
         typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
@@ -64,7 +64,9 @@ def fit(
     ] = None,
     posterior: Annotated[
         Literal["normal", "lowrank"] | None,
-        typer.Option("--posterior", help="Fit a variational posterior of the items: its means and deviations."),
+        typer.Option(
+            "--posterior", help="Fit a variational posterior of the items: its means and standard deviations."
+        ),
     ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda"],

@@ -27,7 +27,7 @@ def human_bound(
         typer.Option("--other-counts", help="Items with another number of votes: stop, let them fail, or go by share."),
     ] = "error",
     margin: Annotated[float, typer.Option("--margin", help="Hoeffding's bound lies this far below.")] = 0.03,
-    level: Annotated[float, typer.Option("--level", help="Probability that an interval is to hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     runs: Annotated[
         Path | None,
         typer.Option("--runs", metavar="RUNS", help="Scores of systems by seed: columns system, seed, accuracy."),

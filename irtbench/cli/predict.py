@@ -44,7 +44,7 @@ def predict(
     unknown_items: Annotated[
         Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
     ] = "error",
-    level: Annotated[float, typer.Option("--level", help="Probability that the intervals hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
     seed: Seed = 0,

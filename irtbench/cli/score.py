@@ -82,7 +82,7 @@ def score(
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="Probability that the intervals hold.")] = 0.95,
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     explanation: Annotated[
         Path | None,
         typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),

@@ -40,7 +40,7 @@ class EmpiricalCurve:
     expected
         The model's curve.
     level
-        Probability that the band is to hold at each point.
+        Nominal coverage of the band at each point.
     n_respondents
         Respondents who answered the item.
     """
@@ -89,7 +89,7 @@ def empirical_curve(
     n_points
         Points of the curve, evenly over the range of ability of those who answered.
     level
-        Probability that the band is to hold at each point, between 0 and 1.
+        Nominal coverage of the band at each point, between 0 and 1.
 
     Raises
     ------

@@ -127,7 +127,7 @@ def global_fit_of_factors(
         Number of free parameters; an exploratory model has fewer than slopes and intercepts, since a rotation changes
         nothing.
     zero_loadings
-        Where slopes were held at zero, shape (n_items, n_factors); None if exploratory.
+        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory.
 
     Raises
     ------

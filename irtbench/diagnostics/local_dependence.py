@@ -109,7 +109,7 @@ def local_dependence(
 
     X2 is not a chi-square with one degree of freedom once the parameters are estimated from the same responses: with
     complete responses it is smaller (about 1% of independent pairs fall below p = .05), with many missing larger.
-    `dependence_bootstrap.with_bootstrap` gives a p that holds.
+    `dependence_bootstrap.with_bootstrap` gives a p that keeps its level.
 
     Parameters
     ----------

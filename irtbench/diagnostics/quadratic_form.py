@@ -107,7 +107,7 @@ def _without_parameters(
 ) -> Product:
     """M less M D (D' M D)^-1 D' M; M is the identity without ``near``.
 
-    What it leads to is orthogonal to D, and what lies along D counts for nothing: ``project`` holds both to that in
+    What it leads to is orthogonal to D, and what lies along D counts for nothing: ``project`` keeps both to that in
     spite of rounding.
     """
     gram = (jacobian.T @ jacobian).toarray() if near is None else near.between(jacobian)

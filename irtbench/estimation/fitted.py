@@ -130,7 +130,7 @@ class FittedModel(InformationCriteria):
     def guessing_not_identified(self) -> tuple[str, ...]:
         """Items meant to be 3PL of whose guessing the data say nothing.
 
-        Without a prior, those held at 0; with one, those whose posterior of logit c is about as wide as the prior, a
+        Without a prior, those fixed at 0; with one, those whose posterior of logit c is about as wide as the prior, a
         Beta(alpha, beta) of c: its variance there is trigamma(alpha) + trigamma(beta).
         """
         wanted, _ = self.settings.guessing_of(self.items.item_ids)

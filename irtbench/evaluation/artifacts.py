@@ -267,7 +267,7 @@ def _words(options: _Options) -> csr_matrix:
 
 
 def _relations(options: _Options) -> NDArray[np.float64]:
-    """How each option relates to the others of its item, whatever it says; columns of mean 0 and sd 1.
+    """How each option relates to the others of its item, whatever it says; columns of mean 0 and standard deviation 1.
 
     Mean and greatest cosine with another option in words, and in triples of letters; length in letters against the
     item's mean; whether another option begins with the same word.

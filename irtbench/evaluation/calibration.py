@@ -60,7 +60,7 @@ class Calibration:
     clearly_overconfident, clearly_underconfident
         The same, of bins alone whose interval excludes their mean prediction.
     level
-        Probability that the intervals are to hold.
+        Nominal coverage of the intervals.
     curve
         The bins.
     """
@@ -117,7 +117,7 @@ def calibration(
     n_samples
         Samples of Algorithm 2.
     level
-        Probability that the intervals are to hold.
+        Nominal coverage of the intervals.
     rng
         Draws the samples of Algorithm 2.
 

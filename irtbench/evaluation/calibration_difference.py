@@ -29,7 +29,7 @@ class CalibrationDifference:
     p
         Two-sided p of no difference.
     level
-        Probability that the interval is to hold.
+        Nominal coverage of the interval.
     """
 
     n_items: int

@@ -10,7 +10,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its tilt would not fit a floating point number
+NEGLIGIBLE = 1e-100  # a value this rare is never drawn; its weight would not fit a floating point number
 
 
 @dataclass(frozen=True, eq=False)

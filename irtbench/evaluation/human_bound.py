@@ -66,7 +66,7 @@ class HumanAccuracy:
         With at least this confidence the true accuracy is not below ``hoeffding_lower`` = accuracy - margin
         (``hoeffding_confidence``): one-sided, without any assumption on how items differ.
     level
-        Probability that the two-sided intervals below are to hold.
+        Nominal coverage of the two-sided intervals below.
     wilson_lower, wilson_upper
         Interval if votes were independent draws of one accuracy (``wilson_interval``).
     bootstrap_lower, bootstrap_upper
@@ -153,7 +153,7 @@ def human_accuracy(
     margin
         How far below the observed accuracy the bound lies.
     level
-        Probability that the two-sided intervals are to hold.
+        Nominal coverage of the two-sided intervals.
     n_resamples
         Resamples of the items.
     rng

@@ -46,7 +46,7 @@ def permutation_test(
     p = P(sum_i s_i d_i >= sum_i d_i) with signs s_i = +1 or -1 at random (<= for ``less``; absolute values for
     ``two-sided``). For whole numbers it is worked out by convolution, otherwise estimated by (k + 1) / (B + 1), the
     order as it was counted in (Phipson & Smyth, 2010). With groups, a group's items change places together.
-    Unlike the bootstrap it holds its level in small samples, and is defined when all differences are the same.
+    Unlike the bootstrap it keeps its level in small samples, and is defined when all differences are the same.
 
     Parameters and errors as for ``paired_bootstrap``, but for the exact form groups may have any size.
 

@@ -107,8 +107,7 @@ class SizeNeeded:
     n_expected
         Smallest size whose ``expected_p`` is at most alpha: half of such sets show the effect.
     n_powered
-        Smallest size found whose ``power`` is reached. Power rises by a saw, so that some larger sets may miss it by a
-        hair.
+        Smallest size found whose ``power`` is reached. Power is a saw-tooth in n, so some larger sets may just miss it.
     """
 
     effect: float

@@ -1,7 +1,7 @@
 """Propagation: what a model is unsure of, carried through any function of its predictions.
 
-Samples of a structured prediction go through a deterministic function each, and the spread of what comes out is the
-uncertainty of the result (Nguyen & O'Connor 2015, doi:10.18653/v1/D15-1182, sections 5 and 6). Below that, the two
+Samples of a structured prediction go through a deterministic function each, and the standard deviation of the results
+is the uncertainty (Nguyen & O'Connor 2015, doi:10.18653/v1/D15-1182, sections 5 and 6). Below that, the two
 structures of the paper: coreference as links to antecedents, and events counted by period and entity.
 """
 
@@ -40,7 +40,7 @@ class Propagated:
     mean, sd, lower, upper
         Mean and standard deviation over samples, and the interval, each of the shape of the function's value.
     level
-        Probability that each interval is to hold, if the model is calibrated.
+        Nominal coverage of each interval, reached if the model is calibrated.
     """
 
     samples: NDArray[np.float64]
@@ -67,7 +67,7 @@ def propagate(
     function
         Gives a number, or an array of the same shape for every sample.
     level
-        Probability that each interval is to hold.
+        Nominal coverage of each interval.
     interval
         ``normal``: mean +- z sd, as the paper has it; ``quantile``: the quantiles of the samples, for values that are
         skewed or near a bound.
@@ -97,7 +97,7 @@ def summarise_samples(
     samples = np.asarray(samples, dtype=np.float64)
     mean = samples.mean(axis=0)
     if len(samples) == 1:
-        warnings.warn("propagation: one sample has no spread", RuntimeWarning, stacklevel=3)
+        warnings.warn("propagation: one sample has no standard deviation", RuntimeWarning, stacklevel=3)
         unknown = np.full(mean.shape, np.nan)
         return Propagated(samples, mean, unknown, unknown, unknown, level)
     if np.isnan(mean).any():

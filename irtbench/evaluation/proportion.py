@@ -29,7 +29,7 @@ def wilson_interval(
 
     (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)            (Wilson, 1927)
 
-    Unlike p +- z sqrt(p (1 - p) / n) it stays in [0, 1] and has a width at p = 0 and p = 1. It always holds p itself:
+    Unlike p +- z sqrt(p (1 - p) / n) it stays in [0, 1] and has a width at p = 0 and p = 1. It always covers p itself:
     at 0 and n successes it ends there, which rounding must not change.
 
     Raises

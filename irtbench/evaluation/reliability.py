@@ -30,7 +30,7 @@ class ReliabilityCurve:
     lower, upper
         Wilson's interval of the frequency behind the observed share.
     level
-        Probability that each interval is to hold.
+        Nominal coverage of each interval.
     """
 
     n: NDArray[np.int64]
@@ -129,7 +129,7 @@ def reliability_curve(
     bins
         The bin of each pair, each from 0 to the last holding at least one (``adaptive_bins``, ``equal_width_bins``).
     level
-        Probability that the interval of each observed share is to hold.
+        Nominal coverage of the interval of each observed share.
     """
     n = np.bincount(bins)
     successes = np.bincount(bins, labels)

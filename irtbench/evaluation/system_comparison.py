@@ -141,7 +141,7 @@ def paired_bootstrap(
     Warns
     -----
     RuntimeWarning
-        If all differences are the same (as with one item): the bootstrap then knows no spread. The interval is NaN,
+        If all differences are the same (as with one item): the bootstrap samples then do not vary. The interval is NaN,
         and so is p, unless all are 0: then it is 1.
 
     Examples

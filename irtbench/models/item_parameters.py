@@ -31,9 +31,9 @@ class ItemParameters:
     guessing
         Lower asymptote c in [0, 1), shape (n_items,).
     guessing_estimated
-        Whether c was a free parameter (3PL) or held at its value (0: 2PL), shape (n_items,).
+        Whether c was a free parameter (3PL) or fixed at its value (0: 2PL), shape (n_items,).
     covariance
-        Sampling covariance of (a, d, c) of each item, shape (n_items, 3, 3); zero rows where c was held fixed;
+        Sampling covariance of (a, d, c) of each item, shape (n_items, 3, 3); zero rows where c was fixed;
         None if it was not computed.
 
     Raises
@@ -133,7 +133,7 @@ class ItemParameters:
         """Standard errors of ``discrimination, difficulty, guessing, intercept``, each of shape (n_items,).
 
         That of b = -d/a is by the delta method: var(b) = (var(d) + b^2 var(a) + 2 b cov(a, d)) / a^2. NaN where the
-        covariance is not known, and for guessing where it was held fixed.
+        covariance is not known, and for guessing where it was fixed.
         """
         if self.covariance is None:
             unknown = np.full(self.n_items, np.nan)

@@ -87,19 +87,19 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     """
     table = read_table(path)
     demand_columns(table, ["item_id", "model"], path)
-    held = table["model"] == "2pl_fixed_guessing"
-    if held.any():
+    fixed = table["model"] == "2pl_fixed_guessing"
+    if fixed.any():
         demand_columns(table, ["guessing"], path)
-    wrong = ~(held | table["model"].isin(["2pl", "3pl"]))
+    wrong = ~(fixed | table["model"].isin(["2pl", "3pl"]))
     if wrong.any():
         place = field_places(path, "model")(int(np.flatnonzero(wrong)[0]))
         raise InputError(f"{place}: expected 2pl, 3pl or 2pl_fixed_guessing but got {table['model'][wrong].iloc[0]!r}")
     if table["item_id"].duplicated().any():
         raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
     models: dict[str, Literal["2pl", "3pl"] | float] = dict(zip(table["item_id"], table["model"], strict=True))
-    if held.any():
+    if fixed.any():
         guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
-        models |= dict(zip(table["item_id"][held], guessing[held.to_numpy()].tolist(), strict=True))
+        models |= dict(zip(table["item_id"][fixed], guessing[fixed.to_numpy()].tolist(), strict=True))
     return models
 
 

@@ -12,9 +12,9 @@ PriorName = Literal["none", "weak", "hierarchical"]
 class Hierarchy:
     """A bivariate normal density of log |a| and d, or of log |a| and b, learnt from the items themselves.
 
-    Of log |a| and b where abilities are well known (`estimation.random_items`). Elsewhere of log |a| and d: the mode is
-    taken on the scale of log |a|, a slope keeps the sign it has at the start, and the mean is that of the items at
-    every step, so that the density does not change when theta's origin and unit do: with thousands of items and a
+    Of log |a| and b where abilities are well known (`estimation.few_respondents`). Elsewhere of log |a| and d: the mode
+    is taken on the scale of log |a|, a slope keeps the sign it has at the start, and the mean is that of the items at
+    every step, so that the density does not change when theta's location and scale do: with thousands of items and a
     hundred respondents, a density that gained by shrinking or shifting all items alike would outweigh the population.
 
     Parameters

@@ -101,13 +101,13 @@ def _log_density(quadrature: Quadrature, position: NDArray[np.float64]) -> NDArr
     a straight line in cells next to a node without mass.
     """
     floor = np.log(np.finfo(np.float64).tiny)  # log weight of a node without mass: -inf cannot be interpolated
-    held = quadrature.log_weights > floor
+    has_mass = quadrature.log_weights > floor
     at_node = np.maximum(quadrature.log_weights, floor) - np.log(np.gradient(quadrature.nodes))
     slope = np.gradient(at_node)
     cell = np.minimum(position.astype(np.intp), at_node.size - 2)
     t = position - cell
     left, right = at_node[cell], at_node[cell + 1]
-    bend_left, bend_right = slope[cell] - (right - left), (right - left) - slope[cell + 1]
-    inner = np.convolve(held, np.ones(3), mode="same") + np.array([1, *[0] * (held.size - 2), 1]) == 3
+    excess_left, excess_right = slope[cell] - (right - left), (right - left) - slope[cell + 1]
+    inner = np.convolve(has_mass, np.ones(3), mode="same") + np.array([1, *[0] * (has_mass.size - 2), 1]) == 3
     smooth = inner[cell] & inner[cell + 1]
-    return left + t * (right - left) + smooth * t * (1 - t) * ((1 - t) * bend_left + t * bend_right)
+    return left + t * (right - left) + smooth * t * (1 - t) * ((1 - t) * excess_left + t * excess_right)

@@ -59,7 +59,7 @@ class Posterior:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the number of right responses to come, each of shape (n_respondents,).
 
-        The variance holds theta's error and the luck of the responses: Var(sum P) + E(sum P (1 - P)).
+        The variance includes theta's error and the chance of the responses: Var(sum P) + E(sum P (1 - P)).
 
         Parameters
         ----------

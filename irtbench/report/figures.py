@@ -19,7 +19,7 @@ from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
 from irtbench.report.formatting import count, decimal, interval, p_value, plural
-from irtbench.report.paper_tables import fates_table, fit_extremes, remaining_parameters, removed_parameters
+from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
 from irtbench.study.results import ScaleStudy
@@ -102,24 +102,24 @@ def _curve_panel(scale: ScaleStudy) -> Panel:
 
 def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Panel]:
     """Discrimination against difficulty of each scale on which anything was fitted."""
-    fates = fates_table(scales, items)
+    status = item_status_table(scales, items)
     return [
-        _parameter_panel(scale.name, fates[fates["scale"] == scale.name], fates)
+        _parameter_panel(scale.name, status[status["scale"] == scale.name], status)
         for scale in scales
         if scale.pruning.rounds
     ]
 
 
-def _parameter_panel(name: str, fates: pd.DataFrame, all_fates: pd.DataFrame) -> Panel:
+def _parameter_panel(name: str, status: pd.DataFrame, all_status: pd.DataFrame) -> Panel:
     return draw_panel(
         name,
         f"Difficulty and discrimination of the items of {name}.",
-        lambda figure: plots.draw_parameters(figure.subplots(), fates, axes_for=all_fates),
+        lambda figure: plots.draw_parameters(figure.subplots(), status, axes_for=all_status),
     )
 
 
 def information_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
-    """Test information of all scales that stand, in one panel; none if no scale stands."""
+    """Test information of all scales retained, in one panel; none if no scale is."""
     standing = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
     if not standing:
         return []
@@ -131,7 +131,7 @@ def information_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
 
 
 def position_panels(scales: Sequence[ScaleStudy], system_scores: pd.DataFrame | None) -> list[Panel]:
-    """Abilities of the norm sample of each scale that stands, with the systems below."""
+    """Abilities of the norm sample of each scale retained, with the systems below."""
     scores = pd.DataFrame({"scale": []}) if system_scores is None else system_scores
     return [
         _position_panel(scale.name, scale.scale.norms, scores[scores["scale"] == scale.name])

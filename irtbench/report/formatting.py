@@ -242,7 +242,7 @@ COLUMNS = {
     "column": _words("Group by"),
     "group": _words("Group"),
     "converged": _words("Converged", yes_or_no),
-    "good": _words("Meets the marks", yes_or_no),
+    "good": _words("Meets the cut-offs", yes_or_no),
     "setting": _words("Setting"),
     "setting_value": _words("Value"),
     "model": _words("Model"),

@@ -90,7 +90,7 @@ def render_report(study: Study) -> str:
     """Write the page of a study: summary, method, results, provenance, with all figures inside.
 
     The page refers to nothing outside itself and runs no script. Names and texts from the data are escaped. The same
-    study gives the same page. Parts without data (no raw answers, no systems, no scale that stands) are left out.
+    study gives the same page. Parts without data (no raw answers, no systems, no scale retained) are left out.
     """
     environment = Environment(
         loader=PackageLoader("irtbench", "report/templates"),
@@ -140,7 +140,7 @@ def tiles(screening: Screening, scales: Sequence[ScaleStudy], agreement: Agreeme
             count(sum(scale.responses.n_items for scale in scales)),
             "items kept",
         ),
-        Tile(count(sum(scale.scale is not None for scale in scales)), count(len(scales)), "scales stand"),
+        Tile(count(sum(scale.scale is not None for scale in scales)), count(len(scales)), "scales retained"),
         Tile(count(sum(fitted.converged for fitted in fits)), count(len(fits)), "fits converged"),
     ]
     if agreement is not None:
@@ -212,7 +212,7 @@ def scales_section(scales: Sequence[ScaleStudy], items: ItemTable, rules: PruneR
         "Does one ability explain the responses to all items? M₂ with its degrees of freedom and p; RMSEA with its 90% "
         "interval and SRMSR, both 0 for perfect fit; TLI and CFI, near 1 for good fit. Least adjusted p: of the S-X² "
         "of any item and of the LD-X² of any pair of items, adjusted "
-        f"{pruning_prose.adjustment(rules)}. The marks are those of the rules of pruning. "
+        f"{pruning_prose.adjustment(rules)}. The cut-offs are those of the rules of pruning. "
         "Respondents: those whom M₂ rests on, for it needs people who answered every item.",
     )
     blocks += figure(
@@ -317,7 +317,7 @@ def scores_section(
     group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
     read = (
         f"Ability θ in standard deviations of the population; percentile: {BELOW[scoring.norm]}{group} below, rank in "
-        f"the sample: share of the screened respondents{group} below. Intervals hold with probability "
+        f"the sample: share of the screened respondents{group} below. Intervals have a nominal coverage of "
         f"{100 * scoring.level:g}%. Person fit lz* below −1.645 is seen in one of twenty people."
     )
     blocks = table(systems, f"Systems on each scale. {read}")
@@ -392,7 +392,7 @@ def fits_section(scales: Sequence[ScaleStudy]) -> Section:
 def all_items_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
     """Every item given."""
     caption = "All items given. Parameters are from the last fit the item was in, with standard errors in brackets."
-    return Section("all-items", "All items", table(paper_tables.fates_table(scales, items), caption))
+    return Section("all-items", "All items", table(paper_tables.item_status_table(scales, items), caption))
 
 
 def provenance_section(provenance: Mapping[str, Any]) -> Section:

@@ -111,20 +111,20 @@ def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 
 
 def verdict(scale: ScaleStudy) -> str:
-    """Say whether a scale stands, and if not, why."""
+    """Say whether a scale is retained, and if not, why."""
     fitted = scale.pruning.fitted
     if scale.pruning.rejected is not None:
         return f"rejected: {scale.pruning.rejected}"
     if fitted is not None and not fitted.converged:
         return f"not converged: {fitted.stopped_because}"
-    return "stands"
+    return "retained"
 
 
 def global_fit_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Fit of one ability to the items of each scale, before any removal by a rule and after the last.
 
     Beside it the least adjusted p of any item's S-X2 and of any pair's LD-X2 in the same fit. ``good`` says whether the
-    items left meet the marks of the rules, None where that is not known. A scale that lost no item has one row.
+    items left meet the cut-offs of the rules, None where that is not known. A scale that lost no item has one row.
     """
     rows = []
     for scale in scales:
@@ -196,7 +196,7 @@ def remaining_parameters(pruning: Pruning) -> ItemParameters:
     return last.fitted.items.select([item for item in last.fitted.items.item_ids if item not in gone])
 
 
-def fates_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
+def item_status_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
     """Every item given: what became of it and why, with its parameters from the last fit it was in.
 
     ``outcome`` is ``kept``, ``removed`` or ``scale rejected``. Parameters are NaN for an item that no fit had, and
@@ -229,17 +229,17 @@ def fates_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
 
 def examples_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFrame:
     """Of each scale the easiest and the hardest item kept, and the first removed for each reason: as in Table 1."""
-    fates = fates_table(scales, items)
+    status = item_status_table(scales, items)
     chosen: list[str] = []
     for scale in scales:
-        of_scale = (fates["scale"] == scale.name) & (fates["outcome"] == "kept")
-        kept = fates[of_scale].sort_values("difficulty", kind="stable")["item_id"].tolist()
+        of_scale = (status["scale"] == scale.name) & (status["outcome"] == "kept")
+        kept = status[of_scale].sort_values("difficulty", kind="stable")["item_id"].tolist()
         first_removed: dict[str, str] = {}
         for removal in scale.pruning.removals:
             first_removed.setdefault(removal.reason, removal.item_id)
         chosen += [*kept[:1], *kept[1:][-1:], *first_removed.values()]
     columns = ["scale", "item_id", "text", "outcome", "reason", "difficulty", "discrimination"]
-    return fates.set_index("item_id", drop=False).loc[chosen, columns].reset_index(drop=True)
+    return status.set_index("item_id", drop=False).loc[chosen, columns].reset_index(drop=True)
 
 
 def fit_extremes(scales: Sequence[ScaleStudy]) -> pd.DataFrame:

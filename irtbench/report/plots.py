@@ -186,7 +186,7 @@ def _room_for(values: pd.Series, most: tuple[float, float]) -> tuple[float, floa
     return max(most[0], min(values.min(), 0.0) - MARGIN), min(most[1], max(values.max(), 0.0) + MARGIN)
 
 
-def draw_parameters(ax: Axes, fates: pd.DataFrame, *, axes_for: pd.DataFrame) -> Axes:
+def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -> Axes:
     """Discrimination against difficulty of a scale's items with a standard error either way.
 
     An item beyond the range shown stands at its edge as an arrowhead, without errors.
@@ -195,12 +195,12 @@ def draw_parameters(ax: Axes, fates: pd.DataFrame, *, axes_for: pd.DataFrame) ->
     ----------
     ax
         Where to draw.
-    fates
-        Rows of `fates_table` of one scale.
+    status
+        Rows of `item_status_table` of one scale.
     axes_for
         Rows of all the scales whose axes are to be the same.
     """
-    known = fates.dropna(subset=["difficulty", "discrimination"])
+    known = status.dropna(subset=["difficulty", "discrimination"])
     entries: dict[str, Artist | ErrorbarContainer] = {}
     for outcome, items in known.groupby("outcome"):  # by name: kept first
         colour, marker, face = (BLUE, "o", BLUE) if outcome == "kept" else (ORANGE, "D", "white")

@@ -65,7 +65,7 @@ def _kept(scales: Sequence[ScaleStudy]) -> str:
         if scale.pruning.rejected is None
     ]
     if not each:
-        return f"Of {plural(given, 'item')}, none is kept: no scale stands."
+        return f"Of {plural(given, 'item')}, none is kept: no scale is retained."
     shares = f": {listing(each)}" if len(scales) > 1 else ""
     return f"Of {plural(given, 'item')}, {kept:,} are kept{shares}."
 
@@ -118,7 +118,7 @@ def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
             )
         else:
             found.append(
-                f"Scale {scale.name}: the items kept do not meet the marks for global fit: lower limit of RMSEA "
+                f"Scale {scale.name}: the items kept do not meet the cut-offs for global fit: lower limit of RMSEA "
                 f"{decimal(after.rmsea_lower, 3)} (below {rules.good_rmsea:g}), CFI {decimal(after.cfi, 3)} (above "
                 f"{rules.good_cfi:g}), TLI {decimal(after.tli, 3)} (above {rules.good_tli:g})."
             )
@@ -220,8 +220,8 @@ def _scores(settings: StudyFile) -> str:
     )
     return (
         f"Abilities are {estimator}, with {ends}. The percentile of an ability is {below}{weights}; the rank in the "
-        f"sample is the share of the screened respondents{group} below. The interval of a percentile holds the error "
-        f"of ability and that of the sample. As to the items, {items}. Person fit is lz* (Snijders, 2001): about "
+        f"sample is the share of the screened respondents{group} below. The interval of a percentile includes the "
+        f"error of ability and that of the sample. As to the items, {items}. Person fit is lz* (Snijders, 2001): about "
         "standard normal for people of the population, and clearly negative where easy items are missed and hard ones "
         "solved."
     )

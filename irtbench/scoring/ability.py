@@ -39,7 +39,7 @@ class Abilities:
         Ends of the interval, shape (n_respondents,). For EAP the equal-tailed quantiles of the posterior: it is
         skewed for short tests and extreme scores, where theta +- 1.96 se covers one tail too much.
     level
-        Probability that the interval is to hold.
+        Nominal coverage of the interval.
     n_items, n_correct
         Observed and correct responses of each, shape (n_respondents,).
     at_bound
@@ -90,7 +90,7 @@ def estimate_ability(
     quadrature
         The population, whose weights are the prior of ``eap, map, eap_sum``; None for the standard normal.
     level
-        Probability that the interval is to hold, between 0 and 1.
+        Nominal coverage of the interval, between 0 and 1.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.
     responses
         What was fitted; a part of it where the fit has no abilities.
     level
-        Probability that the intervals are to hold.
+        Nominal coverage of the intervals.
     """
     if fitted.abilities is None:
         return eap(

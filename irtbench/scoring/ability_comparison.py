@@ -81,7 +81,7 @@ class AbilityComparison:
 
         Columns ``rank, rank_lower, rank_upper, respondent_id, theta, theta_lower, theta_upper, percentile,
         percentile_lower, percentile_upper, probability_best, indistinguishable_from``. Ranks count from 1, the interval
-        holds the rank in the share ``level`` of the draws. ``indistinguishable_from`` lists, parted by semicolons, the
+        covers the rank in the share ``level`` of the draws. ``indistinguishable_from`` lists, parted by semicolons, the
         systems whose difference is not significant.
 
         Parameters

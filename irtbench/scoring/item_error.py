@@ -50,7 +50,7 @@ def with_item_error(
     with z = a theta + d normal, and takes the posterior of theta under these curves, which moves theta too. With items
     from few respondents curves at the estimates are too steep, and theta would lie too near the middle.
 
-    Items are taken as independent: what they share, the origin and unit of the scale that the crowd fixed, is the norm
+    Items are taken as independent: what they share, the location and scale of theta that the crowd fixed, is the norm
     sample's error and enters with the percentile (see ``norms``).
 
     Parameters
@@ -112,14 +112,14 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
     covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
     middle = at * items.discrimination + items.intercept
     variance = at**2 * covariance[:, 0, 0] + 2 * at * covariance[:, 0, 1] + covariance[:, 1, 1]
-    width = np.sqrt(np.maximum(variance, 0.0))
+    sd = np.sqrt(np.maximum(variance, 0.0))
     with_guessing = at * covariance[:, 0, 2] + covariance[:, 1, 2]
-    tilt = np.divide(with_guessing, width, out=np.zeros_like(width), where=width > 0)
+    shift = np.divide(with_guessing, sd, out=np.zeros_like(sd), where=sd > 0)
     nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
     p, q = np.zeros((2, *middle.shape))
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-        z = middle + node * width
-        c = np.clip(items.guessing + node * tilt, 0.0, MOST_GUESSING) if tilt.any() else items.guessing
+        z = middle + node * sd
+        c = np.clip(items.guessing + node * shift, 0.0, MOST_GUESSING) if shift.any() else items.guessing
         at_node = curve(z, c)
         p += weight * at_node.p
         q += weight * at_node.q

@@ -79,7 +79,7 @@ def find_modes(
     population
         The prior of MAP.
     level
-        Probability that the intervals are to hold.
+        Nominal coverage of the intervals.
     """
     equation = _Equation(items, method, population)
     z = float(ndtri((1 + level) / 2))
@@ -93,9 +93,9 @@ class _Equation:
 
     def __init__(self, items: ItemParameters, method: ModeMethod, population: Quadrature) -> None:
         self.items, self.method = items, method
-        held = np.isfinite(population.log_weights)
-        self.nodes = population.nodes[held]
-        self.log_density = population.log_weights[held] - np.log(np.gradient(self.nodes))
+        has_mass = np.isfinite(population.log_weights)
+        self.nodes = population.nodes[has_mass]
+        self.log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
         self.prior_slope = np.gradient(self.log_density, self.nodes)
         self.grid = np.linspace(self.nodes[0], self.nodes[-1], N_NODES)
         if method != "map":
@@ -137,8 +137,8 @@ class _Equation:
         if self.method != "map":
             return np.zeros_like(theta), np.zeros_like(theta)
         cell = np.clip(np.searchsorted(self.nodes, theta, side="right") - 1, 0, self.nodes.size - 2)
-        bend = np.diff(self.prior_slope) / np.diff(self.nodes)
-        return np.interp(theta, self.nodes, self.prior_slope), -bend[cell]
+        curvature = np.diff(self.prior_slope) / np.diff(self.nodes)
+        return np.interp(theta, self.nodes, self.prior_slope), -curvature[cell]
 
 
 def _warm(curvature: NDArray[np.float64], information: NDArray[np.float64]) -> NDArray[np.float64]:

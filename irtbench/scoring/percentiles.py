@@ -31,7 +31,7 @@ class Percentiles:
     percentile
         From 0 to 100, shape (n_respondents,); NaN where theta is.
     lower, upper
-        Ends of the interval at the level of theta's, shape (n_respondents,). It holds theta's error, the items' if
+        Ends of the interval at the level of theta's, shape (n_respondents,). It includes theta's error, the items' if
         theta's interval does, and the norm sample's if there is one.
     norm
         ``normal``: the share of the population below, standard normal unless its density was estimated with the items;
@@ -81,10 +81,10 @@ def percentiles(
 def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Percentiles:
     """Percentile in a standard normal population, 100 Phi(theta)      (Lalor, Wu & Yu, 2016, Table 5).
 
-    The norm sample fixed the origin and the unit of theta by its mean and standard deviation, and n people know these
-    to 1 / sqrt(n) and 1 / sqrt(2 n): theta is uncertain by another (1 + theta^2 / 2) / n. This and theta's interval are
-    combined by squares on the scale of theta, each end for itself (Zou & Donner, 2008). Without ``norms`` the scale
-    counts as known.
+    The norm sample fixed the location and the scale of theta by its mean and standard deviation, and n people know
+    these to 1 / sqrt(n) and 1 / sqrt(2 n): theta is uncertain by another (1 + theta^2 / 2) / n. This and theta's
+    interval are combined by squares on the scale of theta, each end for itself (Zou & Donner, 2008). Without ``norms``
+    the scale counts as known.
     """
     theta, lower, upper = abilities.theta, abilities.lower, abilities.upper
     if norms is not None:
@@ -134,9 +134,9 @@ def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
 def smoothed_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
     """Share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i.
 
-    theta_i and s_i are the posterior mean and spread of the norm sample's respondents, so the sum is the distribution
-    of true abilities that their posteriors add up to: no steps, any shape, and no shrinkage. Interval as for
-    ``empirical_percentile``.
+    theta_i and s_i are the posterior mean and standard deviation of the norm sample's respondents, so the sum is the
+    distribution of true abilities that their posteriors add up to: no steps, any shape, and no shrinkage. Interval as
+    for ``empirical_percentile``.
     """
     return _with_sampling_error(abilities, norms, smooth_share, "smoothed")
 

@@ -85,7 +85,7 @@ def predict_accuracy(
 
         A = (sum of x_j seen + sum over scales and j not seen of E(P_j(theta) | x)) / n
 
-    Its variance holds theta's error and the luck of the responses not seen:
+    Its variance includes theta's error and the chance of the responses not seen:
     n^2 Var = sum over scales of Var(sum P_j | x) + E(sum P_j (1 - P_j) | x). That is all there is if the model is
     right. On a benchmark of many abilities it is not: a ``correction`` learnt from systems whose responses are all
     known (see ``learn_correction``) replaces the second sum, and its residuals give the variance.
@@ -101,7 +101,7 @@ def predict_accuracy(
     correction
         Learnt for this form and these scales; None to trust the model.
     level
-        Probability that the interval is to hold.
+        Nominal coverage of the interval.
 
     Raises
     ------

@@ -47,7 +47,7 @@ class ScoringSettings(Settings):
         Column and value: the part of the norm sample that counts; not with the norm ``normal``, which is about the
         whole population. None for all.
     level
-        Probability that the intervals are to hold.
+        Nominal coverage of the intervals.
     seed
         Of the draws of item parameters.
 

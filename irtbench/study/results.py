@@ -62,7 +62,7 @@ class Study:
     scales
         One after the other, rejected ones included.
     bank
-        The scales that stand; None if none does.
+        The scales retained; None if none is.
     respondent_scores
         Scores of the screened respondents themselves, columns of scores.csv; None without a bank.
     system_scores

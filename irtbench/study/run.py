@@ -1,4 +1,4 @@
-"""The whole road: crowd answers of a study file to scales, bank, norms and scores."""
+"""The whole procedure: crowd answers of a study file to scales, bank, norms and scores."""
 
 from __future__ import annotations
 

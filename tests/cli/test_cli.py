@@ -327,7 +327,7 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
 
 def test_the_outcome_says_why_global_fit_is_not_known() -> None:
     scale = {"rejected": None, "fit": {"converged": True}, "global_fit_before": {"reason": ""}}
-    assert outcome(scale) == "stands"
+    assert outcome(scale) == "retained"
     unknown = scale | {"global_fit_before": {"reason": "3 items leave no degree of freedom"}}
-    assert outcome(unknown) == "stands; global fit not known: 3 items leave no degree of freedom"
+    assert outcome(unknown) == "retained; global fit not known: 3 items leave no degree of freedom"
     assert outcome(unknown | {"rejected": "so it is"}) == "rejected: so it is"

@@ -61,7 +61,7 @@ def test_the_control_finds_no_scale_where_the_study_does(study: Path, tmp_path: 
     found = json.loads(done.stdout)
     assert found["n_scales_found"] == 0
     assert found["scales"][0]["n_items"] == 11
-    assert not found["scales"][0]["stands"]
+    assert not found["scales"][0]["retained"]
     assert sorted(file.name for file in (tmp_path / "control").iterdir()) == ["control.csv", "control.json"]
 
 

@@ -103,7 +103,7 @@ def test_missing_responses_cost_precision_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("kind", "prior"), [("2pl", "none"), ("2pl", "weak"), ("3pl", "weak")])
-def test_pyro_and_the_preconditioned_steps_reach_the_same_optimum(kind: str, prior: str) -> None:
+def test_adam_and_fisher_scoring_reach_the_same_optimum(kind: str, prior: str) -> None:
     _, responses = simulated(400, 8, seed=11, guessing=0.2 if kind == "3pl" else 0.0, missing=0.1)
     ours = fit_model(responses, FitSettings(kind=kind, prior=prior))  # type: ignore[arg-type]
     pyro = fit_model(responses, FitSettings(kind=kind, prior=prior, optimiser="adam"))  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ def test_the_guides_moments_are_those_of_its_draws(responses: ResponseMatrix, pr
     sign = problem.prior.slope_sign
     centre = 0.5 * torch.randn(5, 3, generator=rng, dtype=torch.float64)
     root = 0.3 * torch.randn(5, 3, 3, generator=rng, dtype=torch.float64)
-    root[~torch.tensor(free), 2] = 0.0  # what is held does not vary
+    root[~torch.tensor(free), 2] = 0.0  # what is fixed does not vary
     mean, covariance = item_moments(problem, items, centre, root @ root.transpose(1, 2))
     normals = torch.randn(400_000, 3, generator=rng, dtype=torch.float64)
     for j in range(5):

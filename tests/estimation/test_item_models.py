@@ -43,12 +43,12 @@ def test_without_a_prior_an_item_without_guessing_becomes_a_2pl() -> None:
     truth, responses = guessed(3000, c=0.0, seed=2)
     fitted = fit_model(responses, FitSettings(kind="3pl", prior="none"))
     assert fitted.converged, fitted.stopped_because
-    held = ~fitted.items.guessing_estimated
+    fixed = ~fitted.items.guessing_estimated
     # with c = 0 in truth the likelihood is highest there for about half of the items (Self & Liang, 1987)
-    assert 4 <= held.sum() <= 18
-    assert fitted.guessing_not_identified == tuple(np.array(truth.item_ids)[held])
-    assert f"guessing of {held.sum()} items fixed at 0" in fitted.stopped_because
-    # it is a maximum over c >= 0: no better likelihood is found with the held ones 2PL from the start, nor all free
+    assert 4 <= fixed.sum() <= 18
+    assert fitted.guessing_not_identified == tuple(np.array(truth.item_ids)[fixed])
+    assert f"guessing of {fixed.sum()} items fixed at 0" in fitted.stopped_because
+    # it is a maximum over c >= 0: no better likelihood is found with the fixed ones 2PL from the start, nor all free
     same = FitSettings(kind="3pl", prior="none", by_item={item: "2pl" for item in fitted.guessing_not_identified})
     assert fitted.log_likelihood == pytest.approx(fit_model(responses, same).log_likelihood, abs=1e-4)
     assert fitted.log_likelihood > fit_model(responses).log_likelihood
@@ -58,10 +58,10 @@ def test_so_it_does_where_the_population_is_estimated_too() -> None:
     _, responses = guessed(600, c=0.0, seed=2)
     settings = FitSettings(kind="3pl", prior="none", population="estimated", standard_errors=False, tolerance=1e-3)
     fitted = fit_model(responses, settings)
-    held = ~fitted.items.guessing_estimated
-    assert held.any()
-    assert (fitted.items.guessing[held] == 0).all()
-    assert fitted.n_parameters == 3 * 20 - held.sum() + 4  # the density has four
+    fixed = ~fitted.items.guessing_estimated
+    assert fixed.any()
+    assert (fitted.items.guessing[fixed] == 0).all()
+    assert fitted.n_parameters == 3 * 20 - fixed.sum() + 4  # the density has four
 
 
 def test_the_data_say_nothing_of_guessing_on_easy_items_and_much_on_hard_ones() -> None:

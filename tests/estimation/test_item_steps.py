@@ -174,7 +174,7 @@ def test_the_direction_satisfies_the_last_secant_equation() -> None:
     generator = torch.Generator().manual_seed(1)
     inverse = torch.diag(torch.rand(3, generator=generator, dtype=torch.float64) + 0.5)
     values, gradients = torch.rand(2, 4, 3, 1, generator=generator, dtype=torch.float64)
-    gradients[-1] = gradients[-2] - (values[-1] - values[-2])  # so that it bends the right way
+    gradients[-1] = gradients[-2] - (values[-1] - values[-2])  # so that it falls along the step
     fallen = gradients[-2] - gradients[-1]
 
     def direction(more: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Nodes laid where posteriors are, at the ends of the scale too."""
+"""Nodes placed where posteriors are, at the ends of the scale too."""
 
 import pytest
 import torch

@@ -68,7 +68,7 @@ def test_most_of_the_missing_information_is_in_the_steps(missing: float) -> None
 
     # measured 1.6 and 1.6, against 9.8 and 6.3 without: one step takes most of the way in every direction
     assert furthest(approximate) < 2
-    assert furthest(own) > 5  # without it the origin and unit of theta move slowly
+    assert furthest(own) > 5  # without it the location and scale of theta move slowly
 
 
 def test_neighbouring_nodes_taken_together_stand_for_what_is_missing() -> None:

@@ -156,7 +156,7 @@ def test_the_debiased_error_by_hand() -> None:
     assert found.standard_error == pytest.approx(np.sqrt(2) / 9)
 
 
-def test_the_debiased_square_is_unbiased_and_its_interval_holds() -> None:
+def test_the_debiased_square_is_unbiased_and_its_interval_covers() -> None:
     generator = rng()
     for slope in (1.0, 0.7):
         squares, held, truths = [], [], []

@@ -175,7 +175,7 @@ def test_the_interval_agrees_with_scipys_bca():
 
 
 def test_exact_intervals_cover_the_true_difference():
-    """800 sets of 200 items, .25 helped and .15 hurt: 95% intervals hold .10 in 93 to 97% of them."""
+    """800 sets of 200 items, .25 helped and .15 hurt: 95% intervals cover .10 in 93 to 97% of them."""
     rng = np.random.default_rng(0)
     held = []
     for helped, _, hurt in rng.multinomial(200, [0.25, 0.6, 0.15], size=800):

@@ -374,7 +374,7 @@ def test_published_figures_stand_beside_ours(study, page):
 def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
     assert plain_study.bank is None
     read = Page(render_report(plain_study))
-    assert "none is kept: no scale stands" in read.text
+    assert "none is kept: no scale is retained" in read.text
     assert plain_study.scales[0].pruning.rejected in read.text
     captions = " ".join(read.tables)
     assert "Agreement" not in captions
@@ -443,10 +443,12 @@ def test_poor_global_fit_is_cautioned(study):
     after = replace(scale.pruning.fit_after, cfi=0.91)
     poor = replace(study, scales=(replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
     assert any(
-        "do not meet the marks" in caution and "CFI 0.910" in caution
+        "do not meet the cut-offs" in caution and "CFI 0.910" in caution
         for caution in prose.cautions(poor.scales, poor.settings.model)
     )
-    assert not any("do not meet the marks" in caution for caution in prose.cautions(study.scales, study.settings.model))
+    assert not any(
+        "do not meet the cut-offs" in caution for caution in prose.cautions(study.scales, study.settings.model)
+    )
     unknown = replace(after, m2=np.nan, rmsea_lower=np.nan, cfi=np.nan, tli=np.nan, respondents_used="1 of 253")
     scale = replace(scale, pruning=replace(scale.pruning, fit_after=unknown))
     (caution,) = prose.cautions((scale,), study.settings.model)
@@ -477,20 +479,20 @@ def test_kappas_of_labels_and_of_answers(study):
     assert table.loc["yes", "category_kappa"] == study.agreement.category_kappa[2]
 
 
-def test_item_fates_take_parameters_from_the_last_fit_an_item_was_in(study):
-    fates = table_of(paper_tables.fates_table, study).set_index("item_id")
-    assert len(fates) == 20
+def test_item_status_takes_parameters_from_the_last_fit_an_item_was_in(study):
+    status = table_of(paper_tables.item_status_table, study).set_index("item_id")
+    assert len(status) == 20
     pruning = study.scales[0].pruning
-    assert fates["outcome"].value_counts().to_dict() == {
+    assert status["outcome"].value_counts().to_dict() == {
         "scale rejected": 10, "kept": len(pruning.kept), "removed": 10 - len(pruning.kept),
     }  # fmt: skip
     for removal in pruning.removals:
         fitted = pruning.rounds[removal.round - 1].fitted.items.select([removal.item_id])
-        assert fates.loc[removal.item_id, "discrimination"] == fitted.discrimination[0]
+        assert status.loc[removal.item_id, "discrimination"] == fitted.discrimination[0]
     kept = study.scales[0].scale.items
-    np.testing.assert_array_equal(fates.loc[list(kept.item_ids), "difficulty"], kept.difficulty)
-    np.testing.assert_array_equal(fates["n_responses"], 253)
-    assert fates["guessing"].isna().all()  # a 2PL has none
+    np.testing.assert_array_equal(status.loc[list(kept.item_ids), "difficulty"], kept.difficulty)
+    np.testing.assert_array_equal(status["n_responses"], 253)
+    assert status["guessing"].isna().all()  # a 2PL has none
 
 
 def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
@@ -611,7 +613,7 @@ def test_right_axis_of_the_information_is_its_standard_error():
 
 
 def test_items_beyond_the_axes_stand_at_their_edge():
-    fates = pd.DataFrame(
+    status = pd.DataFrame(
         {
             "outcome": ["kept", "kept", "removed"],
             "difficulty": [0.0, 1.0, -40.0],
@@ -620,7 +622,7 @@ def test_items_beyond_the_axes_stand_at_their_edge():
             "se_discrimination": [0.1, 0.1, 0.1],
         }
     )
-    ax = plots.draw_parameters(axes(), fates, axes_for=fates)
+    ax = plots.draw_parameters(axes(), status, axes_for=status)
     (arrow,) = [line for line in ax.lines if line.get_marker() == "<" and len(line.get_xdata())]
     assert (arrow.get_xdata()[0], arrow.get_ydata()[0]) == (-6.0, 0.05)
     assert ax.get_xlim() == (-6.0, 1.5)

@@ -244,8 +244,8 @@ def test_a_right_answer_raises_theta_and_a_wrong_one_lowers_it(row: list[float],
     assert (abilities.theta < abilities.upper).all()
 
 
-def test_intervals_hold_what_they_promise() -> None:
-    # theta drawn from the prior: a Bayesian 80% interval holds exactly 80% of them. sd of the share over 2,000: .009
+def test_intervals_cover_as_often_as_they_promise() -> None:
+    # theta drawn from the prior: a Bayesian 80% interval covers exactly 80% of them. sd of the share over 2,000: .009
     rng = np.random.default_rng(6)
     items = varied_items(20)
     theta = rng.normal(size=2000)

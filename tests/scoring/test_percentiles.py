@@ -226,7 +226,7 @@ def test_an_unknown_theta_has_an_unknown_percentile() -> None:
         assert np.isnan(percentiles(abilities_at(np.nan), sample, norm=norm).percentile[0])
 
 
-def test_percentile_intervals_hold_the_true_percentile() -> None:
+def test_percentile_intervals_cover_the_true_percentile() -> None:
     # people drawn from the population: the percentile of the true theta lies in 95% of the intervals (sd .5%)
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(rng.lognormal(0, 0.3, 30), rng.normal(-1, 1, 30))

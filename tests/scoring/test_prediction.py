@@ -45,8 +45,8 @@ def test_everything_seen_is_certain() -> None:
     np.testing.assert_allclose(found.upper - found.lower, 0, atol=1e-12)
 
 
-def test_intervals_hold_and_errors_are_smaller_than_those_of_the_part() -> None:
-    # two scales, 30 of 150 items seen, 500 people: 95% (sd 1%) of the intervals hold the accuracy on all 150
+def test_intervals_cover_and_errors_are_smaller_than_those_of_the_part() -> None:
+    # two scales, 30 of 150 items seen, 500 people: 95% (sd 1%) of the intervals cover the accuracy on all 150
     scales = (make_scale("a", 100), make_scale("b", 50))
     rng = np.random.default_rng(1)
     parts = [simulate_responses(rng.normal(size=500), scale.items, rng=rng) for scale in scales]

@@ -24,7 +24,7 @@ def location_and_scale(items: ItemTensors) -> Tensor:
 
 
 def standardised(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, float, float]:
-    """Items for theta with mean 0 and variance 1 among the respondents, and the mean and sd it had."""
+    """Items for theta with mean 0 and variance 1 among the respondents, and the mean and standard deviation it had."""
     theta = problem.nodes.theta[:, 0]
     respondents = problem.counts(items).respondents / len(problem.rows)
     mean = float(respondents @ theta)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 MEMORY = 6  # differences of past values kept
-LEAST_CURVATURE = 1e-12  # relative; where the gradient bends the wrong way, a difference says nothing of a maximum
+LEAST_CURVATURE = 1e-12  # relative; where the gradient rises along the step, a difference says nothing of a maximum
 
 
 class StepMemory:

@@ -173,7 +173,7 @@ class FisherScoring(PyroOptim):
         self.loss.move_to(self.best.items)
 
     def stopped(self, step: int, loss: float) -> Status | None:
-        """The rule for `variational.driver.maximise`."""
+        """The rule for `driver.maximise`."""
         return self.status
 
     def _rounding(self, problem: Problem) -> float:

@@ -224,7 +224,7 @@ def with_missing_information(problem: Problem, derivatives: ItemDerivatives, ste
             factor = torch.linalg.cholesky_ex(with_ridge(information)).L
             by_item = torch.where(fixed[:, :, None], 0.0, by_item)
     whitened = (factor.mT @ step[:, :, None]).flatten(0, 1)
-    lost = torch.linalg.solve_triangular(factor, by_item, upper=False).flatten(0, 1)
-    left = torch.eye(lost.shape[1], dtype=lost.dtype, device=lost.device) - lost.T @ lost
-    whitened = whitened + lost @ torch.linalg.solve_ex(left, lost.T @ whitened).result
+    missing = torch.linalg.solve_triangular(factor, by_item, upper=False).flatten(0, 1)
+    left = torch.eye(missing.shape[1], dtype=missing.dtype, device=missing.device) - missing.T @ missing
+    whitened = whitened + missing @ torch.linalg.solve_ex(left, missing.T @ whitened).result
     return torch.linalg.solve_triangular(factor.mT, whitened.reshape(*step.shape, 1), upper=True)[:, :, 0]

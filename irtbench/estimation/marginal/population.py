@@ -59,7 +59,7 @@ def find_mode_with_population(
 
 
 def standardised(nodes: NodeTensors, respondents: Tensor, items: ItemTensors) -> tuple[NodeTensors, ItemTensors]:
-    """Smooth the expected counts at the nodes into a density of mean 0 and sd 1, and take the items along.
+    """Smooth the expected counts into a density of mean 0 and standard deviation 1, and take the items along.
 
     With theta = m + s theta', the density of theta' on the same nodes is that of theta at m + s theta', and items keep
     their curves with a' = s a, d' = d + m a.

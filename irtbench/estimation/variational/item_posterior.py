@@ -1,8 +1,8 @@
 """The posterior of the item parameters: Pyro's SVI with a normal guide that starts at the mode.
 
-Ability is integrated out in the model (`models.logistic`), so the guide is over items only; `item_guide` says in
-which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without a prior
-that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
+Ability is integrated out in the model (`models.pyro_model.model`), so the guide is over items only; `item_guide` says
+in which coordinates. What is approximated is the posterior around the mode, where slopes keep their signs. Without
+a prior that tells the two apart there is a mirror image with theta's sign turned, of which the guide says nothing.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class ItemPosterior:
     Parameters
     ----------
     kind
-        ``normal``: the correlations of the Laplace approximation, with means and widths learnt; ``lowrank``:
-        correlations learnt as well.
+        ``normal``: the correlations of the Laplace approximation, with means and standard deviations learnt;
+        ``lowrank``: correlations learnt as well.
     mean
         Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is fixed.
     covariance
@@ -79,7 +79,7 @@ class ItemPosterior:
     steps
         Number of steps of the optimiser.
     converged, stopped_because
-        Whether means and widths had settled, and the reason in words.
+        Whether means and standard deviations had settled, and the reason in words.
     seed
         Of the draws.
     """
@@ -210,7 +210,10 @@ def fit_posterior(
         mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
     converged = settled.change < tolerance
-    moved = f"means and standard deviations moved by up to {settled.change:.2g} sd between windows of {WINDOW} steps"
+    moved = (
+        f"means and standard deviations moved by up to {settled.change:.2g} standard deviations "
+        f"between windows of {WINDOW} steps"
+    )
     reason = f"{moved}, below {tolerance:g}" if converged else f"no convergence in {settled.steps} steps: {moved}"
     reason += f"; {how}"
     logger.info("posterior (%s): %s (%d steps)", kind, reason, settled.steps)

@@ -1,0 +1,129 @@
+"""What the documentation names exists: files, links, names in the package, and an entry for every source cited."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import irtbench
+
+ROOT = Path(irtbench.__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SOURCES = [*PAGES, *(file for room in ("irtbench", "scripts") for file in sorted((ROOT / room).rglob("*.py")))]
+
+FILE = re.compile(
+    r"(?<![\w/.-])[\w-]+(?:/[\w.-]+)*\.py\b|(?<![\w/.-])(?:irtbench|tests|scripts|docs|configs|data)/[\w./-]*\w/?"
+)
+NAME = re.compile(r"(?<![\w/.-])irtbench((?:\.[A-Za-z_]\w*)+)")
+LINK = re.compile(r"\]\(([^)\s#]+)[^)]*\)")
+
+SURNAME = r"(?:De )?[A-Z][a-z]*[A-Z]?(?:'[A-Z])?[a-z]+(?:-[A-Z][a-z]+)*"
+CITATION = re.compile(
+    rf"(?P<authors>{SURNAME}(?:(?:, {SURNAME})*,? (?:&|and) {SURNAME}| et al\.)?)"
+    r"(?:'s [\w' -]{1,60}?)?,?(?: [A-Z]{3,})? \(?(?P<year>(?:18|19|20)\d\d)\b(?! \w+ x)"
+)
+NOT_AUTHORS = {"In", "Python"}
+
+
+def joined(path: Path) -> str:
+    """A file's text with line breaks as spaces, so that what is cited across them is found."""
+    return re.sub(r"\s*\n\s*", " ", path.read_text(encoding="utf-8"))
+
+
+def citations(text: str) -> set[tuple[tuple[str, ...], str]]:
+    """Authors and years of the sources cited; of "et al." the first author."""
+    found = set()
+    for match in CITATION.finditer(text):
+        authors = tuple(re.split(r", | & | and ", match["authors"].removesuffix(" et al.")))
+        if authors[0] not in NOT_AUTHORS:
+            found.add((authors, match["year"]))
+    return found
+
+
+def missing_entries(cited: set[tuple[tuple[str, ...], str]], references: str) -> list[str]:
+    """Sources without an entry that begins with the first author, names the others and has the year."""
+    entries = [line.removeprefix("- ") for line in references.splitlines() if line.startswith("- ")]
+    return [
+        f"{', '.join(authors)} ({year})"
+        for authors, year in sorted(cited)
+        if not any(
+            entry.startswith(f"{authors[0]}, ")
+            and all(f"{author}, " in entry for author in authors)
+            and f" ({year}). " in entry
+            for entry in entries
+        )
+    ]
+
+
+def exists(name: str) -> bool:
+    """Whether ``a.b.c`` of the package is a module, or a public name of one, or an attribute of that."""
+    module: object = irtbench
+    path = "irtbench"
+    for part in name.split("."):
+        path = f"{path}.{part}"
+        if not hasattr(module, part):
+            try:
+                import_module(path)
+            except ModuleNotFoundError:
+                return False
+        module = getattr(module, part)
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_folders_that_a_page_names_exist(page: Path) -> None:
+    named = {found.removesuffix("/") for found in FILE.findall(page.read_text(encoding="utf-8"))}
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_resolve(page: Path) -> None:
+    links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_in_the_package_that_a_page_uses_exist(page: Path) -> None:
+    names = {found[1:] for found in NAME.findall(page.read_text(encoding="utf-8"))}
+    assert [name for name in sorted(names) if not exists(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_that_a_page_imports_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for module, brackets, line in re.findall(r"from (irtbench[\w.]*) import (?:\(([^)]*)\)|(.*))", text):
+        for name in re.findall(r"\w+", brackets or line):
+            assert hasattr(import_module(module), name), f"{module}.{name}"
+
+
+def test_every_source_cited_has_an_entry_in_the_references() -> None:
+    references = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    cited = set().union(*(citations(joined(path)) for path in SOURCES if path.name != "references.md"))
+    assert len(cited) > 50
+    assert missing_entries(cited, references) == []
+
+
+def test_every_entry_of_the_references_says_where_it_is_found() -> None:
+    entries = [line for line in (ROOT / "docs" / "references.md").read_text().splitlines() if line.startswith("- ")]
+    assert entries == sorted(entries, key=lambda line: line.lower())
+    assert all(re.search(r"doi:10\.\d{4,}/\S+$|arXiv:\d{4}\.\d{5}$|ACL \S+$|No DOI known\.$", line) for line in entries)
+
+
+def test_citations_are_found_in_all_their_forms() -> None:
+    text = (
+        "(Lord, 1980, ch. 5) and Nguyen & O'Connor (2015, doi:1), Lord and Wingersky's recursion (1984); Thissen et "
+        "al., 1995, Maydeu-Olivares & Joe, 2006; (De Boeck, 2008) Chen, McNemar & DeGroot 1990. In 2001 the 2PL"
+    )
+    assert citations(text) == {
+        (("Lord",), "1980"),
+        (("Nguyen", "O'Connor"), "2015"),
+        (("Lord", "Wingersky"), "1984"),
+        (("Thissen",), "1995"),
+        (("Maydeu-Olivares", "Joe"), "2006"),
+        (("De Boeck",), "2008"),
+        (("Chen", "McNemar", "DeGroot"), "1990"),
+    }
+    assert missing_entries({(("Lord", "Wingersky"), "1984")}, "- Lord, F. M. (1984). A title.") == [
+        "Lord, Wingersky (1984)"
+    ]
