@@ -81,7 +81,8 @@ class DeltaELBO(ELBO):
         for name in self._names:
             pyro.param(name)
         with torch.no_grad():
-            items = self._items or self.problem.prior.items_of(self._sites)
+            # copies, for steps overwrite the guide's parameters and the best items must stay as they were
+            items = self._items or self.problem.prior.items_of({name: at.clone() for name, at in self._sites.items()})
             self.current = self.problem.evaluate(items)
         return -self.current.log_posterior
 
