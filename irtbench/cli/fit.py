@@ -110,6 +110,8 @@ def fit(
         print(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         print(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         print(f"prior {found['prior']}")
+        if several:
+            print(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
             print(f"guessing not identified by the data: {name_first(unidentified)}")
         for removal in left_out:

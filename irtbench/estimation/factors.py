@@ -155,9 +155,7 @@ class FactorModel(InformationCriteria):
             length = np.sqrt((self.slopes**2).sum(axis=1))
             along = np.column_stack([self.slopes / length[:, None], np.zeros(n_items)])
             place = np.column_stack([self.intercept[:, None] * self.slopes / length[:, None] ** 3, -1 / length])
-            of_length, of_place = (
-                np.sqrt(np.einsum("jk,jkl,jl->j", by, self.covariance, by)) for by in (along, place)
-            )
+            of_length, of_place = (np.sqrt(np.einsum("jk,jkl,jl->j", by, self.covariance, by)) for by in (along, place))
             variances = np.diagonal(self.covariance, axis1=1, axis2=2)
             unknown_too = (variances == 0) | np.append(self.turning, False)
             own = np.sqrt(np.where(unknown_too, np.nan, variances))
@@ -249,9 +247,7 @@ def fit_factors(
     return combined(responses, n_factors, zero_loadings, blocks, found)
 
 
-def checked_pattern(
-    n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None
-) -> NDArray[np.bool_] | None:
+def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
     """Refuse a pattern that fits no model, see `fit_factors`; None for one without zeros."""
     if not 1 <= n_factors < n_items:
         raise InputError(f"factors: expected between 1 and {n_items - 1} for {n_items} items but got {n_factors}")

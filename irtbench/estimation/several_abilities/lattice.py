@@ -191,9 +191,7 @@ def log_likelihoods(problem: Problem, items: ItemTensors, nodes: NodeTensors) ->
     return total
 
 
-def where_there_is_mass(
-    problem: Problem, items: ItemTensors, nodes: NodeTensors, modes: AbilityModes
-) -> NodeTensors:
+def where_there_is_mass(problem: Problem, items: ItemTensors, nodes: NodeTensors, modes: AbilityModes) -> NodeTensors:
     """Leave out nodes that hold next to no mass of any respondent.
 
     Parameters
