@@ -72,7 +72,7 @@ def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
 
 
 def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
-    slopes, theta, responses = steep
+    slopes, _, responses = steep
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
     problem = factor_problem(responses, 3, None)
     coarse = float(log_likelihoods(problem, items, sobol_nodes(3, 0)).sum())
