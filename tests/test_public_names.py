@@ -23,7 +23,12 @@ ROOMS = (
     "evaluation",
     "study",
 )
-WINGS = ("estimation.marginal.", "estimation.few_respondents.", "estimation.variational.")  # parts of fit_model
+WINGS = (  # parts of fit_model and fit_factors
+    "estimation.marginal.",
+    "estimation.few_respondents.",
+    "estimation.several_abilities.",
+    "estimation.variational.",
+)
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
     "data.readers.long_table": "read_long_table",

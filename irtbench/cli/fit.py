@@ -90,7 +90,8 @@ def fit(
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
     prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
     items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
-    each axis.
+    each axis. With --posterior items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and
+    guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
     from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_responses
@@ -141,10 +142,12 @@ def fit(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(items.drop(columns=[*items.filter(regex="^se_"), "model"]))
+        show_table(items.drop(columns=[*items.filter(regex="^se_|_(lower|median|upper)$"), "model"]))
         print(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         print(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         print(f"prior {found['prior']}")
+        if several:
+            print(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
             print(f"guessing not identified by the data: {name_first(unidentified)}")
         for removal in left_out:
@@ -182,7 +185,10 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    return fitted.summary(), parameter_table(fitted.items, data), scores
+    items = parameter_table(fitted.items, data)
+    if fitted.posterior is not None:
+        items = items.assign(**fitted.posterior.columns())
+    return fitted.summary(), items, scores
 
 
 def fit_abilities(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,18 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable
-from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.several_abilities.factor_mode import (
+    FactorMode,
+    factor_problem,
+    find_factor_mode,
+    on_right_nodes,
+)
+from irtbench.estimation.several_abilities.factor_start import NORMAL_OGIVE
+from irtbench.estimation.several_abilities.independent_blocks import Block, independent_blocks
+from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns
 from irtbench.estimation.status import Status
-from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_responses
-
-NORMAL_OGIVE = 1.702
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +45,22 @@ class FactorModel(InformationCriteria):
     intercept
         d, shape (n_items,).
     zero_loadings
-        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory.
+        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory. A pattern of ones alone is
+        exploratory.
     log_likelihood
         Marginal log-likelihood of the responses.
     n_respondents
         Number of rows.
     status
         How the iterations ended.
+    covariance
+        Sampling covariance of slopes and intercept of each item, shape (n_items, n_factors + 1, n_factors + 1), from
+        the observed information; zero where slopes are zero; None if there is none. Exploratory slopes have that of
+        slopes on principal axes; axes that a pattern lets turn are held.
+    nodes
+        The nodes over which abilities were integrated out, in words.
+    integration_error
+        Of the log-likelihood, a response, against other nodes; NaN if not known.
     """
 
     item_ids: tuple[str, ...]
@@ -60,6 +70,9 @@ class FactorModel(InformationCriteria):
     log_likelihood: float
     n_respondents: int
     status: Status
+    covariance: NDArray[np.float64] | None = None
+    nodes: str = ""
+    integration_error: float = math.nan
 
     @property
     def converged(self) -> bool:
@@ -83,11 +96,32 @@ class FactorModel(InformationCriteria):
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters; an exploratory model loses F (F - 1) / 2 to the rotation that changes nothing."""
+        """Free parameters less the rotations that change nothing, F (F - 1) / 2 in an exploratory model."""
         n_items, n_factors = self.slopes.shape
         if self.zero_loadings is None:
             return n_items * (n_factors + 1) - n_factors * (n_factors - 1) // 2
-        return int(n_items + (~self.zero_loadings).sum())
+        free = ~self.zero_loadings
+        return int(n_items + free.sum()) - number_of_turns(free)
+
+    @property
+    def turning(self) -> NDArray[np.bool_]:
+        """Abilities whose axes a pattern lets turn, so that their slopes are not determined, shape (n_factors,)."""
+        turning = np.zeros(self.n_factors, dtype=np.bool_)
+        for block in independent_blocks(len(self.item_ids), self.n_factors, self.zero_loadings):
+            if block.zero_loadings is not None:
+                turning[block.factors] = number_of_turns(~block.zero_loadings) > 0
+        return turning
+
+    @property
+    def what_errors_are_of(self) -> str:
+        """What the standard errors are of, in words."""
+        if self.covariance is None:
+            return "not computed"
+        if self.turning.any():
+            return "of intercepts, discriminations and difficulties; slopes turn with axes that the pattern leaves free"
+        if self.zero_loadings is None and self.n_factors > 1:
+            return "of intercepts and of slopes on principal axes, from the observed information"
+        return "of intercepts and slopes, from the observed information"
 
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
@@ -100,16 +134,41 @@ class FactorModel(InformationCriteria):
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "steps": self.steps,
+            "quadrature": self.nodes,
+            "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
+            "standard_errors": self.what_errors_are_of,
         }
+
+    def standard_errors(self) -> dict[str, NDArray[np.float64]]:
+        """Standard errors of ``discrimination, difficulty, guessing, intercept, slope_1, ...``, each (n_items,).
+
+        Those of the length of the slopes and of -d / length are by the delta method; neither changes when axes turn.
+        NaN where they are not known or axes may turn, and where a parameter is fixed.
+        """
+        names = ("discrimination", "difficulty", "guessing", "intercept")
+        n_items, n_factors = self.slopes.shape
+        slopes = [f"slope_{k + 1}" for k in range(n_factors)]
+        unknown = np.full(n_items, np.nan)
+        if self.covariance is None:
+            return dict.fromkeys((*names, *slopes), unknown)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            length = np.sqrt((self.slopes**2).sum(axis=1))
+            along = np.column_stack([self.slopes / length[:, None], np.zeros(n_items)])
+            place = np.column_stack([self.intercept[:, None] * self.slopes / length[:, None] ** 3, -1 / length])
+            of_length, of_place = (np.sqrt(np.einsum("jk,jkl,jl->j", by, self.covariance, by)) for by in (along, place))
+            variances = np.diagonal(self.covariance, axis1=1, axis2=2)
+            unknown_too = (variances == 0) | np.append(self.turning, False)
+            own = np.sqrt(np.where(unknown_too, np.nan, variances))
+        found = dict(zip(names, (of_length, of_place, unknown, own[:, -1]), strict=True))
+        return found | dict(zip(slopes, own.T, strict=False))
 
     def table(self, responses: ResponseMatrix) -> pd.DataFrame:
         """One row an item: its slope in the direction where it is steepest, its difficulty there, slopes and loadings.
 
-        The discrimination is the length of the slopes, sqrt(a'a), the difficulty -d / sqrt(a'a) (Reckase, 1985);
-        standard errors are not computed.
+        The discrimination is the length of the slopes, sqrt(a'a), the difficulty -d / sqrt(a'a) (Reckase, 1985).
         """
         length = np.sqrt((self.slopes**2).sum(axis=1))
-        unknown = np.full(len(length), np.nan)
+        errors = self.standard_errors()
         data = responses.select_items(self.item_ids)
         return pd.DataFrame(
             {
@@ -119,11 +178,12 @@ class FactorModel(InformationCriteria):
                 "difficulty": -self.intercept / length,
                 "guessing": 0.0,
                 "intercept": self.intercept,
-                **{f"se_{name}": unknown for name in ("discrimination", "difficulty", "guessing", "intercept")},
+                **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
                 "n_responses": data.n_by_item,
                 "proportion_correct": data.proportion_correct(),
                 **{f"slope_{k + 1}": column for k, column in enumerate(self.slopes.T)},
                 **{f"loading_{k + 1}": column for k, column in enumerate(self.loadings.T)},
+                **{f"se_{name}": error for name, error in errors.items() if name.startswith("slope_")},
             }
         )
 
@@ -142,10 +202,14 @@ def fit_factors(
     seed: int = 0,
     tolerance: float = 1e-3,
     max_steps: int = 1000,
+    standard_errors: bool = True,
 ) -> FactorModel:
     """Estimate a 2PL with several abilities by marginal maximum likelihood.
 
-    Abilities are integrated out over a tensor grid up to three factors, over quasi-Monte Carlo points above.
+    Abilities are integrated out over a lattice as fine as the narrowest posterior asks, and the result is checked on
+    another; with four abilities and more over quasi-Monte Carlo points, if the lattice would have too many nodes, and
+    their error is told. Where a pattern divides items and abilities into blocks without a slope between them each block
+    is a model of its own; with simple structure these are fits of one ability each.
 
     Parameters
     ----------
@@ -156,56 +220,101 @@ def fit_factors(
     zero_loadings
         Where slopes are fixed at zero, shape (n_items, n_factors); None for an exploratory model.
     seed
-        Of the quasi-Monte Carlo points (more than three abilities).
+        Of the quasi-Monte Carlo points.
     tolerance, max_steps
         As for `find_mode`.
+    standard_errors
+        Whether to compute them. Whether the observed information is positive definite is tested all the same.
 
     Raises
     ------
     InputError
         If the data do not determine the parameters (see `fit_model`), the pattern has another shape, or it leaves an
-        item without any slope.
+        item without any slope or an ability without any item.
     """
-    priors = Priors.named("none")
-    check_estimable(responses, priors)
-    n_items = responses.n_items
+    check_estimable(responses, Priors.named("none"))
+    zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
+    blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)
+    found = []
+    with fenced(seed), torch.no_grad():
+        for block in blocks:
+            problem = factor_problem(answers_to(responses, block), len(block.factors), block.zero_loadings, seed)
+            found.append(
+                find_factor_mode(
+                    problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
+                )
+            )
+    return combined(responses, n_factors, zero_loadings, blocks, found)
+
+
+def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Refuse a pattern that fits no model, see `fit_factors`; None for one without zeros."""
     if not 1 <= n_factors < n_items:
         raise InputError(f"factors: expected between 1 and {n_items - 1} for {n_items} items but got {n_factors}")
-    if zero_loadings is not None:
-        zero_loadings = np.asarray(zero_loadings, dtype=np.bool_)
-        if zero_loadings.shape != (n_items, n_factors):
-            raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
-        if zero_loadings.all(axis=1).any():
-            raise InputError("factors: zero_loadings leaves an item without any slope")
-    with fenced(seed), torch.no_grad():
-        problem = factor_problem(responses, n_factors, zero_loadings, seed)
-        mode = find_mode(problem, start=factor_start(problem), tolerance=tolerance, max_steps=max_steps)
-    slopes = mode.items.slope.numpy()
+    if zero_loadings is None:
+        return None
+    zero_loadings = np.asarray(zero_loadings, dtype=np.bool_)
+    if zero_loadings.shape != (n_items, n_factors):
+        raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
+    if zero_loadings.all(axis=1).any():
+        raise InputError("factors: zero_loadings leaves an item without any slope")
+    if zero_loadings.all(axis=0).any():
+        raise InputError("factors: zero_loadings leaves an ability without any item")
+    return zero_loadings if zero_loadings.any() else None
+
+
+def answers_to(responses: ResponseMatrix, block: Block) -> ResponseMatrix:
+    """The responses to a block's items, of those who answered any."""
+    some = responses.select_items([responses.item_ids[j] for j in block.items])
+    return some.select_respondents(some.n_by_respondent > 0)
+
+
+def combined(
+    responses: ResponseMatrix,
+    n_factors: int,
+    zero_loadings: NDArray[np.bool_] | None,
+    blocks: Sequence[Block],
+    found: Sequence[FactorMode],
+) -> FactorModel:
+    """The model of all items from those of the blocks."""
+    n_items = responses.n_items
+    slopes, intercept = np.zeros((n_items, n_factors)), np.zeros(n_items)
+    covariance = np.zeros((n_items, n_factors + 1, n_factors + 1))
+    for block, part in zip(blocks, found, strict=True):
+        slopes[np.ix_(block.items, block.factors)] = part.mode.items.slope.numpy()
+        intercept[block.items] = part.mode.items.intercept.numpy()
+        if part.covariance is not None:
+            places = np.append(block.factors, n_factors)
+            covariance[np.ix_(block.items, places, places)] = part.covariance.numpy()
+    n_responses = [int(responses.n_by_item[block.items].sum()) for block in blocks]
+    errors = [part.integration_error * n for part, n in zip(found, n_responses, strict=True)]
+    nodes = dict.fromkeys(part.nodes for part in found)
     return FactorModel(
         item_ids=responses.item_ids,
-        slopes=principal_axes(slopes) if zero_loadings is None else slopes * positive_sign(slopes),
-        intercept=mode.items.intercept.numpy(),
+        slopes=slopes,
+        intercept=intercept,
         zero_loadings=zero_loadings,
-        log_likelihood=mode.log_likelihood,
+        log_likelihood=sum(part.mode.log_likelihood for part in found),
         n_respondents=responses.n_respondents,
-        status=mode.status,
+        status=combined_status(blocks, [part.mode.status for part in found]),
+        covariance=covariance if all(part.covariance is not None for part in found) else None,
+        nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
+        integration_error=sum(errors) / sum(n_responses),
     )
 
 
-def factor_problem(
-    responses: ResponseMatrix, n_factors: int, zero_loadings: NDArray[np.bool_] | None, seed: int
-) -> Problem:
-    """Data and nodes of a model of several abilities without a prior."""
-    quadrature = factor_quadrature(n_factors, seed=seed)
-    model = partial(
-        logistic_model,
-        priors=Priors.named("none"),
-        guessing_free=torch.zeros(responses.n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64),
-        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
+def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Status:
+    """How the first block ended that has not converged, with the largest numbers of all."""
+    worst = next((status for status in statuses if not status.converged), statuses[0])
+    steep = [int(block.items[j]) for block, status in zip(blocks, statuses, strict=True) for j in status.steep]
+    return replace(
+        worst,
+        steps=sum(status.steps for status in statuses),
+        gradient=max(status.gradient for status in statuses),
+        change=max(status.change for status in statuses),
+        tolerance=max(status.tolerance for status in statuses),
+        steep=tuple(steep),
     )
-    nodes = NodeTensors(torch.from_numpy(quadrature.nodes), torch.from_numpy(quadrature.log_weights))
-    return Problem.of(model, encode_responses(responses, torch.device("cpu")), nodes)
 
 
 def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int = 0) -> pd.DataFrame:
@@ -218,7 +327,7 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
     responses
         Graded responses to its items, in any order; missing ones are left out.
     seed
-        Of the quasi-Monte Carlo points (more than three abilities).
+        Of the quasi-Monte Carlo points (four abilities and more).
 
     Returns
     -------
@@ -226,59 +335,35 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
         Columns ``respondent_id, n_items, n_correct, accuracy, theta_1, se_1, theta_2, ...``.
     """
     data = responses.select_items(fitted.item_ids)
-    problem = factor_problem(data, fitted.n_factors, fitted.zero_loadings, seed)
-    slope, intercept = torch.from_numpy(fitted.slopes), torch.from_numpy(fitted.intercept)
-    items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
-    theta = problem.nodes.theta
-    row = problem.row(items)
-    means, squares = [], []
-    for batch in problem.batches():
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        means.append(posterior @ theta)
-        squares.append(posterior @ theta**2)
-    mean = torch.cat(means).numpy()
-    deviation = np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))
     n_correct = np.nansum(data.values, axis=1).astype(int)
     table = pd.DataFrame(
         {"respondent_id": data.respondent_ids, "n_items": data.n_by_respondent, "n_correct": n_correct}
     )
     table["accuracy"] = n_correct / np.maximum(data.n_by_respondent, 1)
+    mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
+    for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
+        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed)
     for k in range(fitted.n_factors):
         table[f"theta_{k + 1}"] = mean[:, k]
         table[f"se_{k + 1}"] = deviation[:, k]
     return table
 
 
-def factor_start(problem: Problem) -> ItemTensors:
-    """Starting values: slopes from the principal axes of the items' correlations."""
-    items = starting_values(problem)
-    (batch,) = problem.rows.batches(len(problem.rows), torch.float64)
-    correct = batch.correct
-    observed = torch.ones_like(correct) if batch.observed is None else batch.observed
-    p = correct.sum(dim=0) / observed.sum(dim=0).clamp(min=1)
-    standard = observed * (correct - p) / (p * (1 - p)).sqrt().clamp(min=1e-6)
-    correlation = (standard.T @ standard) / (observed.T @ observed).clamp(min=1)
-    # the largest correlation of each item with another stands for its communality
-    off_diagonal = correlation - torch.diag(torch.diagonal(correlation))
-    reduced = off_diagonal + torch.diag(off_diagonal.abs().max(dim=1).values)
-    sizes, axes = torch.linalg.eigh(reduced)
-    n_factors = problem.n_factors
-    loadings = axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=0.01).sqrt()
-    communality = (loadings**2).sum(dim=1, keepdim=True).clamp(max=0.8)
-    slopes = NORMAL_OGIVE * loadings / (1 - communality).sqrt()
-    if problem.prior.slopes_free is not None:
-        # each factor takes the common part of the items that load on it
-        slopes = torch.where(problem.prior.slopes_free, items.slope[:, :1].abs().clamp(min=0.5), 0.0)
-    return replace(items, slope=slopes)
-
-
-def principal_axes(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn slopes so that the first axis carries most of their sum of squares, the next most of the rest."""
-    _, _, axes = np.linalg.svd(slopes, full_matrices=False)
-    turned = slopes @ axes.T
-    return turned * positive_sign(turned)
-
-
-def positive_sign(slopes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sign of each column that makes its sum positive."""
-    return np.where(slopes.sum(axis=0) < 0, -1.0, 1.0)
+@torch.no_grad()
+def block_scores(
+    fitted: FactorModel, responses: ResponseMatrix, block: Block, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
+    some = responses.select_items([responses.item_ids[j] for j in block.items])
+    slope = torch.from_numpy(fitted.slopes[np.ix_(block.items, block.factors)])
+    intercept = torch.from_numpy(fitted.intercept[block.items])
+    items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
+    problem = on_right_nodes(factor_problem(some, len(block.factors), block.zero_loadings, seed), items)
+    theta, row = problem.nodes.theta, problem.row(items)
+    means, squares = [], []
+    for batch in problem.batches():
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        means.append(posterior @ theta)
+        squares.append(posterior @ theta**2)
+    mean = torch.cat(means).numpy()
+    return mean, np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))

@@ -53,10 +53,15 @@ def read_parameters(path: str | Path) -> ItemParameters:
     Raises
     ------
     InputError
-        If the file cannot be read, a column is missing, or a value is no number.
+        If the file cannot be read, a column is missing, a value is no number, or the items have several abilities.
     """
     table = read_table(path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
+    if "slope_2" in table:
+        raise InputError(
+            f"{path}: column slope_2: items of several abilities; expected one ability (fit without --factors, or the "
+            "items of each ability by themselves)"
+        )
     number = {
         name: to_numbers(table[name], place=field_places(path, name))
         for name in ("discrimination", "intercept", "guessing")

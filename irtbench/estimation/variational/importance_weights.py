@@ -3,12 +3,15 @@
 A density fitted by the ELBO keeps out of tails, so that its standard deviations are too small where the posterior has
 some. With w = p(x, u) / q(u) weighted averages over draws of q are averages over the posterior (importance sampling).
 For the weights to be bounded in the tails, q is the guide for half of the draws, and for the other half the guide with
-one coordinate, each in its turn, made twice as wide (a defensive mixture; Hesterberg, 1995).
+the coordinates of one item, each in its turn, drawn from a wide t density (a defensive mixture; Hesterberg, 1995): an
+item of which the data say little may have mass where the guide never goes, and weights of draws that never go there
+could not tell. What the moments of each item are worth is judged by itself (`item_reliability`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +24,7 @@ from irtbench.models.pyro_model.rows import Batch
 
 ELBO_DRAWS = 200  # of the guide alone
 MOST_DIVERGENCE = 2.5  # nats: with more, next to none of the draws would count
-WIDER, WIDER_SHARE = 2.0, 0.5
+WIDER, WIDER_SHARE, WIDER_FREEDOM = 1.5, 0.5, 3.0  # scale, share and degrees of freedom of the t density
 BLOCK, MOST_DRAWS = 4_000, 32_000
 ENOUGH, FEWEST = 5_000.0, 1_000.0  # effective draws: that end the drawing, and without which the moments are no better
 
@@ -58,6 +61,18 @@ class WeightedDraws:
     def effective(self) -> float:
         """Number of draws of the posterior that are worth as much, 1 / sum w^2."""
         return float(1 / self.weights.square().sum())
+
+    def quantiles(self, values: Tensor, levels: Sequence[float]) -> Tensor:
+        """Posterior quantiles of functions of the draws, shape (n_levels, ...) for values of shape (n_draws, ...).
+
+        A quantile is the smallest value that as much of the posterior, and half of its own weight, lies below.
+        """
+        flat = values.flatten(1)
+        ordered, order = flat.sort(dim=0)
+        below = self.weights[order].cumsum(dim=0) - 0.5 * self.weights[order]
+        wanted = values.new_tensor(levels)[:, None].expand(-1, flat.shape[1]).T.contiguous()
+        at = torch.searchsorted(below.T.contiguous(), wanted).clamp(max=len(self) - 1)
+        return ordered.T.gather(1, at).T.reshape(len(levels), *values.shape[1:])
 
     def moments(self, natural: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and covariance of each item's parameters, shapes (n_items, 3) and (n_items, 3, 3).
@@ -143,22 +158,49 @@ def weighted_draws(target: Target, seed: int) -> WeightedDraws | None:
     mean = spread.mean
     root = torch.linalg.cholesky(torch.diag((2 * spread.log_scale).exp()) + spread.factor @ spread.factor.T)
     n_latent = len(mean)
+    item_of = target.guide.coordinates.cells // 3
     normals = Normals(n_latent, seed, mean)
     generator = torch.Generator().manual_seed(seed)
     found: WeightedDraws | None = None
     while found is None or (found.effective < ENOUGH and len(found) < MOST_DRAWS):
         z = torch.stack([normals.draw() for _ in range(BLOCK)])
-        wider = torch.nonzero(torch.rand(BLOCK, generator=generator) < WIDER_SHARE)[:, 0].to(mean.device)
-        z[wider, torch.randint(n_latent, wider.shape, generator=generator).to(mean.device)] *= WIDER
-        natural, density = target.evaluate(mean + z @ root.T)
-        more = WeightedDraws(natural, density - log_mixture(z, root))
+        widened = with_one_item_wider(z, item_of, generator)
+        natural, density = target.evaluate(mean + widened @ root.T)
+        more = WeightedDraws(natural, density - log_mixture(widened, root, item_of))
         found = more if found is None else found.joined(more)
     return found if found.effective >= FEWEST else None
 
 
-def log_mixture(z: Tensor, root: Tensor) -> Tensor:
-    """Log density of u = mean + root z, z standard normal but for one coordinate that may be wider."""
-    n_latent = z.shape[1]
+def with_one_item_wider(z: Tensor, item_of: Tensor, generator: torch.Generator) -> Tensor:
+    """Make the coordinates of one item, in a share of the draws, those of a t density of a larger scale.
+
+    Parameters
+    ----------
+    z
+        Standard normal draws, shape (n_draws, n_latent).
+    item_of
+        The item of each coordinate, shape (n_latent,).
+    generator
+        Chooses draws, items and the scale of each, by which a normal value becomes one of the t density.
+    """
+    wider = torch.rand(len(z), generator=generator) < WIDER_SHARE
+    item = torch.randint(int(item_of.max()) + 1, (len(z),), generator=generator)
+    squares = torch.randn(len(z), int(WIDER_FREEDOM), generator=generator, dtype=torch.float64).square().sum(dim=1)
+    scale = torch.where(wider, WIDER * (WIDER_FREEDOM / squares).sqrt(), 1.0).to(z)
+    mine = item_of[None, :] == item.to(item_of)[:, None]
+    return torch.where(mine, z * scale[:, None], z)
+
+
+def log_mixture(z: Tensor, root: Tensor, item_of: Tensor) -> Tensor:
+    """Log density of u = mean + root z, z standard normal but for the coordinates of one item that may be wider."""
+    n_latent, n_items = z.shape[1], int(item_of.max()) + 1
     normal = -0.5 * (z**2).sum(dim=1) - 0.5 * n_latent * math.log(2 * math.pi) - torch.diagonal(root).log().sum()
-    by_coordinate = (0.5 * z**2 * (1 - WIDER**-2)).exp() / WIDER  # what making it wider does to the density
-    return normal + torch.log(1 - WIDER_SHARE + WIDER_SHARE * by_coordinate.mean(dim=1))
+    lengths = z.new_zeros(len(z), n_items).index_add(1, item_of, z**2)
+    width = torch.bincount(item_of, minlength=n_items).to(z)
+    half = 0.5 * (WIDER_FREEDOM + width)
+    constant = torch.lgamma(half) - math.lgamma(0.5 * WIDER_FREEDOM) + 0.5 * width * math.log(2 / WIDER_FREEDOM)
+    # what the t density has over the normal one, item by item
+    by_item = constant - width * math.log(WIDER) - half * torch.log1p(lengths / (WIDER_FREEDOM * WIDER**2))
+    by_item = by_item + 0.5 * lengths
+    wide = torch.logsumexp(by_item, dim=1) - math.log(n_items) + math.log(WIDER_SHARE)
+    return normal + torch.logaddexp(wide, torch.full_like(wide, math.log(1 - WIDER_SHARE)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -19,22 +19,24 @@ from numpy.typing import NDArray
 from pyro.infer import SVI
 from pyro.optim import ClippedAdam
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 from irtbench.estimation.driver import maximise, own_parameters
-from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import PosteriorKind
+from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
     ELBO_DRAWS,
     MOST_DIVERGENCE,
     Target,
+    WeightedDraws,
     divergence,
     elbo_draws,
     weighted_draws,
 )
 from irtbench.estimation.variational.item_guide import ItemGuide, Spread, natural_parameters
+from irtbench.estimation.variational.item_reliability import ItemReliability, item_reliability
 from irtbench.estimation.variational.loss import MarginalELBO
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
@@ -44,8 +46,9 @@ logger = logging.getLogger(__name__)
 WINDOW = 100  # steps over which the guide's parameters are averaged
 FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
-MOST_PLACES = 120  # abilities at which an endlessly steep item is tried
 HERMITE_NODES = 11  # in each of three dimensions
+QUANTILES = {"lower": 0.025, "median": 0.5, "upper": 0.975}
+QUANTILE_DRAWS = 4_000  # of the guide, where none are weighted
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,13 @@ class ItemPosterior:
         Posterior mean of (a, d, c) of each item, shape (n_items, 3); c itself where it is fixed.
     covariance
         Posterior covariance of (a, d, c) of each item, shape (n_items, 3, 3); zeros where c is fixed.
+    quantiles
+        The 2.5, 50 and 97.5% quantiles of (a, b, c) of each item, shape (3, n_items, 3), b = -d / a being computed in
+        each draw; c itself where it is fixed. A mean of b need not exist where a slope may be zero.
+    reliability
+        What the weighted draws of each item are worth; None where the moments are the guide's own.
+    item_ids
+        Names of the items, or their numbers.
     elbo
         Evidence lower bound, E_q[log p(x, phi) - log q(phi)]. A flat prior counts as a density of 1, so that bounds
         compare only under the same prior.
@@ -87,6 +97,9 @@ class ItemPosterior:
     kind: PosteriorKind
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
+    quantiles: NDArray[np.float64]
+    reliability: ItemReliability | None
+    item_ids: tuple[str, ...]
     elbo: float
     elbo_error: float
     divergence: float
@@ -105,11 +118,31 @@ class ItemPosterior:
             "elbo_error": self.elbo_error,
             "divergence": self.divergence,
             "effective_draws": self.effective_draws,
+            "sd_not_to_be_trusted": list(self.doubtful_items),
             "slope_inflation": self.slope_inflation,
             "steps": self.steps,
             "converged": self.converged,
             "stopped_because": self.stopped_because,
         }
+
+    @property
+    def doubtful_items(self) -> tuple[str, ...]:
+        """Items whose standard deviations are not to be trusted, see `item_reliability`."""
+        if self.reliability is None:
+            return ()
+        return tuple(self.item_ids[j] for j in self.reliability.doubtful)
+
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """Quantiles as columns of items.csv: ``discrimination_lower, ..., difficulty_lower, ..., guessing_upper``.
+
+        NaN for guessing that is fixed.
+        """
+        held = self.covariance[:, 2, 2] == 0
+        found = {}
+        for k, name in enumerate(("discrimination", "difficulty", "guessing")):
+            for level, values in zip(QUANTILES, self.quantiles[:, :, k], strict=True):
+                found[f"{name}_{level}"] = np.where(held, np.nan, values) if name == "guessing" else values
+        return found
 
     @property
     def standard_deviations(self) -> NDArray[np.float64]:
@@ -203,12 +236,20 @@ def fit_posterior(
         if not math.isfinite(elbo):
             raise improper(elbo, settled.steps)
         draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
+    names = tuple(item_ids or map(str, range(1, len(items) + 1)))
+    reliability = None
     if draws is None:
         mean, covariance = item_moments(problem, items, *guide.moments(settled.spread))
+        quantiles = quantiles_of(problem, guide_draws(guide))
         how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
-        mean, covariance = draws.moments(on_guessing_scale(problem, draws.values))
+        natural = on_guessing_scale(problem, draws.values)
+        mean, covariance = draws.moments(natural)
+        quantiles, reliability = quantiles_of(problem, draws), item_reliability(draws.weights, natural)
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
+        if len(reliability.doubtful):
+            doubtful = [names[j] for j in reliability.doubtful]
+            how += f"; standard deviations not to be trusted for item {name_first(doubtful)}"
     converged = settled.change < tolerance
     moved = (
         f"means and standard deviations moved by up to {settled.change:.2g} standard deviations "
@@ -222,6 +263,9 @@ def fit_posterior(
         kind=kind,
         mean=mean.cpu().numpy(),
         covariance=covariance.cpu().numpy(),
+        quantiles=quantiles.cpu().numpy(),
+        reliability=reliability,
+        item_ids=names,
         elbo=elbo,
         elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS),
         divergence=apart,
@@ -232,6 +276,20 @@ def fit_posterior(
         stopped_because=reason,
         seed=seed,
     )
+
+
+@torch.no_grad()
+def guide_draws(guide: ItemGuide) -> WeightedDraws:
+    """Draws of the guide itself, all of the same weight."""
+    coordinates, spread, normals = guide.coordinates, guide.spread, guide.normals
+    drawn = [coordinates.natural(coordinates(spread.at(normals.draw()))) for _ in range(QUANTILE_DRAWS)]
+    return WeightedDraws(torch.stack(drawn), drawn[0].new_zeros(QUANTILE_DRAWS))
+
+
+def quantiles_of(problem: Problem, draws: WeightedDraws) -> Tensor:
+    """Quantiles of (a, b, c) of each item, shape (3, n_items, 3)."""
+    slope, intercept, c = on_guessing_scale(problem, draws.values).unbind(-1)
+    return draws.quantiles(torch.stack([slope, -intercept / slope, c], dim=-1), list(QUANTILES.values()))
 
 
 def fit_guide(problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int) -> Settled:
@@ -345,39 +403,6 @@ def check_posterior_exists(problem: Problem, items: ItemTensors, item_ids: Seque
                 f"falls by only {float(drop[worst]):.1f}, less than {SMALLEST_DROP:g}, as the slope grows without "
                 "end); expected prior weak or hierarchical"
             )
-
-
-@torch.no_grad()
-def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
-    """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
-
-    As it grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so that under
-    a flat prior the posterior is improper, strictly speaking; a large drop says that what lies out there does not
-    matter. The step is tried between all neighbouring nodes; all other items stay as they are.
-
-    With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
-    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
-    """
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-    theta = problem.nodes.theta[:, 0]
-    stride = -(-len(theta) // MOST_PLACES)
-    places = ((theta[:-1] + theta[1:]) / 2)[::stride]
-    rising = SLOPE_BOUND * (theta[:, None] - places)
-    logits = torch.cat([rising, -rising], dim=1)
-    log_guessing = items.guessing.log()
-    log_p = torch.log(-torch.expm1(row.log_q))
-    change = items.intercept.new_zeros(len(items), logits.shape[1])
-    for batch in problem.batches(logits.shape[1], dtype=torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        for j in range(len(items)):
-            correct = batch.correct[:, j] == 1
-            wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
-            log_slip = torch.log1p(-log_guessing[j].exp())
-            log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
-            log_rest = log_slip + logsigmoid(-logits)
-            change[j] += (posterior[correct] @ (log_step - log_p[j][:, None]).exp()).log().sum(dim=0)
-            change[j] += (posterior[wrong] @ (log_rest - row.log_q[j][:, None]).exp()).log().sum(dim=0)
-    return -change.amax(dim=1)
 
 
 def on_guessing_scale(problem: Problem, values: Tensor) -> Tensor:

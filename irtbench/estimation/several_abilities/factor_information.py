@@ -1,0 +1,165 @@
+"""The observed information of a model with several abilities, and the sampling covariance it gives.
+
+As in `marginal.observed_information` it is what complete data would have told, less the sum over respondents of the
+posterior covariance of their score (Louis, 1982). A respondent's score by item j's slopes and intercept is
+(x_j - P_j) (theta, 1), so that the sums needed are of products of two curves with products of two abilities; with
+several abilities these functions are too many for a shared basis, and the sums are taken over the nodes themselves.
+
+Where axes may turn the information is singular. Standard errors are then those of the solution named: slopes on
+principal axes satisfy sum_j a_jk a_jm = 0, and the covariance is that under these constraints (Silvey, 1959).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.several_abilities.rotation_freedom import turns
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.rows import Batch
+
+SMALLEST_CURVATURE = 1e-7  # of the largest: with less a direction counts as flat
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The information in the directions in which axes do not turn.
+
+    Parameters
+    ----------
+    information
+        In the free slopes and intercepts, item by item, shape (n_free, n_free).
+    turns
+        Directions in which axes turn, shape (n_turns, n_free).
+    sizes, directions
+        Eigenvalues in the other directions, rising, and the eigenvectors as columns, shape (n_free, n_others).
+    """
+
+    information: Tensor
+    turns: Tensor
+    sizes: Tensor
+    directions: Tensor
+
+    @property
+    def definite(self) -> bool:
+        """Whether these parameters are a maximum, but for turns."""
+        return float(self.sizes[0]) > SMALLEST_CURVATURE * float(self.sizes[-1])
+
+    @property
+    def saddle(self) -> bool:
+        """Whether the likelihood rises in some direction."""
+        return float(self.sizes[0]) < -SMALLEST_CURVATURE * float(self.sizes[-1])
+
+
+def factor_information(problem: Problem, items: ItemTensors) -> Tensor:
+    """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
+    n_items, width = problem.rows.n_items, problem.n_factors + 1
+    basis = problem.nodes.basis
+    pairs = list(itertools.combinations_with_replacement(range(width), 2))
+    products = torch.stack([basis[:, a] * basis[:, b] for a, b in pairs], dim=1)
+    p = torch.sigmoid(items.logits(basis))
+    curves = (p[:, None, :] * products.T).reshape(n_items * len(pairs), -1)
+    squares = items.intercept.new_zeros(len(pairs), n_items, n_items)  # sum of E[score score'] by product
+    means = items.intercept.new_zeros(n_items * width, n_items * width)
+    n = items.intercept.new_zeros(n_items, len(basis))
+    row = problem.row(items)
+    for batch in problem.batches(n_items * len(pairs)):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
+        n += posterior.sum(dim=0) if batch.observed is None else batch.observed.T @ posterior
+        expected = (posterior @ curves.T).reshape(len(batch), n_items, len(pairs)) * observed[:, :, None]
+        ability = posterior @ products
+        for t in range(len(pairs)):
+            squares[t] += batch.correct.T @ (batch.correct * ability[:, t, None])
+            mixed = batch.correct.T @ expected[:, :, t]
+            squares[t] -= mixed + mixed.T
+        if batch.observed is not None:
+            squares += curve_products(p, products, posterior, batch)
+        linear = [pairs.index((k, width - 1)) for k in range(width)]
+        score = batch.correct[:, :, None] * ability[:, None, linear] - expected[:, :, linear]
+        means += score.flatten(1).T @ score.flatten(1)
+    if problem.rows.complete:
+        for t in range(len(pairs)):
+            squares[t] += (p * (n[0] * products[:, t])) @ p.T
+    missing = -means.reshape(n_items, width, n_items, width)
+    information = items.intercept.new_zeros(n_items, width, n_items, width)
+    weighted = (n * p * (1 - p)) @ products
+    each = torch.arange(n_items)
+    for t, (a, b) in enumerate(pairs):
+        for first, second in {(a, b), (b, a)}:
+            missing[:, first, :, second] += squares[t]
+            information[each, first, each, second] = weighted[:, t]
+    free = problem.free[:, LINEAR].flatten()
+    whole = (information - missing).reshape(n_items * width, n_items * width)
+    return whole[free][:, free]
+
+
+def curve_products(p: Tensor, products: Tensor, posterior: Tensor, batch: Batch) -> Tensor:
+    """Sums over those who answered two items of E[P_j P_l product], shape (n_products, n_items, n_items)."""
+    assert batch.observed is not None
+    result = p.new_empty(products.shape[1], len(p), len(p))
+    for j in range(len(p)):
+        answered = batch.observed[:, j] == 1
+        both = batch.observed[answered].T @ posterior[answered]
+        result[:, j] = (products.T * p[j]) @ (both * p).T
+    return result
+
+
+def curvature(problem: Problem, items: ItemTensors) -> Curvature:
+    """The information at these items, split into directions in which axes turn and others."""
+    information = factor_information(problem, items)
+    free = problem.free[:, LINEAR]
+    turning = turns(items.slope, free[:, :-1])
+    turning = torch.nn.functional.pad(turning, (0, 1)).flatten(1)[:, free.flatten()]
+    others = complement(turning)
+    sizes, directions = torch.linalg.eigh(others.T @ information @ others)
+    return Curvature(information, turning, sizes, others @ directions)
+
+
+def complement(rows: Tensor) -> Tensor:
+    """Orthonormal columns that span what is orthogonal to some rows."""
+    if not len(rows):
+        return torch.eye(rows.shape[1], dtype=rows.dtype)
+    return torch.linalg.qr(rows.T, mode="complete").Q[:, len(rows) :]
+
+
+def along(problem: Problem, values: Tensor) -> Tensor:
+    """Values of the free slopes and intercepts as a step of items, shape (n_items, n_factors + 2)."""
+    step = torch.zeros(problem.free.shape, dtype=values.dtype)
+    chosen = problem.free.clone()
+    step[chosen] = values
+    return step
+
+
+def covariance_of(problem: Problem, items: ItemTensors, found: Curvature, *, on_principal_axes: bool) -> Tensor:
+    """Sampling covariance of slopes and intercept of each item, shape (n_items, n_factors + 1, n_factors + 1).
+
+    Parameters
+    ----------
+    problem, items
+        The model, and its maximum; on principal axes if so said.
+    found
+        The information there, which must be definite.
+    on_principal_axes
+        Whether slopes are fixed to be on principal axes; otherwise axes are held where the pattern lets them turn.
+    """
+    free = problem.free[:, LINEAR]
+    fixed = found.turns
+    if on_principal_axes:
+        constraints = []
+        for k, m in itertools.combinations(range(problem.n_factors), 2):
+            gradient = torch.zeros(free.shape, dtype=torch.float64)
+            gradient[:, k], gradient[:, m] = items.slope[:, m], items.slope[:, k]
+            constraints.append(gradient.flatten())
+        fixed = torch.stack(constraints)[:, free.flatten()]
+    others = complement(fixed)
+    within = torch.linalg.inv(others.T @ found.information @ others)
+    whole = torch.zeros(free.numel(), free.numel(), dtype=torch.float64)
+    chosen = torch.nonzero(free.flatten())[:, 0]
+    whole[chosen[:, None], chosen[None, :]] = others @ within @ others.T
+    each = torch.arange(len(items))
+    return whole.reshape(*free.shape, *free.shape)[each, :, each, :]

@@ -1,0 +1,107 @@
+"""Whether a posterior without a prior of slopes is one: how far the likelihood falls as a slope grows without end.
+
+As an item's slope grows, rising or falling, the item becomes a step and the likelihood tends to a positive number, so
+that under a flat prior the posterior is improper, strictly speaking. A large fall from the mode says that what lies out
+there does not matter. Far out the other items have other parameters than at the mode, for the step tells much of
+ability: where the fall with these held is not large by itself they are estimated anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
+from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
+
+MOST_PLACES = 120  # abilities at which a step is tried
+REFITTED_BELOW = 60.0  # of the fall with the other items held; estimating them anew takes up to three quarters of it
+REFIT_TOLERANCE, REFIT_STEPS = 0.01, 50
+
+
+def step_places(problem: Problem) -> Tensor:
+    """Abilities between neighbouring nodes at which a step is tried, shape (n_places,)."""
+    theta = problem.nodes.theta[:, 0]
+    stride = -(-len(theta) // MOST_PLACES)
+    return ((theta[:-1] + theta[1:]) / 2)[::stride]
+
+
+@torch.no_grad()
+def change_with_others_held(problem: Problem, items: ItemTensors) -> Tensor:
+    """Change of the log-likelihood as each item becomes a step, all other items held.
+
+    With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
+    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_items, 2, n_places): rising and falling steps.
+    """
+    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
+    rising = SLOPE_BOUND * (problem.nodes.theta[:, 0][:, None] - step_places(problem))
+    logits = torch.cat([rising, -rising], dim=1)
+    log_guessing = items.guessing.log()
+    log_p = torch.log(-torch.expm1(row.log_q))
+    change = items.intercept.new_zeros(len(items), logits.shape[1])
+    for batch in problem.batches(logits.shape[1], dtype=torch.float64):
+        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+        for j in range(len(items)):
+            correct = batch.correct[:, j] == 1
+            wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
+            log_slip = torch.log1p(-log_guessing[j].exp())
+            log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
+            log_rest = log_slip + logsigmoid(-logits)
+            change[j] += (posterior[correct] @ (log_step - log_p[j][:, None]).exp()).log().sum(dim=0)
+            change[j] += (posterior[wrong] @ (log_rest - row.log_q[j][:, None]).exp()).log().sum(dim=0)
+    return change.unflatten(1, (2, -1))
+
+
+@torch.no_grad()
+def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
+    """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
+
+    The step is tried between all neighbouring nodes with the other items held. Where that fall is below
+    `REFITTED_BELOW` the other items are estimated anew, beside the best of these steps and beside one at the ability
+    that as many are above as got the item right.
+    """
+    change = change_with_others_held(problem, items)
+    drop = -change.flatten(1).amax(dim=1)
+    here = problem.evaluate(items).log_posterior
+    for j in torch.nonzero(drop < REFITTED_BELOW)[:, 0].tolist():
+        for sign, place in likely_steps(problem, items, change[j], j):
+            there = refitted_beside_step(problem, items, j, sign * SLOPE_BOUND, place)
+            drop[j] = min(float(drop[j]), here - there)
+    return drop
+
+
+def likely_steps(problem: Problem, items: ItemTensors, change: Tensor, j: int) -> set[tuple[float, float]]:
+    """Signs and places of the steps beside which the other items are worth estimating anew."""
+    places = step_places(problem)
+    best = int(change.flatten().argmax())
+    sign = 1.0 if float(items.slope[j, 0]) >= 0 else -1.0
+    share = (problem.nodes.log_weights.exp() @ torch.sigmoid(items.logits(problem.nodes.basis)[j])).clamp(0.001, 0.999)
+    median = float(torch.special.ndtri(share))
+    nearest = int((places + sign * median).abs().argmin())
+    return {
+        (1.0 if best < len(places) else -1.0, float(places[best % len(places)])),
+        (sign, float(places[int(change[0 if sign > 0 else 1].argmax())])),
+        (sign, float(places[nearest])),
+    }
+
+
+def refitted_beside_step(problem: Problem, items: ItemTensors, j: int, slope: float, place: float) -> float:
+    """The log-posterior with one item held as a step, all others at their mode."""
+    held = torch.zeros(3, *problem.free.shape, dtype=torch.float64, device=problem.rows.device)
+    for k, column in enumerate((0, INTERCEPT, GUESSING)):
+        held[k, j, column] = 1.0
+    slopes, intercept = items.slope.clone(), items.intercept.clone()
+    slopes[j], intercept[j] = slope, -slope * place
+    beside = replace(problem, fixed_directions=held)
+    start = ItemTensors(slopes, intercept, items.guessing)
+    return find_mode(beside, start=start, tolerance=REFIT_TOLERANCE, max_steps=REFIT_STEPS).log_posterior

@@ -1,0 +1,321 @@
+"""Several abilities: nodes right for narrow posteriors, saddles left, blocks as fits of their own, standard errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal.nodes import MOST_ERROR
+from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.several_abilities import factor_mode
+from irtbench.estimation.several_abilities.factor_information import curvature, factor_information
+from irtbench.estimation.several_abilities.factor_mode import factor_problem
+from irtbench.estimation.several_abilities.factor_start import factor_starts
+from irtbench.estimation.several_abilities.independent_blocks import independent_blocks
+from irtbench.estimation.several_abilities.lattice import (
+    ability_modes,
+    integration_error,
+    log_likelihoods,
+    sobol_nodes,
+    with_lattice,
+)
+from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns, towards_pattern
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+
+
+def drawn(
+    slopes: NDArray[np.float64], n_respondents: int, *, seed: int, missing: float = 0.0
+) -> tuple[NDArray[np.float64], ResponseMatrix]:
+    """Abilities, and responses to items of these slopes and moderate difficulties."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(n_respondents, slopes.shape[1]))
+    p = 1 / (1 + np.exp(-(theta @ slopes.T + rng.normal(0, 1.0, len(slopes)))))
+    values = (rng.random(p.shape) < p).astype(float)
+    values[rng.random(p.shape) < missing] = np.nan
+    ids = tuple(f"item{j}" for j in range(len(slopes)))
+    return theta, ResponseMatrix(values, tuple(map(str, range(n_respondents))), ids)
+
+
+def simple_structure(n_each: int, n_factors: int, *, seed: int, steep: float = 1.5) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    slopes = np.zeros((n_each * n_factors, n_factors))
+    for k in range(n_factors):
+        slopes[n_each * k : n_each * (k + 1), k] = rng.uniform(0.7 * steep, 1.3 * steep, n_each)
+    return slopes
+
+
+def bifactor(seed: int) -> tuple[NDArray[np.float64], ResponseMatrix]:
+    slopes = np.zeros((12, 3))
+    slopes[:, 0], slopes[:6, 1], slopes[6:, 2] = 1.3, 1.0, 1.2
+    _, responses = drawn(slopes, 600, seed=seed)
+    return slopes, responses
+
+
+def as_items(slopes: NDArray[np.float64], intercept: NDArray[np.float64]) -> ItemTensors:
+    d = torch.from_numpy(intercept)
+    return ItemTensors(torch.from_numpy(slopes), d, torch.zeros_like(d))
+
+
+@pytest.fixture(scope="module")
+def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
+    """Three abilities, 20 steep items each; the slopes' axes are turned, so that nothing factorises."""
+    slopes = simple_structure(20, 3, seed=1, steep=2.4)
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    theta, responses = drawn(slopes @ rotation, 300, seed=2)
+    return slopes @ rotation, theta, responses
+
+
+def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
+    slopes, _, responses = steep
+    items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
+    problem = factor_problem(responses, 3, None)
+    coarse = float(log_likelihoods(problem, items, sobol_nodes(3, 0)).sum())
+    right = with_lattice(problem, items, room=1.3)
+    assert right is not None
+    here = float(log_likelihoods(right, items, right.nodes).sum())
+    assert integration_error(right, items, here, room=1.3) < MOST_ERROR
+    # nodes .75 apart: far from it, and the check says so
+    assert integration_error(problem, items, coarse, room=1.3) > 100 * MOST_ERROR
+    # half as far apart: the same
+    finer = with_lattice(problem, items, room=0.8)
+    assert finer is not None
+    assert float(log_likelihoods(finer, items, finer.nodes).sum()) == pytest.approx(
+        here, abs=MOST_ERROR * responses.n_responses
+    )
+
+
+def test_scores_of_three_steep_scales_cover_their_abilities() -> None:
+    slopes = simple_structure(20, 3, seed=1, steep=2.4)
+    theta, responses = drawn(slopes, 1000, seed=2)
+    fitted = fit_factors(responses, 3, zero_loadings=slopes == 0)
+    assert fitted.converged
+    assert fitted.integration_error < MOST_ERROR
+    scores = factor_scores(fitted, responses)
+    for k in range(3):
+        inside = np.abs(scores[f"theta_{k + 1}"] - theta[:, k]) < 1.96 * scores[f"se_{k + 1}"]
+        # 1000 respondents: a share of .95 has a standard error of .007
+        assert inside.mean() == pytest.approx(0.95, abs=0.025)
+
+
+def test_newton_finds_the_top_of_the_posterior() -> None:
+    slopes, responses = bifactor(1)
+    problem = factor_problem(responses, 3, slopes == 0)
+    items = as_items(slopes, np.zeros(12))
+    modes = ability_modes(problem, items)
+    x = torch.from_numpy(responses.values.copy())
+    p = torch.sigmoid(modes.theta @ items.slope.T)
+    torch.testing.assert_close((x - p) @ items.slope - modes.theta, torch.zeros_like(modes.theta), atol=1e-5, rtol=0)
+    by_hand = torch.eye(3) + torch.einsum("j,jk,jl->kl", p[0] * (1 - p[0]), items.slope, items.slope)
+    torch.testing.assert_close(modes.precision[0], by_hand, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_pattern_of_simple_structure_is_the_fits_of_one_ability_each(missing: float) -> None:
+    slopes = simple_structure(6, 2, seed=3)
+    _, responses = drawn(slopes, 500, seed=4, missing=missing)
+    both = fit_factors(responses, 2, zero_loadings=slopes == 0)
+    assert both.converged
+    total, errors = 0.0, both.standard_errors()
+    for k in range(2):
+        mine = slice(6 * k, 6 * k + 6)
+        part = responses.select_items(responses.item_ids[mine])
+        alone = fit_model(part.select_respondents(part.n_by_respondent > 0))
+        total += alone.log_likelihood
+        np.testing.assert_allclose(both.slopes[mine, k], alone.items.discrimination, atol=1e-4)
+        np.testing.assert_allclose(both.intercept[mine], alone.items.intercept, atol=1e-4)
+        for name in ("discrimination", "difficulty", "intercept"):
+            np.testing.assert_allclose(errors[name][mine], alone.items.standard_errors()[name], rtol=1e-3)
+    assert both.log_likelihood == pytest.approx(total, abs=1e-4)
+    assert np.isnan(errors["slope_2"][:6]).all()
+
+
+def test_blocks_and_the_whole_have_the_same_likelihood() -> None:
+    slopes = simple_structure(5, 2, seed=5)
+    _, responses = drawn(slopes, 200, seed=6)
+    problem = factor_problem(responses, 2, slopes == 0)
+    items = as_items(slopes, np.linspace(-1, 1, 10))
+    whole = with_lattice(problem, items, room=0.8)
+    assert whole is not None
+    parts = 0.0
+    for block in independent_blocks(10, 2, slopes == 0):
+        part = responses.select_items([responses.item_ids[j] for j in block.items])
+        alone = factor_problem(part, 1, None)
+        own = ItemTensors(items.slope[block.items][:, block.factors], items.intercept[block.items], torch.zeros(5))
+        parts += float(log_likelihoods(alone, own, alone.nodes).sum())
+    assert float(log_likelihoods(whole, items, whole.nodes).sum()) == pytest.approx(parts, abs=2e-3)
+
+
+def test_one_ability_of_items_that_share_no_respondent_is_two_fits() -> None:
+    slopes = np.random.default_rng(7).uniform(1, 2, (20, 1))
+    _, responses = drawn(slopes, 600, seed=8)
+    values = responses.values.copy()
+    values[:300, 10:], values[300:, :10] = np.nan, np.nan
+    apart = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    one = fit_factors(apart, 1)
+    halves = [apart.select_items(apart.item_ids[first : first + 10]) for first in (0, 10)]
+    alone = [fit_model(half.select_respondents(half.n_by_respondent > 0)) for half in halves]
+    assert one.converged
+    assert one.log_likelihood == pytest.approx(sum(half.log_likelihood for half in alone), abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def two() -> ResponseMatrix:
+    return drawn(simple_structure(8, 2, seed=9, steep=2.0), 600, seed=10)[1]
+
+
+@pytest.fixture(scope="module")
+def exploratory(two: ResponseMatrix) -> FactorModel:
+    return fit_factors(two, 2)
+
+
+def test_a_pattern_of_ones_is_exploratory(two: ResponseMatrix, exploratory: FactorModel) -> None:
+    ones = fit_factors(two, 2, zero_loadings=np.zeros((16, 2), dtype=bool))
+    assert ones.converged
+    assert ones.log_likelihood == exploratory.log_likelihood
+    assert ones.n_parameters == exploratory.n_parameters == 47
+    # one slope fixed at zero takes nothing but the freedom of the axes
+    zeros = np.zeros((16, 2), dtype=bool)
+    zeros[0, 1] = True
+    echelon = fit_factors(two, 2, zero_loadings=zeros)
+    assert echelon.converged
+    assert echelon.n_parameters == 47
+    assert echelon.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
+    # discrimination and difficulty do not depend on the axes, nor do their standard errors
+    mine, other = echelon.standard_errors(), exploratory.standard_errors()
+    for name in ("discrimination", "difficulty", "intercept"):
+        np.testing.assert_allclose(mine[name], other[name], rtol=0.02)
+
+
+def test_steps_that_end_at_a_saddle_go_on(
+    two: ResponseMatrix, exploratory: FactorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flat(problem):  # type: ignore[no-untyped-def]
+        """No slopes on the second ability: it could have them on either side, and no step goes there."""
+        (start,) = factor_starts(problem)
+        column = start.slope[:, :1].abs()
+        return [ItemTensors(torch.cat([column, torch.zeros_like(column)], dim=1), start.intercept, start.guessing)]
+
+    monkeypatch.setattr(factor_mode, "factor_starts", flat)
+    found = fit_factors(two, 2)
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(exploratory.log_likelihood, abs=0.01)
+
+
+def test_a_saddle_is_known_as_one_and_left_uphill(two: ResponseMatrix, exploratory: FactorModel) -> None:
+    one = fit_factors(two, 1)
+    assert one.log_likelihood < exploratory.log_likelihood - 50
+    # without slopes on a second ability the gradient is zero, and the likelihood rises to either side
+    items = as_items(np.column_stack([one.slopes, np.zeros(16)]), one.intercept)
+    problem = with_lattice(factor_problem(two, 2, None), items, room=1.0)
+    assert problem is not None
+    found = curvature(problem, items)
+    assert found.saddle
+    assert not found.definite
+    search = factor_mode.Search(problem, 1e-3, 100, 0)
+    better = search._off_the_saddle(problem, items, found)
+    here, there = (float(log_likelihoods(problem, at, problem.nodes).sum()) for at in (items, better))
+    assert there > here + 1
+    assert curvature(problem, as_items(exploratory.slopes, exploratory.intercept)).definite
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_information_is_that_of_the_shared_basis(missing: float) -> None:
+    slopes = np.zeros((8, 2))
+    slopes[:, 0], slopes[4:, 1] = 1.0, 1.2
+    _, responses = drawn(slopes, 250, seed=11, missing=missing)
+    problem = factor_problem(responses, 2, slopes == 0)
+    items = as_items(slopes, np.linspace(-1, 1, 8))
+    torch.testing.assert_close(
+        factor_information(problem, items), observed_information(problem, items), atol=1e-9, rtol=1e-9
+    )
+
+
+def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorModel, two: ResponseMatrix) -> None:
+    items = as_items(exploratory.slopes, exploratory.intercept)
+    problem = with_lattice(factor_problem(two, 2, None), items, room=1.0)
+    assert problem is not None
+    found = curvature(problem, items)
+    assert found.turns.shape == (1, 48)
+    assert found.definite
+    assert not found.saddle
+    along = found.turns[0] @ found.information @ found.turns[0]
+    assert abs(float(along)) < 0.02 * float(found.sizes[0])
+
+
+def test_standard_errors_are_the_spread_of_estimates() -> None:
+    slopes = np.zeros((12, 2))
+    slopes[:, 0], slopes[6:, 1] = 1.3, 1.5
+    rng = np.random.default_rng(12)
+    intercepts = rng.normal(0, 1, 12)
+    fits = []
+    for _ in range(40):
+        p = 1 / (1 + np.exp(-(rng.normal(size=(400, 2)) @ slopes.T + intercepts)))
+        values = (rng.random(p.shape) < p).astype(float)
+        responses = ResponseMatrix(values, tuple(map(str, range(400))), tuple(f"i{j}" for j in range(12)))
+        fits.append(fit_factors(responses, 2, zero_loadings=slopes == 0))
+    assert all(fit.converged for fit in fits)
+    assert fits[0].what_errors_are_of == "of intercepts and slopes, from the observed information"
+    for k in range(2):
+        mine = slopes[:, k] > 0
+        spread = np.array([fit.slopes[mine, k] for fit in fits]).std(axis=0, ddof=1)
+        told = np.array([fit.standard_errors()[f"slope_{k + 1}"][mine] for fit in fits])
+        # of 40 the standard deviation is known to 11%, its mean over six or twelve items to about 5%
+        assert np.mean(np.median(told, axis=0) / spread) == pytest.approx(1, abs=0.15)
+    standard = np.array([(fit.intercept - intercepts) / fit.standard_errors()["intercept"] for fit in fits])
+    assert np.sqrt(np.mean(standard**2)) == pytest.approx(1, abs=0.15)
+
+
+def test_rotations_that_a_pattern_leaves() -> None:
+    free = np.ones((6, 3), dtype=bool)
+    assert number_of_turns(free) == 3
+    free[0, 1:] = False
+    assert number_of_turns(free) == 1  # the second and third axis may still turn in their plane
+    free[1, 2] = False
+    assert number_of_turns(free) == 0
+    truth = torch.tensor([[1.0, 0.0], [0.8, 0.0], [0.0, 0.9], [0.0, 1.1]], dtype=torch.float64)
+    angle = torch.tensor(0.7, dtype=torch.float64)
+    turn = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
+    found = towards_pattern(truth @ turn, truth != 0)
+    torch.testing.assert_close(found.abs(), truth, atol=1e-8, rtol=0)
+
+
+def test_slopes_that_may_turn_have_no_standard_errors_but_intercepts_do() -> None:
+    slopes = np.zeros((10, 3))
+    slopes[:, 0], slopes[3:, 1], slopes[3:7, 2] = 1.2, 1.0, 1.4
+    _, responses = drawn(slopes, 500, seed=13)
+    zeros = np.zeros((10, 3), dtype=bool)
+    zeros[:3, 1:] = True
+    fitted = fit_factors(responses, 3, zero_loadings=zeros)
+    errors = fitted.standard_errors()
+    if fitted.converged:
+        assert np.isnan(errors["slope_2"]).all()
+        assert (errors["intercept"] > 0).all()
+        assert "axes that the pattern leaves free" in fitted.what_errors_are_of
+    assert fitted.n_parameters == 10 + 24 - 1
+
+
+def test_an_ability_without_items_is_refused() -> None:
+    _, responses = drawn(simple_structure(4, 2, seed=1), 100, seed=1)
+    zeros = np.zeros((8, 3), dtype=bool)
+    zeros[:, 2] = True
+    with pytest.raises(InputError, match="an ability without any item"):
+        fit_factors(responses, 3, zero_loadings=zeros)
+
+
+def test_the_table_and_the_summary_say_what_they_hold(two: ResponseMatrix, exploratory: FactorModel) -> None:
+    table, summary = exploratory.table(two), exploratory.summary()
+    assert (table[["se_discrimination", "se_difficulty", "se_intercept", "se_slope_1", "se_slope_2"]] > 0).all().all()
+    assert summary["standard_errors"] == (
+        "of intercepts and of slopes on principal axes, from the observed information"
+    )
+    assert summary["quadrature"].startswith("lattice of ")
+    assert summary["integration_error"] < MOST_ERROR
+    without = fit_factors(two, 2, standard_errors=False)
+    assert without.summary()["standard_errors"] == "not computed"
+    assert without.table(two)["se_intercept"].isna().all()
