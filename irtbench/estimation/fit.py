@@ -18,7 +18,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
+from irtbench.estimation.few_respondents.empirical_bayes import fit_hierarchical
 from irtbench.estimation.few_respondents.latent_scale import find_standardised_mode
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
@@ -109,12 +109,13 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     posterior = None
-    if settings.posterior is not None and found.kind == "mean":
+    if settings.posterior is not None and found.abilities is not None:
         raise InputError(
             "model: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
         )
     if settings.posterior is not None and status.converged:
-        posterior = fit_posterior(problem, found.items, settings.posterior, seed=seed, item_ids=responses.item_ids)
+        mode = found.mode or found.items
+        posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items = with_posterior(items, posterior)
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
@@ -190,7 +191,9 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
     if settings.optimiser == "adam":
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
-        return find_hierarchical_mode(problem, priors, start, tolerance=tolerance, max_steps=max_steps)
+        return fit_hierarchical(
+            problem, priors, start, tolerance=tolerance, max_steps=max_steps, standard_errors=settings.standard_errors
+        )
     if priors.name == "weak" and problem.rows.n_items > len(problem.rows):
         problem, mode = find_standardised_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     elif settings.population == "estimated":
@@ -239,7 +242,8 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
         sign = torch.tensor([-1.0, 1.0, 1.0], dtype=covariance.dtype, device=covariance.device)
         covariance = covariance * sign[:, None] * sign[None, :]
     abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
-    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities)
+    mode = found.mode and found.mode.turned()
+    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities, mode=mode)
 
 
 def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

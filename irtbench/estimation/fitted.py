@@ -96,10 +96,10 @@ class FittedModel(InformationCriteria):
         """What was computed, in the field's words."""
         if self.posterior is not None:
             return f"posterior mean (variational, {self.posterior.kind} guide)"
-        if self.kind == "mean":
+        if self.abilities is not None:
             return "posterior mean, items integrated out (random items)"
-        if self.settings.prior == "hierarchical":
-            return "maximum a posteriori under a prior learnt from the items (empirical Bayes)"
+        if self.kind == "mean":
+            return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
         return "marginal maximum likelihood" if self.priors.name == "none" else "maximum a posteriori"
 
     @property

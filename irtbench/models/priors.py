@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,12 +28,15 @@ class Hierarchy:
         Between them.
     of
         Whether the second is the intercept d or the difficulty b = -d / a.
+    uncertainty
+        Standard deviation of what is known of the logarithm of log |a|'s standard deviation; None if it is not known.
     """
 
     mean: tuple[float, float] = (0.0, 0.0)
     deviation: tuple[float, float] = (0.5, 2.0)
     correlation: float = 0.0
     of: Literal["intercept", "difficulty"] = "intercept"
+    uncertainty: float | None = None
 
     @property
     def covariance(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -117,7 +121,9 @@ class Priors:
             parts.append(f"d ~ Normal({self.intercept[0]:.4g}, {self.intercept[1]:.4g})")
         if self.hierarchy is not None:
             mean, deviation = self.hierarchy.mean, self.hierarchy.deviation
-            parts.append(f"log |a| ~ Normal({mean[0]:.4g}, {deviation[0]:.4g})")
+            unsure = self.hierarchy.uncertainty
+            known = "" if unsure is None else f", give or take a factor of {math.exp(unsure):.3g}"
+            parts.append(f"log |a| ~ Normal({mean[0]:.4g}, {deviation[0]:.4g}{known})")
             second = "d" if self.hierarchy.of == "intercept" else "b"
             parts.append(f"{second} ~ Normal({mean[1]:.4g}, {deviation[1]:.4g})")
             parts.append(f"correlation {self.hierarchy.correlation:.3g}")
