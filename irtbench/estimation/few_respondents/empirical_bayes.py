@@ -22,6 +22,7 @@ from torch import Tensor
 
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import averaged_over_prior, learn, with_shared_error
 from irtbench.estimation.few_respondents.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
@@ -86,10 +87,16 @@ def fit_hierarchical(
         return found
 
     def update() -> tuple[float, bool]:
-        nonlocal problem, items, state
+        nonlocal problem, items, sign, state
         mode = mode_under(state.hierarchy)
+        stays = reversed_for_good(problem, mode.items, state.hierarchy)
+        if not torch.equal(stays, sign < 0):
+            sign = torch.where(stays, -1.0, 1.0).to(sign)
+            items = replace(mode.items, slope=sign[:, None] * mode.items.slope.abs())
+            return math.inf, True
         items, mean, deviation = standardised(problem, mode.items)
-        updated = state.updated(learn(problem, items), mean, deviation)
+        learnt = learn(item_posteriors(problem, items, state.hierarchy, mode.log_posterior))
+        updated = state.updated(learnt, mean, deviation)
         further = updated.at(path.after(state.values, updated.values))
         change = float((further.values - state.values).abs().max())
         items, state = items.rescaled(*further.seen_from(updated)), further
@@ -107,11 +114,11 @@ def fit_hierarchical(
         return problem, replace(priors, hierarchy=state.hierarchy), replace(mode, status=status)
     items = mode.items
 
-    def mode_there(hierarchy: Hierarchy) -> tuple[Problem, Estimate]:
+    def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
         found = mode_under(hierarchy)
-        return problem, found
+        return item_posteriors(problem, found.items, hierarchy, found.log_posterior)
 
-    hierarchy, moments = averaged_over_prior(mode_there, problem, items, state.hierarchy)
+    hierarchy, moments = averaged_over_prior(posteriors_under, state.hierarchy)
     last = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1).mean(dim=0)
     priors = replace(priors, hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
     problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)

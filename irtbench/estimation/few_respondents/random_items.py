@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.driver import alternate
+from irtbench.estimation.few_respondents.item_posteriors import MOST_RESPONDENTS, outweigh_the_odds
 from irtbench.estimation.few_respondents.item_quadrature import (
     ItemModes,
     ItemQuadrature,
@@ -40,7 +41,6 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 KNOWN = 0.25  # abilities count as known if the root mean square of their posterior standard deviations is below this
-MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
 MOST_UPDATES = 50
 START = Hierarchy((0.0, 0.0), (0.5, 1.5), 0.0, of="difficulty")
 LEAST_DEVIATION = 0.02  # of the prior: items alike in slope would drive it to nothing
@@ -159,12 +159,7 @@ def starting_modes(rows: DenseRows, sign: Tensor) -> ItemModes:
 
 
 def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior: Hierarchy) -> ItemModes:
-    """The modes with the slopes that are negative for no good reason made positive.
-
-    With a dozen respondents the correlation of an item with the score is negative by chance for many items. An item
-    stays reversed where its marginal likelihoods with either sign say so against the odds, which are the share of
-    reversed items.
-    """
+    """The modes with the slopes that are negative for no good reason made positive, see `outweigh_the_odds`."""
     reversed_ = torch.nonzero(modes.sign < 0)[:, 0]
     if len(reversed_) == 0:
         return modes
@@ -173,13 +168,7 @@ def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior:
     turned = ItemModes(as_it_is.places * as_it_is.places.new_tensor([1.0, -1.0]), -as_it_is.sign)
     against = item_quadrature(own, theta, turned, prior).log_evidence(prior)
     against = against - item_quadrature(own, theta, as_it_is, prior).log_evidence(prior)
-    stays = torch.ones_like(against, dtype=torch.bool)
-    while bool(stays.any()):
-        share = min(float(stays.sum()) / len(modes.sign), 0.5)
-        still = stays & (against < math.log(share / (1 - share)))
-        if bool((still == stays).all()):
-            break
-        stays = still
+    stays = outweigh_the_odds(against, len(modes.sign))
     places, sign = modes.places.clone(), modes.sign.clone()
     places[reversed_] = torch.where(stays[:, None], as_it_is.places, turned.places)
     sign[reversed_] = torch.where(stays, -1.0, 1.0).to(sign)
