@@ -22,10 +22,11 @@ from torch import Tensor
 
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import averaged_over_prior, learn, with_shared_error
-from irtbench.estimation.few_respondents.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
+from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
