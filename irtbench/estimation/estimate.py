@@ -38,6 +38,8 @@ class Estimate:
     abilities
         Of the respondents with their covariance, where they were estimated too, shapes (n_respondents,) and
         (n_respondents, n_respondents).
+    mode
+        Where the posterior is highest, if the items are its means; None where it was not found, or where they are it.
     """
 
     items: ItemTensors
@@ -48,3 +50,4 @@ class Estimate:
     counts: Counts | None = None
     covariance: Tensor | None = None
     abilities: tuple[Tensor, Tensor] | None = None
+    mode: ItemTensors | None = None

@@ -19,7 +19,7 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
+from irtbench.estimation.few_respondents.empirical_bayes import fit_hierarchical
 from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
@@ -115,7 +115,8 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         doubts = find_doubts(problem, found, priors)
     posterior = None
     if settings.posterior is not None and status.converged:
-        posterior = fit_posterior(problem, found.items, settings.posterior, seed=seed, item_ids=responses.item_ids)
+        mode = found.mode or found.items
+        posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
         items = with_posterior(items, posterior)
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
@@ -192,9 +193,10 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
     if settings.optimiser == "adam":
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
-        return find_hierarchical_mode(
-            problem, priors, start, tolerance=tolerance, max_steps=max_steps, mode_wanted=settings.posterior is not None
-        )
+        return fit_hierarchical(
+            problem, priors, start, tolerance=tolerance, max_steps=max_steps,
+            mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
+        )  # fmt: skip
     if settings.population == "estimated":
         problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     else:
@@ -246,7 +248,8 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
         sign = torch.tensor([-1.0, 1.0, 1.0], dtype=covariance.dtype, device=covariance.device)
         covariance = covariance * sign[:, None] * sign[None, :]
     abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
-    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities)
+    mode = found.mode and found.mode.turned()
+    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities, mode=mode)
 
 
 def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

@@ -15,7 +15,7 @@ from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import Status
+from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
@@ -99,10 +99,10 @@ class FittedModel(InformationCriteria):
         """What was computed, in the field's words."""
         if self.posterior is not None:
             return f"posterior mean (variational, {self.posterior.kind} guide)"
-        if self.kind == "mean":
+        if self.status.learning is not None and self.status.learning.what == ABILITIES_AND_PRIOR:
             return "posterior mean, items integrated out (random items)"
-        if self.settings.prior == "hierarchical":
-            return "maximum a posteriori under a prior learnt from the items (empirical Bayes)"
+        if self.kind == "mean":
+            return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
         return "marginal maximum likelihood" if self.priors.name == "none" else "maximum a posteriori"
 
     @property

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+ABILITIES_AND_PRIOR = "abilities and prior"  # what is learnt where the items are integrated out
+
 
 class Stop(Enum):
     """Why the iterations ended."""

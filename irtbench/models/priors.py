@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +13,8 @@ PriorName = Literal["none", "weak", "hierarchical"]
 @dataclass(frozen=True)
 class Hierarchy:
     """A bivariate normal density of log |a| and d, or of log |a| and b, learnt from the items themselves.
+
+    It may be a mixture of such densities, whose mean, deviation and correlation then are those of the whole.
 
     Of log |a| and b where abilities are well known (`estimation.few_respondents`). Elsewhere of log |a| and d: the mode
     is taken on the scale of log |a|, a slope keeps the sign it has at the start, and the mean is that of the items at
@@ -27,18 +31,66 @@ class Hierarchy:
         Between them.
     of
         Whether the second is the intercept d or the difficulty b = -d / a.
+    uncertainty
+        Standard deviation of what is known of the logarithm of log |a|'s standard deviation; None if it is not known.
+    components
+        Weights and densities of a mixture; empty for one normal density.
     """
 
     mean: tuple[float, float] = (0.0, 0.0)
     deviation: tuple[float, float] = (0.5, 2.0)
     correlation: float = 0.0
     of: Literal["intercept", "difficulty"] = "intercept"
+    uncertainty: float | None = None
+    components: tuple[tuple[float, Hierarchy], ...] = ()
+
+    @classmethod
+    def mixture(cls, components: Sequence[tuple[float, Hierarchy]]) -> Hierarchy:
+        """The mixture of some densities, each with its weight; of one, that density.
+
+        Examples
+        --------
+        >>> narrow, wide = Hierarchy((0.0, 0.0), (0.3, 0.6)), Hierarchy((0.0, -2.0), (0.3, 1.0))
+        >>> Hierarchy.mixture([(0.5, narrow), (0.5, wide)]).mean
+        (0.0, -1.0)
+        """
+        if len(components) == 1:
+            return components[0][1]
+        x, y = (sum(weight * part.mean[k] for weight, part in components) for k in (0, 1))
+        xx, xy, yy = (
+            sum(
+                weight * (part.covariance[k][m] + (part.mean[k] - (x, y)[k]) * (part.mean[m] - (x, y)[m]))
+                for weight, part in components
+            )
+            for k, m in ((0, 0), (0, 1), (1, 1))
+        )
+        return cls(
+            (x, y),
+            (math.sqrt(xx), math.sqrt(yy)),
+            xy / math.sqrt(xx * yy),
+            of=components[0][1].of,
+            components=tuple(components),
+        )
+
+    @property
+    def parts(self) -> tuple[tuple[float, Hierarchy], ...]:
+        """The normal densities that it is made of, each with its weight."""
+        return self.components or ((1.0, self),)
 
     @property
     def covariance(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Covariance matrix of log |a| and d (or b)."""
         across = self.correlation * self.deviation[0] * self.deviation[1]
         return (self.deviation[0] ** 2, across), (across, self.deviation[1] ** 2)
+
+    def describe(self) -> str:
+        """The density in words, one normal one."""
+        second = "d" if self.of == "intercept" else "b"
+        known = "" if self.uncertainty is None else f", give or take a factor of {math.exp(self.uncertainty):.3g}"
+        return (
+            f"log |a| ~ Normal({self.mean[0]:.4g}, {self.deviation[0]:.4g}{known}), "
+            f"{second} ~ Normal({self.mean[1]:.4g}, {self.deviation[1]:.4g}), correlation {self.correlation:.3g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -116,11 +168,9 @@ class Priors:
         if self.intercept is not None:
             parts.append(f"d ~ Normal({self.intercept[0]:.4g}, {self.intercept[1]:.4g})")
         if self.hierarchy is not None:
-            mean, deviation = self.hierarchy.mean, self.hierarchy.deviation
-            parts.append(f"log |a| ~ Normal({mean[0]:.4g}, {deviation[0]:.4g})")
-            second = "d" if self.hierarchy.of == "intercept" else "b"
-            parts.append(f"{second} ~ Normal({mean[1]:.4g}, {deviation[1]:.4g})")
-            parts.append(f"correlation {self.hierarchy.correlation:.3g}")
+            several = len(self.hierarchy.parts) > 1
+            for weight, part in self.hierarchy.parts:
+                parts.append((f"{weight:.3g} of items: " if several else "") + part.describe())
         if self.guessing is not None:
             parts.append(f"c ~ Beta({self.guessing[0]:.4g}, {self.guessing[1]:.4g})")
         return f"{self.name}: " + ", ".join(parts)

@@ -10,13 +10,12 @@ from builders.problem import make_problem
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents import random_items
+from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION, learn
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
 from irtbench.estimation.few_respondents.random_items import (
-    LEAST_DEVIATION,
     ability_derivatives,
     fit_random_items,
     known_abilities,
-    learn,
     standardise,
     standardised_covariance,
     starting_modes,

@@ -12,8 +12,9 @@ means; elsewhere the posteriors are taken as normal around the mode.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -22,22 +23,26 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
+from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
+from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
-from irtbench.estimation.few_respondents.random_items import LEAST_DEVIATION, fit_random_items, known_abilities
-from irtbench.estimation.marginal.m_step import item_derivatives
+from irtbench.estimation.few_respondents.learnt_prior import averaged_over_prior, learn, with_shared_error
+from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
+from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 FEWEST_UPDATES, MOST_UPDATES = 3, 100
+LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
-def find_hierarchical_mode(
+def fit_hierarchical(
     problem: Problem,
     priors: Priors,
     start: ItemTensors,
@@ -45,12 +50,13 @@ def find_hierarchical_mode(
     tolerance: float,
     max_steps: int,
     mode_wanted: bool = False,
+    standard_errors: bool = True,
     progress: Callable[[str], None] = lambda message: None,
 ) -> tuple[Problem, Priors, Estimate]:
-    """Mode of the item parameters under a learnt prior, with that prior, and the problem with it and the nodes used.
+    """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
-    Converged when the last mode is one, and the prior's standard deviations and correlation, and theta's location and
-    scale, changed by less than two hundred times `tolerance` in the last update.
+    Converged when the last mode is one, and the prior's log standard deviations and correlation, and theta's location
+    and scale, are within ten times `tolerance` of where accelerated updates lead.
 
     Parameters
     ----------
@@ -64,6 +70,8 @@ def find_hierarchical_mode(
         Of a fit under a prior that is given.
     mode_wanted
         Whether nothing but a mode will do, as for a variational posterior around it.
+    standard_errors
+        Whether the covariance is to hold the error that items share through abilities.
     progress
         Told of each update.
 
@@ -82,37 +90,109 @@ def find_hierarchical_mode(
         )
     if theta is not None:
         return items_integrated_out(problem, priors, theta, items, tolerance=200 * tolerance, progress=progress)
-    steps = 0
+    state, path, steps = State(priors.hierarchy or Hierarchy()), FixedPoint(), 0
 
-    def mode_under(priors: Priors) -> Estimate:
+    def mode_under(hierarchy: Hierarchy) -> Estimate:
         nonlocal problem, steps
-        model = partial(problem.model, priors=priors, slope_sign=sign, learn_mean=True)
+        model = partial(problem.model, priors=replace(priors, hierarchy=hierarchy), slope_sign=sign, learn_mean=True)
         problem = replace(Problem.of(model, problem.rows, problem.nodes), fixed_directions=location_and_scale(items))
-        found = find_mode(problem, start=items, tolerance=100 * tolerance, max_steps=max_steps)
+        found = find_mode(problem, start=items, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
         steps += found.status.steps
         return found
 
     def update() -> tuple[float, bool]:
-        nonlocal problem, priors, items
-        mode = mode_under(priors)
+        nonlocal problem, items, sign, state
+        mode = mode_under(state.hierarchy)
+        stays = reversed_for_good(problem, mode.items, state.hierarchy)
+        if not torch.equal(stays, sign < 0):
+            sign = torch.where(stays, -1.0, 1.0).to(sign)
+            items = replace(mode.items, slope=sign[:, None] * mode.items.slope.abs())
+            return math.inf, True
         items, mean, deviation = standardised(problem, mode.items)
+        learnt = learn(item_posteriors(problem, items, state.hierarchy, mode.log_posterior))
+        updated = state.updated(learnt, mean, deviation)
+        further = updated.at(path.after(state.values, updated.values))
+        change = float((further.values - state.values).abs().max())
+        items, state = items.rescaled(*further.seen_from(updated)), further
         problem = with_adapted_nodes(problem, items, room=0.6)
-        before = priors.hierarchy or Hierarchy()
-        learnt = learn(problem, items)
-        priors = replace(priors, hierarchy=learnt)
-        return max(largest_change(before, learnt), abs(mean), abs(deviation - 1)), mode.status.converged
+        return change, mode.status.converged
 
     learning = alternate(
-        "prior", update, tolerance=200 * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress
+        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES,
+        progress=progress,
+    )  # fmt: skip
+    mode = mode_under(state.hierarchy)
+    problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
+    if not mode.status.converged:
+        status = replace(mode.status, steps=steps, learning=learning)
+        return problem, replace(priors, hierarchy=state.hierarchy), replace(mode, status=status)
+    items = mode.items
+
+    def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
+        found = mode_under(hierarchy)
+        return item_posteriors(problem, found.items, hierarchy, found.log_posterior)
+
+    hierarchy, moments = averaged_over_prior(posteriors_under, state.hierarchy)
+    last = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1).mean(dim=0)
+    priors = replace(priors, hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
+    problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)
+    stop = mode.status.stop
+    if standard_errors:
+        moments, definite = with_shared_error(problem, items, moments)
+        stop = stop if definite else Stop.NOT_A_MAXIMUM
+    remark = "estimates are posterior means"
+    status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
+    return (
+        problem,
+        priors,
+        Estimate(
+            moments.items,
+            "mean",
+            problem.counts(moments.items).log_likelihood,
+            mode.log_posterior,
+            status,
+            covariance=moments.covariance,
+            mode=items,
+        ),
     )
-    mode = mode_under(priors)
-    problem, mode = on_right_nodes(problem, mode, tolerance=100 * tolerance, max_steps=max_steps)
-    last = torch.stack([mode.items.slope[:, 0].abs().log(), mode.items.intercept], dim=1).mean(dim=0)
-    assert priors.hierarchy is not None
-    priors = replace(priors, hierarchy=replace(priors.hierarchy, mean=(float(last[0]), float(last[1]))))
-    model = partial(problem.model, priors=priors, learn_mean=False)
-    status = replace(mode.status, steps=steps, learning=learning)
-    return Problem.of(model, problem.rows, problem.nodes), priors, replace(mode, status=status)
+
+
+@dataclass(frozen=True)
+class State:
+    """What is updated: the prior's covariance, and theta's origin and unit in terms of those at the start.
+
+    Parameters
+    ----------
+    hierarchy
+        The prior.
+    origin, log_unit
+        theta at the start = origin + exp(log_unit) theta now.
+    """
+
+    hierarchy: Hierarchy
+    origin: float = 0.0
+    log_unit: float = 0.0
+
+    @property
+    def values(self) -> Tensor:
+        """Logarithms of the standard deviations, Fisher's z of the correlation, origin and unit, shape (5,)."""
+        prior = self.hierarchy
+        logs = [math.log(deviation) for deviation in prior.deviation]
+        return torch.tensor([*logs, math.atanh(prior.correlation), self.origin, self.log_unit], dtype=torch.float64)
+
+    def updated(self, learnt: Hierarchy, mean: float, deviation: float) -> State:
+        """After theta, found to have this mean and standard deviation, has been standardised."""
+        return State(learnt, self.origin + math.exp(self.log_unit) * mean, self.log_unit + math.log(deviation))
+
+    def at(self, values: Tensor) -> State:
+        """The state that has these values."""
+        log_a, log_d, z, origin, log_unit = values.tolist()
+        prior = replace(self.hierarchy, deviation=(math.exp(log_a), math.exp(log_d)), correlation=math.tanh(z))
+        return State(prior, origin, log_unit)
+
+    def seen_from(self, other: State) -> tuple[float, float]:
+        """Mean and standard deviation that theta has in the other's origin and unit where it is standard in this."""
+        return (self.origin - other.origin) / math.exp(other.log_unit), math.exp(self.log_unit - other.log_unit)
 
 
 def items_integrated_out(
@@ -158,30 +238,3 @@ def on_right_nodes(problem: Problem, mode: Estimate, *, tolerance: float, max_st
     if with_right_nodes(problem, mode.items, mode.counts) is problem:
         return problem, mode
     return find_mode_on_right_nodes(problem, mode.items, tolerance=tolerance, max_steps=max_steps)
-
-
-def largest_change(before: Hierarchy, after: Hierarchy) -> float:
-    """Largest change of a standard deviation or the correlation; the mean follows theta's location and scale."""
-    return max(
-        abs(after.deviation[0] - before.deviation[0]),
-        abs(after.deviation[1] - before.deviation[1]),
-        abs(after.correlation - before.correlation),
-    )
-
-
-def learn(problem: Problem, items: ItemTensors) -> Hierarchy:
-    """Mean and covariance of (log |a|, d) over items: of their modes, plus the average posterior covariance."""
-    information = item_derivatives(problem, items, problem.counts(items)).information
-    covariance = torch.linalg.inv(information)[:, [0, INTERCEPT]][:, :, [0, INTERCEPT]]
-    slope = items.slope[:, 0]
-    by_log = torch.stack([1 / slope, torch.ones_like(slope)], dim=1)
-    covariance = covariance * by_log[:, :, None] * by_log[:, None, :]
-    values = torch.stack([slope.abs().log(), items.intercept], dim=1)
-    mean = values.mean(dim=0)
-    total = (values - mean).T @ (values - mean) / len(values) + covariance.mean(dim=0)
-    deviation = torch.diagonal(total).sqrt()
-    return Hierarchy(
-        (float(mean[0]), float(mean[1])),
-        (float(deviation[0]), float(deviation[1])),
-        float(total[0, 1] / (deviation[0] * deviation[1])),
-    )

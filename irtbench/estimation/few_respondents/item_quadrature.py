@@ -7,6 +7,7 @@ integrates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,9 @@ class ItemModes:
 class ItemQuadrature:
     """Nodes of each item's posterior with its likelihood there.
 
+    Under a mixture the posterior is one of posteriors, each of which has nodes of its own; nodes are those of one
+    component after the other.
+
     Parameters
     ----------
     nodes
@@ -65,7 +69,12 @@ class ItemQuadrature:
 
     def log_mass(self, prior: Hierarchy) -> Tensor:
         """Log of likelihood times prior density times area at each node, shape (n_items, n_nodes)."""
-        return self.log_weights + hierarchy_density(prior, self.nodes).log_prob(self.nodes)
+        own = self.nodes.chunk(len(prior.parts), dim=1)
+        densities = [
+            hierarchy_density(part, nodes).log_prob(nodes) + math.log(weight)
+            for (weight, part), nodes in zip(prior.parts, own, strict=True)
+        ]
+        return self.log_weights + torch.cat(densities, dim=1)
 
     def mass(self, prior: Hierarchy) -> Tensor:
         """Posterior mass of each node under this prior, shape (n_items, n_nodes), rows summing to 1."""
@@ -82,8 +91,8 @@ class ItemQuadrature:
 
     @property
     def modes(self) -> ItemModes:
-        """The middle node of each item, around which the others are placed."""
-        return ItemModes(self.nodes[:, self.nodes.shape[1] // 2], self.sign)
+        """The middle node of each item, around which the others are placed; under a mixture that of the first."""
+        return ItemModes(self.nodes[:, NODES_PER_AXIS**2 // 2], self.sign)
 
     def moments(self, prior: Hierarchy) -> tuple[Tensor, Tensor]:
         """Posterior mean of (a, d = -a b) and their covariance, shapes (n_items, 2) and (n_items, 2, 2)."""
@@ -106,7 +115,7 @@ def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hie
     start
         From where the modes are sought.
     prior
-        Density of (log |a|, b).
+        Density of (log |a|, b), perhaps a mixture.
     """
     axis, weights = np.polynomial.hermite_e.hermegauss(NODES_PER_AXIS)
     offsets = torch.from_numpy(np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)).to(theta)
@@ -116,12 +125,16 @@ def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hie
     for chunk in chunks(len(theta), len(start.sign)):
         right, wrong = outcomes(rows, chunk, theta)
         sign = start.sign[chunk]
-        place, factor = modes_of(start.places[chunk], sign, right, wrong, theta, prior)
-        placed = place[:, None, :] + offsets @ factor.transpose(1, 2)
-        z = log_odds(placed, sign[:, None], theta)
-        level = (right[:, None, :] * logsigmoid(z) + wrong[:, None, :] * logsigmoid(-z)).sum(dim=2)
-        nodes.append(placed)
-        levels.append(level + log_weights + torch.diagonal(factor, dim1=1, dim2=2).log().sum(dim=1, keepdim=True))
+        by_component = []
+        for _, part in prior.parts:
+            place, factor = modes_of(start.places[chunk], sign, right, wrong, theta, part)
+            placed = place[:, None, :] + offsets @ factor.transpose(1, 2)
+            z = log_odds(placed, sign[:, None], theta)
+            level = (right[:, None, :] * logsigmoid(z) + wrong[:, None, :] * logsigmoid(-z)).sum(dim=2)
+            level += log_weights + torch.diagonal(factor, dim1=1, dim2=2).log().sum(dim=1, keepdim=True)
+            by_component.append((placed, level))
+        nodes.append(torch.cat([placed for placed, _ in by_component], dim=1))
+        levels.append(torch.cat([level for _, level in by_component], dim=1))
     return ItemQuadrature(torch.cat(nodes), torch.cat(levels), start.sign)
 
 

@@ -15,16 +15,21 @@ everything right or wrong.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
 from irtbench.estimation.driver import alternate
+from irtbench.estimation.few_respondents.item_density import (
+    MOST_COMPONENTS,
+    largest_difference,
+    learn,
+    split,
+    worth_a_component,
+)
+from irtbench.estimation.few_respondents.item_posteriors import MOST_RESPONDENTS, outweigh_the_odds
 from irtbench.estimation.few_respondents.item_quadrature import (
     ItemModes,
     ItemQuadrature,
@@ -34,17 +39,15 @@ from irtbench.estimation.few_respondents.item_quadrature import (
     outcomes,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.status import Learning
+from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 KNOWN = 0.25  # abilities count as known if the root mean square of their posterior standard deviations is below this
-MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
 MOST_UPDATES = 50
+PROBATION = 6  # updates after which a component more must have paid
 START = Hierarchy((0.0, 0.0), (0.5, 1.5), 0.0, of="difficulty")
-LEAST_DEVIATION = 0.02  # of the prior: items alike in slope would drive it to nothing
-LARGEST_UPDATE = 0.5  # of the prior's means and log standard deviations, for the nodes lie where they were
 
 
 @dataclass(frozen=True)
@@ -122,20 +125,29 @@ def fit_random_items(
     """
     theta = standardise(theta)
     modes = starting_modes(rows, torch.where(reversed_, -1.0, 1.0).to(theta))
-    prior = START
+    at = Place(theta, START, modes)
 
-    def update() -> tuple[float, bool]:
-        nonlocal theta, prior, modes
-        modes = with_likelier_signs(rows, theta, modes, prior)
-        quadrature = item_quadrature(rows, theta, modes, prior)
-        learnt = learn(quadrature, prior)
-        score, information, _ = ability_derivatives(rows, theta, quadrature, learnt)
-        moved = standardise(theta + (score - theta) / (information + 1))
-        change = max(float((moved - theta).abs().max()), largest_difference(prior, learnt))
-        theta, prior, modes = moved, learnt, quadrature.modes
-        return change, True
+    def settle(place: Place, most: int) -> tuple[Place, Learning]:
+        def update() -> tuple[float, bool]:
+            nonlocal place
+            before, place = place, updated(rows, place)
+            moved = float((place.theta - before.theta).abs().max())
+            return max(moved, largest_difference(before.prior, place.prior)), True
 
-    learning = alternate("abilities and prior", update, tolerance=tolerance, most=MOST_UPDATES, progress=progress)
+        learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=tolerance, most=most, progress=progress)
+        return place, learning
+
+    at, learning = settle(at, MOST_UPDATES)
+    n_updates, fit = learning.updates, objective(rows, at)
+    while learning.settled and len(at.prior.parts) < MOST_COMPONENTS:
+        other, other_learning = settle(replace(at, prior=split(at.prior)), PROBATION)
+        n_updates += other_learning.updates
+        if objective(rows, other) < fit + worth_a_component(rows.n_items):
+            break
+        at, learning = settle(other, MOST_UPDATES)
+        n_updates, fit = n_updates + learning.updates, objective(rows, at)
+    learning = replace(learning, updates=n_updates)
+    theta, prior, modes = at.theta, at.prior, at.modes
     quadrature = item_quadrature(rows, theta, modes, prior)
     _, information, missing = ability_derivatives(rows, theta, quadrature, prior, with_missing=True)
     theta_covariance = standardised_covariance(torch.diag(information + 1) - missing, theta)
@@ -144,6 +156,29 @@ def fit_random_items(
         theta, theta_covariance, prior, mean, covariance,
         float(quadrature.log_evidence(prior).sum()), learning,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Place:
+    """Abilities, the density of the items, and where their posteriors are highest."""
+
+    theta: Tensor
+    prior: Hierarchy
+    modes: ItemModes
+
+
+def updated(rows: DenseRows, at: Place) -> Place:
+    """The density learnt once more, and a step of the abilities under it."""
+    modes = with_likelier_signs(rows, at.theta, at.modes, at.prior)
+    quadrature = item_quadrature(rows, at.theta, modes, at.prior)
+    learnt = learn(quadrature, at.prior)
+    score, information, _ = ability_derivatives(rows, at.theta, quadrature, learnt)
+    return Place(standardise(at.theta + (score - at.theta) / (information + 1)), learnt, quadrature.modes)
+
+
+def objective(rows: DenseRows, at: Place) -> float:
+    """Log-likelihood with the items integrated out; theta's own density is the same wherever it is standardised."""
+    return float(item_quadrature(rows, at.theta, at.modes, at.prior).log_evidence(at.prior).sum())
 
 
 def standardise(theta: Tensor) -> Tensor:
@@ -159,12 +194,7 @@ def starting_modes(rows: DenseRows, sign: Tensor) -> ItemModes:
 
 
 def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior: Hierarchy) -> ItemModes:
-    """The modes with the slopes that are negative for no good reason made positive.
-
-    With a dozen respondents the correlation of an item with the score is negative by chance for many items. An item
-    stays reversed where its marginal likelihoods with either sign say so against the odds, which are the share of
-    reversed items.
-    """
+    """The modes with the slopes that are negative for no good reason made positive, see `outweigh_the_odds`."""
     reversed_ = torch.nonzero(modes.sign < 0)[:, 0]
     if len(reversed_) == 0:
         return modes
@@ -173,61 +203,11 @@ def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior:
     turned = ItemModes(as_it_is.places * as_it_is.places.new_tensor([1.0, -1.0]), -as_it_is.sign)
     against = item_quadrature(own, theta, turned, prior).log_evidence(prior)
     against = against - item_quadrature(own, theta, as_it_is, prior).log_evidence(prior)
-    stays = torch.ones_like(against, dtype=torch.bool)
-    while bool(stays.any()):
-        share = min(float(stays.sum()) / len(modes.sign), 0.5)
-        still = stays & (against < math.log(share / (1 - share)))
-        if bool((still == stays).all()):
-            break
-        stays = still
+    stays = outweigh_the_odds(against, len(modes.sign))
     places, sign = modes.places.clone(), modes.sign.clone()
     places[reversed_] = torch.where(stays[:, None], as_it_is.places, turned.places)
     sign[reversed_] = torch.where(stays, -1.0, 1.0).to(sign)
     return ItemModes(places, sign)
-
-
-def learn(quadrature: ItemQuadrature, prior: Hierarchy) -> Hierarchy:
-    """The normal density of (log |a|, b) under which the items are likeliest, abilities being given.
-
-    Maximised over its mean and the root of its covariance. No parameter moves far from `prior`, since the nodes lie
-    where the items' posteriors are under that.
-    """
-    from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
-
-    nodes, log_weights = quadrature.nodes, quadrature.log_weights
-
-    def negative_log_likelihood(values: np.ndarray) -> tuple[float, np.ndarray]:
-        with torch.enable_grad():
-            at = nodes.new_tensor(values).requires_grad_()
-            zero = at.new_zeros(())
-            root = torch.stack([torch.stack([at[2].exp(), zero]), torch.stack([at[4], at[3].exp()])])
-            density = dist.MultivariateNormal(at[:2], scale_tril=root)
-            loss = -torch.logsumexp(log_weights + density.log_prob(nodes), dim=1).mean()
-            loss.backward()
-        assert at.grad is not None
-        return loss.item(), at.grad.cpu().numpy()
-
-    root = np.linalg.cholesky(np.array(prior.covariance))
-    start = np.array([*prior.mean, math.log(root[0, 0]), math.log(root[1, 1]), root[1, 0]])
-    lower, upper = start - LARGEST_UPDATE, start + LARGEST_UPDATE
-    lower[2:4] = np.clip(lower[2:4], math.log(LEAST_DEVIATION), start[2:4])
-    found = minimize(
-        negative_log_likelihood, start, jac=True, method="L-BFGS-B", bounds=list(zip(lower, upper, strict=True))
-    )
-    mean_log_a, mean_b, log_deviation, log_rest, slope = found.x
-    deviation = math.hypot(slope, math.exp(log_rest))
-    return Hierarchy(
-        (float(mean_log_a), float(mean_b)),
-        (math.exp(log_deviation), deviation),
-        float(slope / deviation),
-        of="difficulty",
-    )
-
-
-def largest_difference(before: Hierarchy, after: Hierarchy) -> float:
-    """Largest change of a mean, a standard deviation or the correlation."""
-    pairs = zip((*before.mean, *before.deviation), (*after.mean, *after.deviation), strict=True)
-    return max(abs(after.correlation - before.correlation), *(abs(new - old) for old, new in pairs))
 
 
 def ability_derivatives(

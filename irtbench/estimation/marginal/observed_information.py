@@ -303,7 +303,13 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
 
 
 def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
-    """Covariance of (a, d, c) of each item from the observed information.
+    """Covariance of (a, d, c) of each item from the observed information, see `parameter_covariance`."""
+    covariance, definite = parameter_covariance(problem, items)
+    return on_guessing_scale(problem, items, covariance), definite
+
+
+def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
+    """Covariance of (a, d, logit c) of each item from the observed information.
 
     The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
     abilities are then known so well that what items share is little.
@@ -319,16 +325,14 @@ def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[n
     n_items, width = free.shape
     if n_items > MOST_COUPLED_ITEMS:
         blocks, definite = invert(own_information(problem, items))
-        blocks = torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0)
-        return on_guessing_scale(problem, items, blocks), definite
+        return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), definite
     information = observed_information(problem, items)
     inverse, definite = invert(information)
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
     each = torch.arange(n_items, device=free.device)
-    blocks = full.reshape(n_items, width, n_items, width)[each, :, each, :]
-    return on_guessing_scale(problem, items, blocks), definite
+    return full.reshape(n_items, width, n_items, width)[each, :, each, :], definite
 
 
 def invert(information: Tensor) -> tuple[Tensor, bool]:

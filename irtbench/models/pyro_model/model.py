@@ -107,8 +107,13 @@ def logit_beta_or_flat(shapes: tuple[float, float] | None, like: Tensor) -> dist
     return dist.TransformedDistribution(beta, [dist.transforms.SigmoidTransform().inv])
 
 
-def hierarchy_density(hierarchy: Hierarchy, like: Tensor, *, learn_mean: bool = False) -> dist.MultivariateNormal:
-    """Normal density of one item's log |a| and d (or b)."""
+def hierarchy_density(hierarchy: Hierarchy, like: Tensor, *, learn_mean: bool = False) -> dist.TorchDistribution:
+    """Density of one item's log |a| and d (or b): normal, or a mixture of normal ones."""
+    if hierarchy.components:
+        weights = like.new_tensor([weight for weight, _ in hierarchy.parts])
+        means = like.new_tensor([part.mean for _, part in hierarchy.parts])
+        covariances = like.new_tensor([part.covariance for _, part in hierarchy.parts])
+        return dist.MixtureSameFamily(dist.Categorical(weights), dist.MultivariateNormal(means, covariances))
     mean = like.new_tensor(hierarchy.mean)
     if learn_mean:
         mean = pyro.param("hierarchy_mean", mean)

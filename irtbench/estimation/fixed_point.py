@@ -1,0 +1,46 @@
+"""Anderson acceleration of updates of a few numbers (Anderson, 1965; Walker & Ni, 2011)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import torch
+from torch import Tensor
+
+MEMORY = 4  # differences of past updates kept
+FURTHEST = 0.5  # no value is moved further than this
+WORSE = 2.0  # an update that is so many times longer than the last begins anew
+RELATIVE_RIDGE = 1e-10
+
+
+class FixedPoint:
+    """Where repeated updates x -> f(x) lead, from the updates seen so far."""
+
+    def __init__(self) -> None:
+        self._values: deque[Tensor] = deque(maxlen=MEMORY + 1)
+        self._moves: deque[Tensor] = deque(maxlen=MEMORY + 1)
+
+    def after(self, before: Tensor, updated: Tensor) -> Tensor:
+        """The next values to try.
+
+        With differences S of past values and R of past updates r = f(x) - x, the next are x + r - (S + R) c, where c
+        minimises |r - R c|: the linear combination of past values whose update is shortest, updated.
+
+        Parameters
+        ----------
+        before, updated
+            Values and what one update makes of them, shape (n,).
+        """
+        move = updated - before
+        if self._moves and float(move.norm()) > WORSE * float(self._moves[-1].norm()):
+            self._values.clear()
+            self._moves.clear()
+        self._values.append(before)
+        self._moves.append(move)
+        if len(self._values) > 1:
+            values, moves = (torch.stack(list(part)).diff(dim=0).T for part in (self._values, self._moves))
+            products = moves.T @ moves
+            ridge = RELATIVE_RIDGE * torch.diag(torch.diagonal(products)) + torch.finfo(products.dtype).tiny
+            weights = torch.linalg.lstsq(products + ridge, (moves.T @ move)[:, None]).solution[:, 0]
+            move = move - (values + moves) @ weights
+        return before + move.clamp(-FURTHEST, FURTHEST)
