@@ -191,6 +191,13 @@ class StudyFile(Settings):
     published: PublishedSettings
     output: OutputSettings
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The study file and every file that it names."""
+        data = self.data
+        tables = (data.answers, data.items, data.respondents, *self.score.systems)
+        return (self.path, *(file for file in tables if file is not None))
+
 
 def read_study(path: Path) -> StudyFile:
     """Read and check a study file.

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -48,7 +48,7 @@ def bias(
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
 
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
@@ -82,12 +82,12 @@ def bias(
         columns = ["item_id", "delta", "size", "rms_difference", "x2", "p", "p_adjusted", "p_uniform", "p_crossing"]
         worst = items.sort_values("p", kind="stable").head(20)
         show_table(worst[columns], title=f"{names[1]} against {names[0]}: negative delta is harder for {names[1]}")
-        print(
+        say(
             f"{len(flagged)} of {len(kept)} items differ; ability of {names[1]}: "
             f"mean {result.focal_mean:.2f}, sd {result.focal_sd:.2f} where {names[0]} have 0 and 1"
         )
         if left_out:
-            print(f"left out: {', '.join(left_out)}")
+            say(f"left out: {', '.join(left_out)}")
 
 
 def two_groups(

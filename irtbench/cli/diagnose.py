@@ -10,13 +10,15 @@ import numpy as np
 import typer
 
 from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
+
+FILES = ("item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv")
 
 
 def diagnose(
@@ -51,7 +53,7 @@ def diagnose(
     from irtbench.models.parameter_table import read_parameters
     from irtbench.scoring.ability import eap
 
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         parameters = read_parameters(items)
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
@@ -88,7 +90,7 @@ def diagnose(
         show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
-        print(
+        say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
             f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"

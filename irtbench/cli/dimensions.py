@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from irtbench.cli.options import Columns, Folder, ItemColumns, Json, Quiet, Responses, Seed, Table, Where, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
 
 EIGENVALUES_SHOWN = 10
+FILES = ("eigenvalues.csv", "dimensions.json", "scree.png", "loadings.csv")
 
 
 def dimensions(
@@ -52,7 +53,7 @@ def dimensions(
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
@@ -75,19 +76,19 @@ def dimensions(
     elif not quiet:
         show_dimensions(result)
         if left_out:
-            print(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
+            say(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
 
 
 def show_dimensions(result: Dimensions) -> None:
     """Print what a person wants to know."""
     show_table(result.analysis.table().head(EIGENVALUES_SHOWN), title="Eigenvalues")
-    print(f"{result.analysis.n_abilities} abilities by parallel analysis")
+    say(f"{result.analysis.n_abilities} abilities by parallel analysis")
     if result.analysis.tetrachoric.note:
-        print(f"note: {result.analysis.tetrachoric.note}")
+        say(f"note: {result.analysis.tetrachoric.note}")
     if result.models is not None:
         show_table(result.models, title="Models")
     if result.tests is not None:
         show_table(result.tests, title="Likelihood-ratio tests")
     if result.rotated is not None:
         show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
-        print(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")
+        say(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

@@ -10,14 +10,16 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import AllowUnconverged, Columns, Folder, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
-from irtbench.cli.progress import reporting
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import demand_converged, reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
+
+FILES = ("items.csv", "fit.json", "scores.csv")
 
 
 def fit(
@@ -82,7 +84,7 @@ def fit(
     several = factors > 1 or pattern is not None
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         given = responses_from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
@@ -107,17 +109,17 @@ def fit(
         print(to_json(found))
     elif not quiet:
         show_table(items.drop(columns=[*items.filter(regex="^se_"), "model"]))
-        print(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
-        print(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
-        print(f"prior {found['prior']}")
+        say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
+        say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
+        say(f"prior {found['prior']}")
         if unidentified := found.get("guessing_not_identified"):
-            print(f"guessing not identified by the data: {name_first(unidentified)}")
+            say(f"guessing not identified by the data: {name_first(unidentified)}")
         for removal in left_out:
-            print(f"left out: item {removal.item_id} ({removal.reason})")
+            say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
-            print(f"left out: {len(idle)} respondents without a response to these items")
-    if not found["converged"] and not allow_unconverged:
-        raise typer.Exit(1)
+            say(f"left out: {len(idle)} respondents without a response to these items")
+    unconverged = [] if found["converged"] else [str(found["stopped_because"])]
+    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 
 
 def fit_one_ability(

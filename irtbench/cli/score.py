@@ -12,7 +12,7 @@ import typer
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.norm_table import with_norms
 from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
@@ -81,6 +81,8 @@ def score(
     json: Json = False,
 ) -> None:
     """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale."""
+    if output is not None:
+        demand_table_name(output)
     known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
     group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
     settings = ScoringSettings(
@@ -97,7 +99,7 @@ def score(
         if json:
             print(to_json({"n_respondents": n, "output": output}))
         elif not quiet:
-            print(f"{n} respondents scored, written to {output}")
+            say(f"{n} respondents scored, written to {output}")
         return
     if content == "responses" or (content == "auto" and holds_responses(responses, format=table, columns=columns)):
         graded = ResponseMatrix.from_long(read_responses(responses, format=table, columns=columns).frame)
@@ -107,10 +109,10 @@ def score(
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
-        with output_folder(output.absolute().parent) as folder:
-            write_table(scores, folder / output.name)
+        with output_file(output) as file:
+            write_table(scores, file)
     if explained is not None and explanation is not None:
-        with output_folder(explanation) as folder:
+        with output_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder:
             write_table(explained.surprises(), folder / "surprises.csv")
             write_table(explained.difficulty, folder / "difficulty.csv")
     if json:
@@ -157,11 +159,11 @@ def score_by_parts(
 
     if output is None:
         raise InputError("a large Parquet file is scored into another: expected -o FILE.parquet")
-    with output_folder(output.absolute().parent) as folder, reporting(quiet=quiet) as progress:
+    with output_file(output) as file, reporting(quiet=quiet) as progress:
         return score_parquet(
             bank,
             responses,
-            folder / output.name,
+            file,
             settings,
             layout=layout,
             columns=columns,
@@ -188,12 +190,12 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         )
     )
     if len(scores) > MOST_ROWS:
-        print(f"and {len(scores) - MOST_ROWS} more rows")
+        say(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
         names = zip(shown["respondent_id"], shown["scale"], shown["n_items"], places, strict=True)
         for who, scale, n_items, place in names:
             if n_items and place:
-                print(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+                say(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
     normal = "a normal population, which the crowd of the study stands for"
     if any(scale.population is not None for scale in bank.scales):
         normal = "the population that was estimated from the crowd of the study"
@@ -203,7 +205,7 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    print(
+    say(
         f"Ability: 0 is the crowd's mean and 1 its standard deviation. The crowd: {crowd}{group}. "
         f"In brackets {100 * settings.level:g}% intervals."
     )
@@ -246,4 +248,4 @@ def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:
         for kind, words in (("missed", "misses, people of this ability do not"), ("right", "gets, they do not")):
             names = own.loc[own["surprise"] == kind, "item_id"].tolist()
             if names:
-                print(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")
+                say(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, to_json, write_table
+from irtbench.cli.output import output_folder, say, to_json, write_table
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.models.simulation import simulate_responses
@@ -60,7 +60,7 @@ def simulate(
     if json:
         print(to_json(found))
     elif not quiet:
-        print(
+        say(
             f"{responses.n_responses} responses of {respondents} respondents to {items} items, "
             f"{found['proportion_correct']:.1%} correct; truth in items.csv and respondents.csv of {output}"
         )
