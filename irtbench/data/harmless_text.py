@@ -6,6 +6,7 @@ import re
 
 import pandas as pd
 
+GUARD = "'"  # before a text that a spreadsheet would take for a formula
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 # what drives a terminal or breaks XML (C0 and C1 but for tab and line ends, DEL, U+FFFE, U+FFFF), and what makes text
@@ -14,7 +15,6 @@ _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u
 # what a spreadsheet takes for a formula, but for plain numbers such as -3
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
-_GUARD = "'"
 
 
 def printable(text: str) -> str:
@@ -47,7 +47,7 @@ def guarded(text: str) -> str:
     >>> guarded("=1+1"), guarded("-3"), guarded("@model")
     ("'=1+1", '-3', "'@model")
     """
-    return _GUARD + text if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return GUARD + text if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def unguarded(text: str) -> str:
@@ -58,7 +58,7 @@ def unguarded(text: str) -> str:
     >>> unguarded("'=1+1"), unguarded("'tis")
     ('=1+1', "'tis")
     """
-    bare = text.removeprefix(_GUARD)
+    bare = text.removeprefix(GUARD)
     return bare if bare != text and guarded(bare) == text else text
 
 
