@@ -26,10 +26,12 @@ ROOMS = (
 WINGS = ("estimation.marginal.", "estimation.few_respondents.", "estimation.variational.")  # parts of fit_model
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
+    "data.grading": "demand_known_answers normalised_keys",
     "data.readers.long_table": "read_long_table",
     "data.readers.respondents": "respondents_of",
     "data.readers.response_values": "to_responses",
     "data.readers.table": "to_numbers",
+    "data.readers.wide_parts": "read_wide_parts",
     "data.readers.wide_table": "read_wide_table",
     "data.responses": "resolve_duplicates",
     "models.factor_quadrature": "factor_quadrature",
@@ -50,8 +52,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
-    "readers.table readers.wide_parts readers.wide_table",
+    "data": "checked_settings harmless_text multiple_testing readers.batches readers.long_parts readers.long_table "
+    "readers.part_values readers.response_values readers.table readers.wide_parts readers.wide_table",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "status",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood",

@@ -17,8 +17,10 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
+    from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
 
+MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
 FILES = ("items.csv", "fit.json", "scores.csv")
 
 
@@ -136,6 +138,8 @@ def fit_one_ability(
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     fitted = fit_model(data, settings, seed=seed)
+    if fitted.abilities is None and isinstance(data, ResponseMatrix) and data.n_respondents >= MANY_RESPONDENTS:
+        return fitted.summary(), parameter_table(fitted.items, data), scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -150,6 +154,26 @@ def fit_one_ability(
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
     return fitted.summary(), parameter_table(fitted.items, data), scores
+
+
+def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
+    """Contents of scores.csv as `score` writes them for a large file."""
+    from dataclasses import replace
+
+    from irtbench.bank.norms import Norms
+    from irtbench.bank.scale import Scale
+    from irtbench.data.items import ItemTable
+    from irtbench.scoring.bulk import SharedGridScorer
+    from irtbench.scoring.scores import ScoringSettings, score_table
+
+    item_ids = fitted.items.item_ids
+    scale = Scale("all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population)
+    settings = ScoringSettings()
+    scorer = SharedGridScorer(scale, item_ids, settings)
+    values = data.select_items(item_ids).values.astype(np.float32)
+    abilities, lz_star = scorer.estimate(values, data.respondent_ids)
+    norms = Norms(abilities.theta, standard_error=abilities.standard_error)
+    return score_table(replace(scale, norms=norms), abilities, lz_star, settings)
 
 
 def fit_abilities(

@@ -14,8 +14,6 @@ from irtbench.bank.norm_table import with_norms
 from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
-from irtbench.data.input_error import InputError
-from irtbench.data.items import UnknownItems
 from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.explanation import Explanation, explain_all
@@ -25,6 +23,7 @@ MOST_ROWS = 50  # shown on a terminal
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
+LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
 REMARKS = {
     "no_items": "no item answered",
     "few_items": "few items answered",
@@ -94,8 +93,14 @@ def score(
         seed=seed,
     )
     columns = named("--column", column)
-    if content != "answers" and explanation is None and goes_by_parts(responses, output, table, columns):
-        n = score_by_parts(known, responses, output, settings, table, columns, unknown_items, quiet)
+    if output is not None and explanation is None and goes_by_parts(responses, output, table, columns):
+        from irtbench.scoring.bulk import score_file
+
+        with output_file(output) as file, reporting(quiet=quiet) as progress:
+            n = score_file(
+                known, responses, file, settings, layout=table, content=content, columns=columns,
+                unknown_items=unknown_items, progress=progress,
+            )  # fmt: skip
         if json:
             print(to_json({"n_respondents": n, "output": output}))
         elif not quiet:
@@ -125,51 +130,25 @@ def score(
 
 
 def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
-    """Whether a file is scored part by part: a large Parquet file of responses, into a Parquet file."""
-    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet":
+    """Whether a file is scored part by part: a large one, CSV or Parquet, into CSV or Parquet."""
+    if output is None or not output.name.lower().endswith((".csv", ".csv.gz", ".parquet")) or not responses.is_file():
         return False
     import pyarrow as pa
     import pyarrow.parquet
 
-    from irtbench.data.readers.long_table import find_column, find_id_columns
+    from irtbench.data.readers.long_table import find_id_columns
 
+    with responses.open("rb") as begun:
+        start = begun.read(4)
+    if start != b"PAR1":
+        return responses.stat().st_size >= (LARGE_GZIP if start.startswith(b"\x1f\x8b") else LARGE_TEXT)
     try:
         file = pa.parquet.ParquetFile(responses)
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         return False  # the reader says what is wrong
-    names = file.schema_arrow.names
-    if table == "wide" or (table == "auto" and find_id_columns(names, columns) is None):
+    if table == "wide" or (table == "auto" and find_id_columns(file.schema_arrow.names, columns) is None):
         return bool(file.metadata.num_rows >= LARGE_FILE)
-    graded = find_column(names, "response", columns) is not None
-    return graded and bool(file.metadata.num_rows >= LARGE_LONG_FILE)
-
-
-def score_by_parts(
-    bank: ItemBank,
-    responses: Path,
-    output: Path | None,
-    settings: ScoringSettings,
-    layout: Literal["auto", "long", "wide"],
-    columns: Mapping[str, str],
-    unknown_items: UnknownItems,
-    quiet: bool,
-) -> int:
-    """Score a large Parquet file, and say how many respondents it held."""
-    from irtbench.scoring.bulk import score_parquet
-
-    if output is None:
-        raise InputError("a large Parquet file is scored into another: expected -o FILE.parquet")
-    with output_file(output) as file, reporting(quiet=quiet) as progress:
-        return score_parquet(
-            bank,
-            responses,
-            file,
-            settings,
-            layout=layout,
-            columns=columns,
-            unknown_items=unknown_items,
-            progress=progress,
-        )
+    return bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
 def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings) -> None:

@@ -108,8 +108,8 @@ def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> No
     """
     given, known = answers[answers != ""], set(keys.values())
     strange = sorted(set(given.unique()) - known)
-    share_keys = 2 * len(known) <= len(keys)
-    if not strange or not (share_keys or GRADED.issuperset(strange)):
+    share_keys = 2 <= len(known) <= len(keys) / 2
+    if not strange or not known or not (share_keys or GRADED.issuperset(strange)):
         return
     n_strange = int(given.isin(strange).sum())
     if n_strange == len(given) and (GRADED.issuperset(strange) or n_strange >= FEW_ANSWERS):
@@ -120,6 +120,25 @@ def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> No
         )
     if share_keys:
         log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+
+
+def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
+    """The key of each item that has one, as answers are compared with it.
+
+    Raises
+    ------
+    InputError
+        If a key is empty once normalised.
+    """
+    keys = {
+        item: normalise_text(key, settings.normalise)
+        for item, key in zip(items.item_ids, items.key, strict=True)
+        if key is not None
+    }
+    blank = [item for item, key in keys.items() if not key]
+    if blank:
+        raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
+    return keys
 
 
 def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | None = None) -> ResponseMatrix:
@@ -154,14 +173,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     unkeyed = [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]
     if unkeyed:
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
-    keys = {
-        item: normalise_text(key, settings.normalise)
-        for item, key in zip(items.item_ids, items.key, strict=True)
-        if key is not None
-    }
-    blank = [item for item, key in keys.items() if not key]
-    if blank:
-        raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
+    keys = normalised_keys(items, settings)
     given = normalise_answers(answers["answer"], settings.normalise)
     demand_known_answers(given, keys)
     response = (given == answers["item_id"].map(keys)).astype(np.float64)

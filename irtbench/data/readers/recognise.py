@@ -76,6 +76,11 @@ def holds_responses(
         return find_column(list(frame.columns), "response", columns) is not None
     items = frame.drop(columns=choose_respondent_column(frame, path, columns))
     cells = pd.Series(items.to_numpy(dtype=object).ravel())
+    return mostly_responses(cells)
+
+
+def mostly_responses(cells: pd.Series[str]) -> bool:
+    """Whether more than half of the filled cells of a wide table are 1 or 0."""
     filled = cells[~cells.isin([*MISSING, "-1"])]
     return bool(filled.str.lower().isin(["1", "0", "1.0", "0.0", "true", "false"]).mean() > 0.5)
 

@@ -192,7 +192,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
         _demand_distinct(header, path)
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            parse_options=pa.csv.ParseOptions(delimiter=_separator(data), newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
             ),
@@ -267,7 +267,8 @@ def _demand_distinct(names: Sequence[str], path: Path) -> None:
         raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
 
 
-def _separator(data: bytes) -> str:
+def separator_of(data: bytes) -> str:
+    """Whichever of comma, tab and semicolon the header has most of."""
     header = data.lstrip().split(b"\n", 1)[0].decode("utf-8", errors="replace")
     return max(",\t;", key=header.count)
 
@@ -275,7 +276,7 @@ def _separator(data: bytes) -> str:
 def _numbered_rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """The line each row of a text file begins at, and its fields; the header first, empty lines skipped."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, delimiter=_separator(data))
+    rows = csv.reader(text, delimiter=separator_of(data))
     line = 1
     for fields in rows:
         if fields:
