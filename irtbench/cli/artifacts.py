@@ -29,8 +29,8 @@ def artifacts(
     group: Annotated[
         str | None, typer.Option("--group", metavar="COLUMN", help="Items that belong together, never parted.")
     ] = None,
-    folds: Annotated[int, typer.Option("--folds", help="Parts of the cross-validation.", min=2)] = 10,
-    repeats: Annotated[int, typer.Option("--repeats", help="Cross-validations.", min=1)] = 5,
+    folds: Annotated[int, typer.Option("--folds", help="Parts of the cross-validation.", min=2, max=1_000)] = 10,
+    repeats: Annotated[int, typer.Option("--repeats", help="Cross-validations.", min=1, max=1_000)] = 5,
     alpha: Annotated[float, typer.Option("--alpha", help="A baseline with a lower adjusted p beats chance.")] = 0.05,
     seed: Seed = 0,
     quiet: Quiet = False,

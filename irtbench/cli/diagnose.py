@@ -26,7 +26,10 @@ def diagnose(
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
     output: Folder,
     bootstrap: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.")
+        int,
+        typer.Option(
+            "--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.", min=0, max=100_000
+        ),
     ] = 99,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",

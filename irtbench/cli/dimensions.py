@@ -29,7 +29,7 @@ def dimensions(
     factors: Annotated[
         int, typer.Option("--factors", min=0, max=3, help="Compare models of 1 up to this many factors; 0 for none.")
     ] = 3,
-    samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.")] = 20,
+    samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.", min=1, max=10_000)] = 20,
     column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006

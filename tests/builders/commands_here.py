@@ -1,4 +1,4 @@
-"""Commands run in this process as `main` runs them, with their status and what they print: hundreds of them are cheap."""
+"""Commands run in this process as `main` runs them, with status and what they print: hundreds of them are cheap."""
 
 import contextlib
 import io
