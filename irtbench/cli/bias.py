@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, demand_varied_items, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -57,6 +57,7 @@ def bias(
         data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))
         is_focal = np.array([group_of[r] == names[1] for r in data.respondent_ids])
         kept = comparable_items(data, is_focal)
+        demand_varied_items(kept, responses)
         left_out = sorted(set(data.item_ids) - set(kept))
         progress(f"{len(kept)} items, {(~is_focal).sum()} {names[0]} against {is_focal.sum()} {names[1]}")
         result = item_bias(data.select_items(kept), is_focal, method=method, alpha=alpha, adjustment=adjustment)

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from irtbench.cli.options import Columns, Folder, ItemColumns, Json, Quiet, Responses, Seed, Table, Where, named
+from irtbench.cli.options import (
+    Columns,
+    Folder,
+    ItemColumns,
+    Json,
+    Quiet,
+    Responses,
+    Seed,
+    Table,
+    Where,
+    demand_varied_items,
+    named,
+)
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -62,7 +74,9 @@ def dimensions(
             known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
             given = given.select_items(known.scale_items)
         left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
-        data = answered(given.select_items([item for item in given.item_ids if item not in left_out]))
+        kept = [item for item in given.item_ids if item not in left_out]
+        demand_varied_items(kept, responses)
+        data = answered(given.select_items(kept))
         labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
         result = find_dimensions(data, labels, max_factors=factors, n_samples=samples, seed=seed, progress=progress)
         found = result.summary() | {"items_left_out": left_out, "seed": seed}

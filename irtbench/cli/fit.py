@@ -9,7 +9,18 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import AllowUnconverged, Columns, Folder, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import (
+    AllowUnconverged,
+    Columns,
+    Folder,
+    Json,
+    Quiet,
+    Responses,
+    Seed,
+    Table,
+    demand_varied_items,
+    named,
+)
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting
 from irtbench.data.input_error import InputError
@@ -92,7 +103,9 @@ def fit(
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
         gone = {removal.item_id for removal in left_out}
-        data = given.select_items([item for item in given.item_ids if item not in gone])
+        kept = [item for item in given.item_ids if item not in gone]
+        demand_varied_items(kept, responses)
+        data = given.select_items(kept)
         data = data.select_respondents(data.n_by_respondent > 0)
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")

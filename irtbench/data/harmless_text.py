@@ -72,6 +72,5 @@ def guarded_table(table: pd.DataFrame) -> pd.DataFrame:
         codes, distinct = pd.factorize(column)
         if any(isinstance(text, str) and guarded(text) != text for text in distinct):
             texts = [guarded(text) if isinstance(text, str) else text for text in distinct]
-            values = pd.Series([texts[code] if code >= 0 else None for code in codes], index=table.index, dtype=object)
-            found.isetitem(place, values)
+            found.isetitem(place, [texts[code] if code >= 0 else None for code in codes])
     return found

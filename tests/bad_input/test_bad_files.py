@@ -177,6 +177,12 @@ def test_what_cannot_be_is_said_in_one_line(folder: Path, arguments: list[str], 
     refused_here(folder, "graded.csv", graded, arguments, saying)
 
 
+@pytest.mark.parametrize("command", ["fit", "dimensions", "bias"])
+def test_everybody_right_is_said(folder: Path, command: str) -> None:
+    rows = (folder / "responses.csv").read_bytes().replace(b",0\n", b",1\n")
+    refused_here(folder, "responses.csv", rows, COMMANDS_READING[command][0], "right by some and wrong by others")
+
+
 def test_a_table_too_large_is_refused_before_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MOST_BYTES", 2**20)
     bomb = gzip.compress(b"respondent_id,item_id,response\n" + b"a,b,1\n" * 300_000)

@@ -1,8 +1,10 @@
 """Commands run in this process as `main` runs them, with status and what they print: hundreds of them are cheap."""
 
 import contextlib
+import gc
 import io
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -42,9 +44,9 @@ def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
         patch.object(sys, "argv", ["irtbench", *words]),
         patch.object(command_line, "application", lambda chosen: _APPLICATIONS[key]),
         patch.object(command_line, "STOPPING", ()),
-        patch.object(command_line.gc, "freeze"),
-        patch.object(command_line.gc, "set_threshold"),
-        patch.object(command_line.warnings, "showwarning", command_line.warnings.showwarning),
+        patch.object(gc, "freeze"),
+        patch.object(gc, "set_threshold"),
+        patch.object(warnings, "showwarning", warnings.showwarning),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         contextlib.chdir(cwd) if cwd is not None else contextlib.nullcontext(),
