@@ -169,7 +169,7 @@ if TYPE_CHECKING:
     from irtbench.scoring.ability import estimate_ability as estimate_ability
     from irtbench.scoring.ability_comparison import AbilityComparison as AbilityComparison
     from irtbench.scoring.ability_comparison import compare_abilities as compare_abilities
-    from irtbench.scoring.bulk import score_parquet as score_parquet
+    from irtbench.scoring.bulk import score_file as score_file
     from irtbench.scoring.explanation import Explanation as Explanation
     from irtbench.scoring.explanation import explain as explain
     from irtbench.scoring.explanation import explain_all as explain_all
@@ -255,7 +255,7 @@ _NAMES = {
     "scoring.percentiles": "Percentiles percentiles",
     "scoring.group_percentiles": "percentiles_by_group",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers",
-    "scoring.bulk": "score_parquet",
+    "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",

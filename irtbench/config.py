@@ -14,6 +14,7 @@ from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.settings import FitSettings
+from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Method
 from irtbench.scoring.item_error import ItemError
 from irtbench.scoring.percentiles import Norm
@@ -167,6 +168,13 @@ class PublishedSettings(Settings):
     agreement: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = [f.name for f in fields(Agreement) if f.type in ("float", "float | None")]
+        for name in self.agreement:
+            if name not in known:
+                raise InputError(f"agreement.{name}: unknown statistic; expected some of {', '.join(known)}")
+
 
 @dataclass(frozen=True)
 class OutputSettings(Settings):
@@ -191,6 +199,21 @@ class StudyFile(Settings):
     published: PublishedSettings
     output: OutputSettings
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.score.item_error != "none" and not self.model.standard_errors:
+            raise InputError(
+                f"{self.path}: score.item_error: {self.score.item_error} needs the items' standard errors; "
+                "expected model.standard_errors = true"
+            )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The study file and every file that it names."""
+        data = self.data
+        tables = (data.answers, data.items, data.respondents, *self.score.systems)
+        return (self.path, *(file for file in tables if file is not None))
+
 
 def read_study(path: Path) -> StudyFile:
     """Read and check a study file.
@@ -201,12 +224,12 @@ def read_study(path: Path) -> StudyFile:
         If the file is missing or no TOML, a key is unknown, a value has the wrong type, or a file it names is missing.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; expected a study file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:  # odd dates and numbers are ValueErrors
         raise InputError(f"{path}: not valid TOML: {error}") from None
     known = [f.name for f in fields(StudyFile) if f.name != "path"]
     for name, table in tables.items():

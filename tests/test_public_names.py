@@ -31,10 +31,12 @@ WINGS = (  # parts of fit_model and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
+    "data.grading": "demand_known_answers normalised_keys",
     "data.readers.long_table": "read_long_table",
     "data.readers.respondents": "respondents_of",
     "data.readers.response_values": "to_responses",
     "data.readers.table": "to_numbers",
+    "data.readers.wide_parts": "read_wide_parts",
     "data.readers.wide_table": "read_wide_table",
     "data.readers.collect": "collect",
     "data.readers.item_identity": "join_items",
@@ -62,7 +64,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings multiple_testing readers.long_parts readers.long_table readers.response_values "
+    "data": "checked_settings harmless_text multiple_testing readers.batches readers.long_parts readers.long_table "
+    "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "

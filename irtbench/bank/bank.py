@@ -57,7 +57,7 @@ class ItemBank:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over everything in the file but the hash itself."""
+        """SHA-256 over everything in the file but the hash itself and the date."""
         return _to_document(self).content_hash()
 
 
@@ -137,7 +137,7 @@ def _read_document(content: object) -> BankDocument:
         raise InputError(f"{place}: {first['msg']}") from None
     if stated is None:
         raise InputError("content_hash: Field required")
-    if stated != document.content_hash():
+    if stated not in (document.content_hash(), document.content_hash(dated=True)):
         raise InputError("its content does not fit its hash: edited by hand?")
     return document
 

@@ -104,9 +104,16 @@ class BankDocument(_Part):
     schema_version: Annotated[int, Field(ge=1)]
     scales: Annotated[list[ScaleEntry], Field(min_length=1)]
 
-    def content_hash(self) -> str:
-        """SHA-256 over the document in canonical form: keys sorted, no white space."""
-        canonical = json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    def content_hash(self, *, dated: bool = False) -> str:
+        """SHA-256 over the document in canonical form: keys sorted, no white space.
+
+        The date of the provenance is left out, so that building the same study again gives the same hash; `dated`
+        takes it in, as earlier files do.
+        """
+        content = self.model_dump()
+        for scale in [] if dated else content["scales"]:
+            scale["provenance"].pop("date", None)
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return "sha256:" + hashlib.sha256(canonical.encode()).hexdigest()
 
     def to_text(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import types
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.responses import ResponseMatrix
+
+log = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
 
@@ -46,8 +49,9 @@ class Checkpoint:
         """A finished step; None if it is absent, damaged or of another key."""
         try:
             stored = json.loads(self._file(name).read_text(encoding="utf-8"))
-            return from_plain(cls, stored["record"]) if stored["key"] == self.key else None
-        except (OSError, ValueError, KeyError, TypeError):
+            whole = stored["key"] == self.key and stored["hash"] == _hash(stored["record"])
+            return from_plain(cls, stored["record"]) if whole else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def load_rounds(self, cls: type[Record]) -> list[Record]:
@@ -58,14 +62,24 @@ class Checkpoint:
         return found
 
     def save(self, name: str, record: object) -> None:
-        """Write one step, whole or not at all."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Write one step, whole or not at all; where that fails the work goes on, and a warning says so."""
         part = self.folder / f"{name}.part"
-        part.write_text(json.dumps({"key": self.key, "record": to_plain(record)}), encoding="utf-8")
-        os.replace(part, self._file(name))
+        plain = to_plain(record)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part.unlink(missing_ok=True)
+            with part.open("x", encoding="utf-8") as file:  # made anew: no link that stands there is followed
+                json.dump({"key": self.key, "hash": _hash(plain), "record": plain}, file)
+            os.replace(part, self._file(name))
+        except OSError as error:
+            log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
+
+
+def _hash(plain: object) -> str:
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def to_plain(value: Any) -> Any:

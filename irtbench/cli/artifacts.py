@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.responses import name_first
 
@@ -29,8 +29,8 @@ def artifacts(
     group: Annotated[
         str | None, typer.Option("--group", metavar="COLUMN", help="Items that belong together, never parted.")
     ] = None,
-    folds: Annotated[int, typer.Option("--folds", help="Parts of the cross-validation.", min=2)] = 10,
-    repeats: Annotated[int, typer.Option("--repeats", help="Cross-validations.", min=1)] = 5,
+    folds: Annotated[int, typer.Option("--folds", help="Parts of the cross-validation.", min=2, max=1_000)] = 10,
+    repeats: Annotated[int, typer.Option("--repeats", help="Cross-validations.", min=1, max=1_000)] = 5,
     alpha: Annotated[float, typer.Option("--alpha", help="A baseline with a lower adjusted p beats chance.")] = 0.05,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -73,4 +73,4 @@ def artifacts(
         print(to_json(found))
     elif not quiet:
         show_table(summary)
-        print(f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}")
+        say(f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}")

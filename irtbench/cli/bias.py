@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, demand_varied_items, named
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -63,7 +63,7 @@ def bias(
     from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.settings import FitSettings
 
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
         settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
@@ -73,6 +73,7 @@ def bias(
         data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))
         is_focal = np.array([group_of[r] == names[1] for r in data.respondent_ids])
         kept = comparable_items(data, is_focal)
+        demand_varied_items(kept, responses)
         left_out = sorted(set(data.item_ids) - set(kept))
         progress(f"{len(kept)} items, {(~is_focal).sum()} {names[0]} against {is_focal.sum()} {names[1]}")
         result = item_bias(
@@ -106,12 +107,12 @@ def bias(
         columns = ["item_id", "delta", "size", "rms_difference", "x2", "p", "p_adjusted", "p_uniform", "p_crossing"]
         worst = items.sort_values("p", kind="stable").head(20)
         show_table(worst[columns], title=f"{names[1]} against {names[0]}: negative delta is harder for {names[1]}")
-        print(
+        say(
             f"{len(flagged)} of {len(kept)} items differ; ability of {names[1]}: "
             f"mean {result.focal_mean:.2f}, standard deviation {result.focal_sd:.2f} where {names[0]} have 0 and 1"
         )
         if left_out:
-            print(f"left out: {', '.join(left_out)}")
+            say(f"left out: {', '.join(left_out)}")
 
 
 def two_groups(

@@ -13,13 +13,17 @@ import typer
 from numpy.typing import NDArray
 
 from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, Where, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.tags import ItemTags
 
 MOST_SYSTEMS = 6  # of which all pairs are compared without being asked, and that one figure holds
+FILES = (
+    "types.csv", "breakdown.csv", "advantage.csv", "parameters.csv", "breakdown.json", "breakdown.svg",
+    *(f"advantage_{number}.svg" for number in range(1, 1 + MOST_SYSTEMS * (MOST_SYSTEMS - 1) // 2)),
+)  # fmt: skip
 
 
 def breakdown(
@@ -94,7 +98,7 @@ def breakdown(
         "seed": seed,
     }
     if output is not None:
-        with output_folder(output) as folder:
+        with output_folder(output, files=FILES) as folder:
             write_table(counts.table(), folder / "types.csv")
             write_table(accuracy, folder / "breakdown.csv")
             if advantage is not None:
@@ -108,7 +112,7 @@ def breakdown(
     elif not quiet:
         show_table(counts.table(), title=f"Types of {counts.n_all} items, {counts.n_untyped} of them without")
         if counts.overlap:
-            print("Items with several types count in each: the rows share items and are not independent.")
+            say("Items with several types count in each: the rows share items and are not independent.")
         if len(data.respondent_ids) <= MOST_SYSTEMS:
             wide = accuracy.pivot(index="type", columns="respondent_id", values="accuracy")
             show_table(wide.reindex(pd.unique(accuracy["type"])).reset_index(), title="Accuracy")

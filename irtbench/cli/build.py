@@ -11,8 +11,9 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import AllowUnconverged, Json, Quiet
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
-from irtbench.cli.progress import reporting
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import demand_converged, reporting
+from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.input_error import InputError
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from irtbench.building.pruning import Pruning
     from irtbench.config import StudyFile
     from irtbench.study.results import ScaleStudy, Study
+
+
+FILES = (
+    "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
+    "rounds_items.csv", "rounds_pairs.csv", "checks.json", "summary.json", "report.html",
+)  # fmt: skip
+CONTROL_FILES = ("control.csv", "control.json")
 
 
 def build(
@@ -67,9 +75,11 @@ def build(
     if control:
         run_control(settings, target, quiet=quiet, json=json)
         return
-    place = target.absolute()
-    unfinished = place.parent / f".{place.name}.unfinished"
-    with output_folder(target) as folder, reporting(quiet=quiet) as progress:
+    with (
+        output_folder(target, files=FILES, inputs=settings.files) as folder,
+        unfinished_folder(target) as unfinished,
+        reporting(quiet=quiet) as progress,
+    ):
         study = run_study(settings, checkpoints=unfinished, progress=progress)
         progress("writing the report")
         if study.bank is not None:
@@ -87,13 +97,14 @@ def build(
             write_json(checks(study.dimensions, study.scales), folder / "checks.json")
         write_json(found, folder / "summary.json")
         (folder / "report.html").write_text(render_report(study), encoding="utf-8")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    if unfinished is not None:
+        shutil.rmtree(unfinished, ignore_errors=True)
     if json:
         print(to_json(found))
     elif not quiet:
         show_summary(found, study, target)
-    if not study.converged and not allow_unconverged:
-        raise typer.Exit(1)
+    unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged]
+    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 
 
 def of_scales(scales: Sequence[ScaleStudy], table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
@@ -124,7 +135,10 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
     """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
     from irtbench.study.run import run_study
 
-    with output_folder(target) as folder, reporting(quiet=quiet) as progress:
+    with (
+        output_folder(target, files=CONTROL_FILES, inputs=settings.files) as folder,
+        reporting(quiet=quiet) as progress,
+    ):
         study = run_study(settings, control=True, progress=progress)
         table = pd.DataFrame(
             [
@@ -146,14 +160,14 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
     elif not quiet:
         show_table(table, title="Control: each item's responses shuffled")
         verdict = "no scale is found, as it should be"
-        print("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
+        say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
         raise typer.Exit(1)
 
 
 def show_summary(found: dict, study: Study, target: Path) -> None:  # type: ignore[type-arg]
     """Print what a person wants to know first."""
-    print(
+    say(
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
         f"{found['n_items_kept']} of {found['n_items']} items kept"
     )
@@ -172,7 +186,8 @@ def show_summary(found: dict, study: Study, target: Path) -> None:  # type: igno
     show_table(pd.DataFrame(rows))
     if study.bank is not None and study.system_scores is not None:
         show_scores(study.bank, study.system_scores, study.settings.score.scoring(seed=study.settings.study.seed))
-    print(f"written to {target}: report.html, bank.json and the tables")
+    bank = "no bank, for no scale stands" if study.bank is None else "bank.json"
+    say(f"written to {target}: report.html, {bank}, and the tables")
 
 
 def spread(bounds: list[float] | None) -> str:

@@ -44,8 +44,12 @@ def calibration(
         int | None,
         typer.Option("--bin-size", help="Pairs a bin; 5000, or a tenth of the pairs if that is less.", min=1),
     ] = None,
-    width_bins: Annotated[int, typer.Option("--width-bins", help="Bins of equal width, for comparison.", min=1)] = 10,
-    samples: Annotated[int, typer.Option("--samples", help="Samples behind each interval.", min=2)] = 10_000,
+    width_bins: Annotated[
+        int, typer.Option("--width-bins", help="Bins of equal width, for comparison.", min=1, max=10_000)
+    ] = 10,
+    samples: Annotated[
+        int, typer.Option("--samples", help="Samples behind each interval.", min=2, max=1_000_000)
+    ] = 10_000,
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     seed: Seed = 0,
     quiet: Quiet = False,

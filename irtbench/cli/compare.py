@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Columns, Folder, Json, Quiet, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -68,7 +68,7 @@ def compare(
         graded = grade_answers(known, answers, unknown_items=unknown_items)
     rng = np.random.default_rng(seed)
     pairs, rankings = [], []
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=("comparison.csv", "ranking.csv")) as folder:
         if known is not None:
             check_known(graded.item_ids, known.scales, unknown_items)
         for scale in [None] if known is None else known.scales:
@@ -100,7 +100,7 @@ def compare(
         show_comparison(comparison)
         if ranked is not None:
             show_ranking(ranked)
-        print(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
+        say(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
 
 
 def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:

@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 import typer
 
 from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 
 MOST_SYSTEMS = 6  # of which all pairs are compared without being asked, and that one figure holds
+FILES = ("consistency.csv", "contrasts.csv", "systems.csv", "consistency.json", "consistency.svg")
 
 
 def consistency(
@@ -78,7 +79,7 @@ def consistency(
         from irtbench.report.figure_file import write_figure
 
         shown = measures[measures["respondent_id"].isin(protocol.system_ids[:MOST_SYSTEMS])]
-        with output_folder(output) as folder:
+        with output_folder(output, files=FILES) as folder:
             write_table(measures, folder / "consistency.csv")
             write_table(contrasts, folder / "contrasts.csv")
             if systems is not None:
@@ -98,4 +99,4 @@ def consistency(
             shown_columns = ["measure", "first", "second", "difference", "lower", "upper", "p", "p_adjusted"]
             show_table(systems[[*shown_columns, "mcnemar_p"]], title="Between systems")
         if agreed is not None:
-            print(f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}")
+            say(f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}")

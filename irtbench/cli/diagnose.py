@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
 
+FILES = ("item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv")
+
 
 def diagnose(
     responses: Responses,
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
     output: Folder,
     bootstrap: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.")
+        int,
+        typer.Option(
+            "--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.", min=0, max=100_000
+        ),
     ] = 99,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
@@ -51,7 +56,7 @@ def diagnose(
     from irtbench.models.parameter_table import read_parameters
     from irtbench.scoring.ability import eap
 
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         parameters = read_parameters(items)
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
@@ -89,8 +94,8 @@ def diagnose(
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
         if whole["reason"]:
-            print(f"M2 is not available: {whole['reason']}")
-        print(
+            say(f"M2 is not available: {whole['reason']}")
+        say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
             f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"

@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from irtbench.cli.options import Columns, Folder, ItemColumns, Json, Quiet, Responses, Seed, Table, Where, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.options import (
+    Columns,
+    Folder,
+    ItemColumns,
+    Json,
+    Quiet,
+    Responses,
+    Seed,
+    Table,
+    Where,
+    demand_varied_items,
+    named,
+)
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -16,6 +28,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
 
 EIGENVALUES_SHOWN = 10
+FILES = ("eigenvalues.csv", "dimensions.json", "scree.png", "loadings.csv")
 
 
 def dimensions(
@@ -28,9 +41,9 @@ def dimensions(
     factors: Annotated[
         int, typer.Option("--factors", min=0, max=3, help="Compare models of 1 up to this many factors; 0 for none.")
     ] = 3,
-    samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.")] = 20,
+    samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.", min=1, max=10_000)] = 20,
     test_samples: Annotated[
-        int, typer.Option("--test-samples", min=0, help="Samples for the p of one more factor; 0 for none.")
+        int, typer.Option("--test-samples", min=0, max=10_000, help="Samples for the p of one more factor; 0 for none.")
     ] = 19,
     column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
@@ -55,7 +68,7 @@ def dimensions(
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
@@ -64,7 +77,9 @@ def dimensions(
             known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
             given = given.select_items(known.scale_items)
         left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
-        data = answered(given.select_items([item for item in given.item_ids if item not in left_out]))
+        kept = [item for item in given.item_ids if item not in left_out]
+        demand_varied_items(kept, responses)
+        data = answered(given.select_items(kept))
         labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
         result = find_dimensions(
             data, labels,
@@ -81,15 +96,15 @@ def dimensions(
     elif not quiet:
         show_dimensions(result)
         if left_out:
-            print(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
+            say(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
 
 
 def show_dimensions(result: Dimensions) -> None:
     """Print what a person wants to know."""
     show_table(result.analysis.table().head(EIGENVALUES_SHOWN), title="Eigenvalues")
-    print(f"{result.analysis.n_abilities} abilities by parallel analysis")
+    say(f"{result.analysis.n_abilities} abilities by parallel analysis")
     if result.analysis.tetrachoric.note:
-        print(f"note: {result.analysis.tetrachoric.note}")
+        say(f"note: {result.analysis.tetrachoric.note}")
     if result.models is not None:
         show_table(result.models, title="Models")
     if result.tests is not None:
@@ -97,4 +112,4 @@ def show_dimensions(result: Dimensions) -> None:
         show_table(told, title="Likelihood-ratio tests, p by samples of the smaller model")
     if result.rotated is not None:
         show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
-        print(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")
+        say(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

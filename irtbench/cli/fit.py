@@ -24,16 +24,21 @@ from irtbench.cli.options import (
     Table,
     Threshold,
     Trials,
+    demand_varied_items,
     named,
 )
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
-from irtbench.cli.progress import reporting
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import demand_converged, reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
+    from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
+
+MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
+FILES = ("items.csv", "fit.json", "scores.csv")
 
 
 def fit(
@@ -107,7 +112,7 @@ def fit(
     several = factors > 1 or pattern is not None
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
-    with reporting(quiet=quiet) as progress, output_folder(output) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         read = read_responses(
             responses,
             format=table,
@@ -124,7 +129,9 @@ def fit(
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
         gone = {removal.item_id for removal in left_out}
-        data = given.select_items([item for item in given.item_ids if item not in gone])
+        kept = [item for item in given.item_ids if item not in gone]
+        demand_varied_items(kept, responses)
+        data = given.select_items(kept)
         data = data.select_respondents(data.n_by_respondent > 0)
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
@@ -143,19 +150,19 @@ def fit(
         print(to_json(found))
     elif not quiet:
         show_table(items.drop(columns=[*items.filter(regex="^se_|_(lower|median|upper)$"), "model"]))
-        print(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
-        print(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
-        print(f"prior {found['prior']}")
+        say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
+        say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
+        say(f"prior {found['prior']}")
         if several:
-            print(f"standard errors: {found['standard_errors']}")
+            say(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
-            print(f"guessing not identified by the data: {name_first(unidentified)}")
+            say(f"guessing not identified by the data: {name_first(unidentified)}")
         for removal in left_out:
-            print(f"left out: item {removal.item_id} ({removal.reason})")
+            say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
-            print(f"left out: {len(idle)} respondents without a response to these items")
-    if not found["converged"] and not allow_unconverged:
-        raise typer.Exit(1)
+            say(f"left out: {len(idle)} respondents without a response to these items")
+    unconverged = [] if found["converged"] else [str(found["stopped_because"])]
+    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 
 
 def fit_one_ability(
@@ -172,6 +179,8 @@ def fit_one_ability(
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     fitted = fit_model(data, settings, seed=seed)
+    if fitted.abilities is None and isinstance(data, ResponseMatrix) and data.n_respondents >= MANY_RESPONDENTS:
+        return fitted.summary(), parameter_table(fitted.items, data), scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -189,6 +198,26 @@ def fit_one_ability(
     if fitted.posterior is not None:
         items = items.assign(**fitted.posterior.columns())
     return fitted.summary(), items, scores
+
+
+def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
+    """Contents of scores.csv as `score` writes them for a large file."""
+    from dataclasses import replace
+
+    from irtbench.bank.norms import Norms
+    from irtbench.bank.scale import Scale
+    from irtbench.data.items import ItemTable
+    from irtbench.scoring.bulk import SharedGridScorer
+    from irtbench.scoring.scores import ScoringSettings, score_table
+
+    item_ids = fitted.items.item_ids
+    scale = Scale("all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population)
+    settings = ScoringSettings()
+    scorer = SharedGridScorer(scale, item_ids, settings)
+    values = data.select_items(item_ids).values.astype(np.float32)
+    abilities, lz_star = scorer.estimate(values, data.respondent_ids)
+    norms = Norms(abilities.theta, standard_error=abilities.standard_error)
+    return score_table(replace(scale, norms=norms), abilities, lz_star, settings)
 
 
 def fit_abilities(

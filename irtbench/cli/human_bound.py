@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.data.input_error import InputError
 
 
@@ -81,9 +81,9 @@ def human_bound(
         shown = ["n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper"]
         rows = pd.DataFrame([{"items": name} | asdict(human) for name, human in people.items()])
         show_table(rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]])
-        print(f"{found['n_kept']} of {given.n_items} items have at least {k} of {n} votes right")
+        say(f"{found['n_kept']} of {given.n_items} items have at least {k} of {n} votes right")
         if np.isfinite([lower, upper]).all():
-            print(f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right")
+            say(f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right")
         if found["runs"]:
             show_table(pd.DataFrame(found["runs"]), title="Systems over seeds")
 

@@ -5,20 +5,28 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, TextIO
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from irtbench.cli.result_files import inputs_of_command
+from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 
 SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
+OUTPUTS = ("output", "explanation")  # parameters of commands that name what is written; any other path is read
+STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
     "convert",
@@ -54,8 +62,27 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     for name in names:
         function = name.replace("-", "_")
-        app.command()(getattr(import_module(f"irtbench.cli.{function}"), function))
+        app.command()(noting_inputs(getattr(import_module(f"irtbench.cli.{function}"), function)))
     return app
+
+
+def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command, which first notes the paths it was given to read: no result may replace one of them."""
+
+    @wraps(command)
+    def noted(**given: Any) -> Any:
+        paths = []
+        for name, value in given.items():
+            if name not in OUTPUTS:
+                paths += [path for path in (value if isinstance(value, list | tuple) else [value])
+                          if isinstance(path, Path)]  # fmt: skip
+        before = inputs_of_command.set(tuple(paths))
+        try:
+            return command(**given)
+        finally:
+            inputs_of_command.reset(before)
+
+    return noted
 
 
 def show_version(wanted: bool) -> None:
@@ -80,6 +107,10 @@ def main() -> None:
     """
     logging.basicConfig(level=logging.WARNING, format="irtbench: %(message)s")
     warnings.showwarning = show_warning
+    for name in STOPPING:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, stop)
     asked = sys.argv[1:2]
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
@@ -90,6 +121,8 @@ def main() -> None:
         fail(str(error), 2)
     except OSError as error:
         fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    except MemoryError:
+        fail("not enough memory for input of this size", 2)
     except Exception as error:  # the last resort: a person gets a line, a developer the traceback on request
         if os.environ.get(SHOW_TRACEBACK):
             raise
@@ -98,9 +131,15 @@ def main() -> None:
         gc.freeze()
 
 
-def fail(message: str, status: int) -> None:
+def stop(number: int, frame: FrameType | None) -> NoReturn:
+    """End a run that was sent a signal: what was begun is removed on the way out."""
+    signal.signal(number, signal.SIG_IGN)
+    fail(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def fail(message: str, status: int) -> NoReturn:
     """Print one line on standard error and stop."""
-    print(f"irtbench: {' '.join(message.split())}", file=sys.stderr)
+    print(f"irtbench: {printable(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
 
 
@@ -113,4 +152,4 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line, without the place in our code."""
-    print(f"irtbench: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"irtbench: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)

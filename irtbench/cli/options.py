@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -85,3 +86,18 @@ def named(option: str, given: list[str]) -> dict[str, str]:
             raise InputError(f"{option} {text}: expected NAME=VALUE, each name once")
         found[name] = value
     return found
+
+
+def demand_varied_items(kept: Sequence[str], file: Path) -> None:
+    """Refuse responses of which no item is left, because all people answered each alike.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if not kept:
+        raise InputError(
+            f"file {file}: no item was answered right by some and wrong by others; "
+            "expected such items, from which alone something can be estimated"
+        )

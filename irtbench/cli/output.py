@@ -1,14 +1,10 @@
-"""Results on disk, complete or absent, and on the terminal."""
+"""Results as files and on the terminal."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,63 +13,35 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from irtbench.cli.result_files import output_file, output_folder
+from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 
+__all__ = [
+    "demand_table_name", "output_file", "output_folder", "plain", "say", "show_table", "to_json", "to_markdown",
+    "write_json", "write_table",
+]  # fmt: skip
 
-@contextmanager
-def output_folder(target: Path) -> Iterator[Path]:
-    """Folder to write results into; they reach `target` when the block ends well, and nothing does otherwise.
+TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md")
 
-    A target that is not there yet appears whole. In one that is, each file is replaced by the new one of its name, and
-    other files are left alone.
+
+def demand_table_name(file: Path) -> None:
+    """Refuse a name that says no format that tables are written in.
 
     Raises
     ------
     InputError
-        If the target is no folder, or its parent cannot be written to.
+        Naming those that there are.
     """
-    target = target.absolute()
-    if target.exists() and not target.is_dir():
-        raise InputError(f"output {target}: is not a folder")
-    made = first_missing(target.parent)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise InputError(f"output {target}: cannot be written: {error.strerror}") from None
-    try:
-        yield beside
-        beside.chmod(0o755)
-        if target.exists():
-            for file in sorted(beside.iterdir()):
-                os.replace(file, target / file.name)
-        else:
-            os.replace(beside, target)
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        if made is not None and not target.exists():
-            remove_empty(target.parent, made)
-        raise
-    shutil.rmtree(beside, ignore_errors=True)
-
-
-def first_missing(folder: Path) -> Path | None:
-    """The topmost folder of the path that does not exist yet."""
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    return missing[-1] if missing else None
-
-
-def remove_empty(folder: Path, top: Path) -> None:
-    """Remove the folders from `folder` up to `top` that this run made and that hold nothing."""
-    while folder.exists() and not any(folder.iterdir()):
-        folder.rmdir()
-        if folder == top:
-            return
-        folder = folder.parent
+    if not file.name.lower().endswith(TABLE_NAMES):
+        raise InputError(f"output {file}: expected a name that ends in {', '.join(TABLE_NAMES)}")
 
 
 def write_table(table: pd.DataFrame, file: Path) -> None:
-    """Write a table as CSV (gzipped for ``.gz``), Parquet, JSON or Markdown, by the file's name."""
+    """Write a table as CSV (gzipped for ``.gz``), Parquet, JSON or Markdown, by the file's name.
+
+    In CSV a text that a spreadsheet would take for a formula has an apostrophe before it; `read_table` takes it away.
+    """
     if file.suffix == ".parquet":
         table.to_parquet(file, index=False)
     elif file.suffix == ".json":
@@ -81,7 +49,9 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
     elif file.suffix == ".md":
         file.write_text(to_markdown(table), encoding="utf-8")
     else:
-        table.to_csv(file, index=False, lineterminator="\n")
+        # without a time, which would make every gzipped file differ
+        gzipped = {"method": "gzip", "mtime": 0} if file.suffix == ".gz" else None
+        guarded_table(table).to_csv(file, index=False, lineterminator="\n", compression=gzipped)
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -99,7 +69,7 @@ def write_json(value: Any, file: Path) -> None:
 
 def to_json(value: Any) -> str:
     """Plain values, arrays and tables as strict JSON; what is not a number (NaN, infinity) becomes null."""
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
@@ -121,12 +91,17 @@ def plain(value: Any) -> Any:
     return None if value is pd.NA else value
 
 
+def say(text: str) -> None:
+    """Print a line for people on standard output; names in it cannot drive the terminal."""
+    print(printable(text))
+
+
 def show_table(table: pd.DataFrame, *, title: str = "") -> None:
     """Print a table for people on standard output, numbers to three digits behind the point."""
-    view = Table(title=title or None, title_justify="left")
+    view = Table(title=printable(title) or None, title_justify="left")
     for name in table.columns:
         numeric = pd.api.types.is_numeric_dtype(table[name])
-        view.add_column(str(name), justify="right" if numeric else "left", overflow="fold")
+        view.add_column(printable(str(name)), justify="right" if numeric else "left", overflow="fold")
     for row in table.itertuples(index=False):
         view.add_row(*(readable(value) for value in row))
     Console(highlight=False, markup=False, width=None if os.isatty(1) else 160).print(view)
@@ -136,4 +111,4 @@ def readable(value: Any) -> str:
     """One cell for people: three digits behind the point, nothing for what is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    return f"{value:.3f}" if isinstance(value, float) else printable(str(value))

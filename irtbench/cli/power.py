@@ -41,11 +41,13 @@ def power(
 
     Writes power.csv (expected p), power.json and a figure power_N.svg for each set size N.
     """
-    from irtbench.evaluation.power import EFFECTS, expected_p_table, guessers_luck, size_needed
+    from irtbench.evaluation.power import EFFECTS, LARGEST_SIZE, expected_p_table, guessers_luck, size_needed
     from irtbench.evaluation.power import power as power_of
 
     if not 0 < alpha < 1:
         raise InputError(f"--alpha {alpha:g}: expected a level between 0 and 1")
+    if max(sizes) > LARGEST_SIZE:
+        raise InputError(f"--items {max(sizes)}: expected at most {LARGEST_SIZE}")
     with reporting(quiet=quiet) as progress:
         effects = EFFECTS if effect is None else tuple(sorted({*EFFECTS, effect}))
         table = expected_p_table(effects=effects, hurt=hurt, sizes=sizes)

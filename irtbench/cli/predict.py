@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
@@ -58,6 +58,8 @@ def predict(
     from irtbench.bank.bank import load_bank
     from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
+    if output is not None:
+        demand_table_name(output)
     columns = named("--column", column)
     known = load_bank(bank)
     graded = read_graded(known, responses, columns, table, unknown_items)
@@ -68,8 +70,8 @@ def predict(
     found = prediction_table(graded, predict_accuracy(known.scales, graded, correction=correction, level=level))
     found["method"] = "model" if correction is None else "corrected"
     if output is not None:
-        with output_folder(output.absolute().parent) as folder:
-            write_table(found, folder / output.name)
+        with output_file(output) as file:
+            write_table(found, file)
     if json:
         print(to_json(found))
     elif not quiet:
@@ -136,10 +138,10 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
         )
     )
     if len(found) > MOST_ROWS:
-        print(f"and {len(found) - MOST_ROWS} more rows")
+        say(f"and {len(found) - MOST_ROWS} more rows")
     how = (
         "Expected by the bank's model; where the items measure more than its scales, the intervals are too narrow."
         if n_learnt_from is None
         else f"Corrected by a regression learnt from {n_learnt_from} systems."
     )
-    print(f"{how} In brackets {100 * level:g}% intervals.")
+    say(f"{how} In brackets {100 * level:g}% intervals.")

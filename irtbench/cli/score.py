@@ -25,10 +25,8 @@ from irtbench.cli.options import (
     Trials,
     named,
 )
-from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
-from irtbench.data.input_error import InputError
-from irtbench.data.items import UnknownItems
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.explanation import Explanation, explain_all
@@ -38,6 +36,7 @@ MOST_ROWS = 50  # shown on a terminal
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
+LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
 REMARKS = {
     "no_items": "no item answered",
     "few_items": "few items answered",
@@ -100,6 +99,8 @@ def score(
     json: Json = False,
 ) -> None:
     """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale."""
+    if output is not None:
+        demand_table_name(output)
     known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
     group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
     settings = ScoringSettings(
@@ -112,13 +113,19 @@ def score(
     )
     columns = named("--column", column)
     as_it_is = trials == "error" and threshold is None and items is None and not exclude_columns
-    if content != "answers" and explanation is None and as_it_is and goes_by_parts(responses, output, table, columns):
+    if output is not None and explanation is None and as_it_is and goes_by_parts(responses, output, table, columns):
+        from irtbench.scoring.bulk import score_file
+
         layout: Literal["auto", "long", "wide"] = "long" if table == "long" else "wide" if table == "wide" else "auto"
-        n = score_by_parts(known, responses, output, settings, layout, columns, unknown_items, quiet)
+        with output_file(output) as file, reporting(quiet=quiet) as progress:
+            n = score_file(
+                known, responses, file, settings, layout=layout, content=content, columns=columns,
+                unknown_items=unknown_items, progress=progress,
+            )  # fmt: skip
         if json:
             print(to_json({"n_respondents": n, "output": output}))
         elif not quiet:
-            print(f"{n} respondents scored, written to {output}")
+            say(f"{n} respondents scored, written to {output}")
         return
     if content == "responses" or (
         content == "auto"
@@ -150,10 +157,10 @@ def score(
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
-        with output_folder(output.absolute().parent) as folder:
-            write_table(scores, folder / output.name)
+        with output_file(output) as file:
+            write_table(scores, file)
     if explained is not None and explanation is not None:
-        with output_folder(explanation) as folder:
+        with output_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder:
             write_table(explained.surprises(), folder / "surprises.csv")
             write_table(explained.difficulty, folder / "difficulty.csv")
     if json:
@@ -166,51 +173,25 @@ def score(
 
 
 def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
-    """Whether a file is scored part by part: a large Parquet file of responses, into a Parquet file."""
-    if output is None or output.suffix != ".parquet" or responses.suffix != ".parquet" or is_outside(responses):
+    """Whether a file is scored part by part: a large one, CSV or Parquet, into CSV or Parquet."""
+    if output is None or not output.name.lower().endswith((".csv", ".csv.gz", ".parquet")) or is_outside(responses):
         return False
     import pyarrow as pa
     import pyarrow.parquet
 
-    from irtbench.data.readers.long_table import find_column, find_id_columns
+    from irtbench.data.readers.long_table import find_id_columns
 
+    with responses.open("rb") as begun:
+        start = begun.read(4)
+    if start != b"PAR1":
+        return responses.stat().st_size >= (LARGE_GZIP if start.startswith(b"\x1f\x8b") else LARGE_TEXT)
     try:
         file = pa.parquet.ParquetFile(responses)
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         return False  # the reader says what is wrong
-    names = file.schema_arrow.names
-    if table == "wide" or (table == "auto" and find_id_columns(names, columns) is None):
+    if table == "wide" or (table == "auto" and find_id_columns(file.schema_arrow.names, columns) is None):
         return bool(file.metadata.num_rows >= LARGE_FILE)
-    graded = find_column(names, "response", columns) is not None
-    return graded and bool(file.metadata.num_rows >= LARGE_LONG_FILE)
-
-
-def score_by_parts(
-    bank: ItemBank,
-    responses: Path,
-    output: Path | None,
-    settings: ScoringSettings,
-    layout: Literal["auto", "long", "wide"],
-    columns: Mapping[str, str],
-    unknown_items: UnknownItems,
-    quiet: bool,
-) -> int:
-    """Score a large Parquet file, and say how many respondents it held."""
-    from irtbench.scoring.bulk import score_parquet
-
-    if output is None:
-        raise InputError("a large Parquet file is scored into another: expected -o FILE.parquet")
-    with output_folder(output.absolute().parent) as folder, reporting(quiet=quiet) as progress:
-        return score_parquet(
-            bank,
-            responses,
-            folder / output.name,
-            settings,
-            layout=layout,
-            columns=columns,
-            unknown_items=unknown_items,
-            progress=progress,
-        )
+    return bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
 def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings) -> None:
@@ -231,12 +212,12 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         )
     )
     if len(scores) > MOST_ROWS:
-        print(f"and {len(scores) - MOST_ROWS} more rows")
+        say(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
         names = zip(shown["respondent_id"], shown["scale"], shown["n_items"], places, strict=True)
         for who, scale, n_items, place in names:
             if n_items and place:
-                print(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+                say(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
     normal = "a normal population, which the crowd of the study stands for"
     if any(scale.population is not None for scale in bank.scales):
         normal = "the population that was estimated from the crowd of the study"
@@ -246,7 +227,7 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    print(
+    say(
         f"Ability: 0 is the crowd's mean and 1 its standard deviation. The crowd: {crowd}{group}. "
         f"In brackets {100 * settings.level:g}% intervals."
     )
@@ -289,4 +270,4 @@ def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:
         for kind, words in (("missed", "misses, people of this ability do not"), ("right", "gets, they do not")):
             names = own.loc[own["surprise"] == kind, "item_id"].tolist()
             if names:
-                print(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")
+                say(f"{who} on {scale} {words}: {name_first(names, most=MOST_SURPRISES)}")

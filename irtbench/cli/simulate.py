@@ -9,10 +9,13 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, to_json, write_table
+from irtbench.cli.output import output_folder, say, to_json, write_table
+from irtbench.data.input_error import InputError
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
 from irtbench.models.simulation import simulate_responses
+
+MOST_RESPONSES = 20_000_000
 
 
 def simulate(
@@ -33,6 +36,10 @@ def simulate(
 
     a is log-normal(.2, .3), b standard normal. Writes responses.csv, and the truth in items.csv and respondents.csv.
     """
+    if respondents * items > MOST_RESPONSES:
+        raise InputError(
+            f"--respondents {respondents}, --items {items}: expected at most {MOST_RESPONSES} responses in all"
+        )
     rng = np.random.default_rng(seed)
     width = len(str(items))
     truth = ItemParameters.from_difficulty(
@@ -60,7 +67,7 @@ def simulate(
     if json:
         print(to_json(found))
     elif not quiet:
-        print(
+        say(
             f"{responses.n_responses} responses of {respondents} respondents to {items} items, "
             f"{found['proportion_correct']:.1%} correct; truth in items.csv and respondents.csv of {output}"
         )

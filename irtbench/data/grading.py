@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,11 @@ from irtbench.data.responses import ResponseMatrix, name_first
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
+
+log = logging.getLogger(__name__)
+
+GRADED = frozenset({"1", "0", "-1", "1.0", "0.0", "true", "false", "True", "False", "TRUE", "FALSE"})
+FEW_ANSWERS = 5  # so many may all be wrong options that are no item's key
 
 # A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
 _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
@@ -82,6 +88,59 @@ def normalise_answers(answers: pd.Series[str], rules: Sequence[NormalisationRule
     return pd.Series(texts[codes], index=answers.index)
 
 
+def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> None:
+    """Refuse answers that cannot be meant for these keys: all would be wrong without a word.
+
+    They are graded responses where no key is 1 or 0, or, where items share keys as those with fixed options do, texts
+    of which not one is the key of any item. Where only some are no item's key, a warning names them.
+
+    Parameters
+    ----------
+    answers
+        Answers, normalised; empty where none was given.
+    keys
+        The key of each item, normalised alike.
+
+    Raises
+    ------
+    InputError
+        Naming the answers, some keys, and what helps.
+    """
+    given, known = answers[answers != ""], set(keys.values())
+    strange = sorted(set(given.unique()) - known)
+    share_keys = 2 <= len(known) <= len(keys) / 2
+    if not strange or not known or not (share_keys or GRADED.issuperset(strange)):
+        return
+    n_strange = int(given.isin(strange).sum())
+    if n_strange == len(given) and (GRADED.issuperset(strange) or n_strange >= FEW_ANSWERS):
+        raise InputError(
+            f"grading: no answer is the key of any item: {name_first(strange)}; expected answers such as "
+            f"{name_first(sorted(known), most=3)} (one meant as wrong may be left empty); graded responses 1 / 0 are "
+            'read with --content responses, in a study file with data.content = "responses"'
+        )
+    if share_keys:
+        log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+
+
+def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
+    """The key of each item that has one, as answers are compared with it.
+
+    Raises
+    ------
+    InputError
+        If a key is empty once normalised.
+    """
+    keys = {
+        item: normalise_text(key, settings.normalise)
+        for item, key in zip(items.item_ids, items.key, strict=True)
+        if key is not None
+    }
+    blank = [item for item, key in keys.items() if not key]
+    if blank:
+        raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
+    return keys
+
+
 def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | None = None) -> ResponseMatrix:
     """Compare every answer with its item's key.
 
@@ -105,23 +164,18 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     Raises
     ------
     InputError
-        If an answer is to an item that is not in the table or has no key, a key is empty once normalised, a
-        (respondent, item) pair is repeated, or there is no answer.
+        If no answer can be meant for the keys (see ``demand_known_answers``), an answer is to an item that is not in
+        the table or has no key, a key is empty once normalised, a (respondent, item) pair is repeated, or there is no
+        answer.
     """
     settings = settings or GradingSettings()
     answered = items.select(list(pd.unique(answers["item_id"])))
     unkeyed = [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]
     if unkeyed:
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
-    keys = {
-        item: normalise_text(key, settings.normalise)
-        for item, key in zip(items.item_ids, items.key, strict=True)
-        if key is not None
-    }
-    blank = [item for item, key in keys.items() if not key]
-    if blank:
-        raise InputError(f"grading: the key of item {name_first(blank)} is empty after {', '.join(settings.normalise)}")
+    keys = normalised_keys(items, settings)
     given = normalise_answers(answers["answer"], settings.normalise)
+    demand_known_answers(given, keys)
     response = (given == answers["item_id"].map(keys)).astype(np.float64)
     if settings.empty == "missing":
         response = response.mask(given == "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from irtbench.data.harmless_text import printable
 from irtbench.report.plots import STYLE
 
 WIDTH, HEIGHT = 6.4, 4.4  # inches
@@ -25,5 +27,14 @@ def write_figure(file: Path, draw: Callable[[Axes], object], *, width: float = W
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())
-        # a date would make every file differ; other formats than SVG know no "Date"
-        figure.savefig(file, dpi=160, metadata={"Date": None} if file.suffix == ".svg" else None)
+        if file.suffix == ".svg":
+            file.write_text(svg_of(figure), encoding="utf-8")
+        else:  # other formats than SVG know no "Date"
+            figure.savefig(file, dpi=160)
+
+
+def svg_of(figure: Figure) -> str:
+    """The figure as SVG: without a date, which would make every file differ, and without control characters."""
+    image = io.BytesIO()
+    figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
+    return printable(image.getvalue().decode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from irtbench.building.pruning import answered
 from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
+from irtbench.report.figure_file import svg_of
 from irtbench.report.formatting import count, decimal, interval, p_value, plural
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.scree_plot import draw_scree
@@ -45,9 +45,8 @@ def draw_panel(heading: str, description: str, draw: Callable[[Figure], object],
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(figure)
-        file = io.BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return Panel(heading, description, "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode("ascii"))
+        image = base64.b64encode(svg_of(figure).encode()).decode("ascii")
+    return Panel(heading, description, f"data:image/svg+xml;base64,{image}")
 
 
 def example_panels() -> list[Panel]:

@@ -13,6 +13,7 @@ from irtbench.analysis.dimensions import Dimensions
 from irtbench.building.prune_rules import PruneRules
 from irtbench.config import PublishedSettings, StudyFile
 from irtbench.data.grading import GradingSettings
+from irtbench.data.harmless_text import printable
 from irtbench.data.items import ItemTable
 from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
@@ -89,8 +90,9 @@ class Tile:
 def render_report(study: Study) -> str:
     """Write the page of a study: summary, method, results, provenance, with all figures inside.
 
-    The page refers to nothing outside itself and runs no script. Names and texts from the data are escaped. The same
-    study gives the same page. Parts without data (no raw answers, no systems, no scale retained) are left out.
+    The page refers to nothing outside itself and runs no script. Names and texts from the data are escaped, control
+    characters replaced. The same study gives the same page. Parts without data (no raw answers, no systems, no scale
+    retained) are left out.
     """
     environment = Environment(
         loader=PackageLoader("irtbench", "report/templates"),
@@ -117,7 +119,7 @@ def render_report(study: Study) -> str:
         all_items_section(scales, items),
         provenance_section(study.provenance),
     ]
-    return environment.get_template("report.html").render(
+    page = environment.get_template("report.html").render(
         title=settings.study.title,
         description=[part for part in settings.study.description.split("\n\n") if part.strip()],
         summary=" ".join(prose.summarise(study.screening, study.agreement, scales, study.system_scores)),
@@ -127,6 +129,7 @@ def render_report(study: Study) -> str:
         version=study.provenance["versions"]["irtbench"],
         date=study.provenance["date"],
     )
+    return printable(page)
 
 
 def tiles(screening: Screening, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:

@@ -40,8 +40,8 @@ def draw_human_accuracy(ax: Axes, sets: dict[str, HumanAccuracy]) -> Axes:
         (-0.15, "Wilson", ORANGE, "wilson_lower", "wilson_upper"),
     ):
         low, high = (np.array([getattr(human, side) for human in found]) for side in (lower, upper))
-        ax.errorbar(accuracy, height + shift, xerr=[accuracy - low, high - accuracy], fmt="o", color=colour,
-                    markersize=4, capsize=3, label=name)  # fmt: skip
+        errors = np.maximum([accuracy - low, high - accuracy], 0.0)  # an end may miss the accuracy by rounding
+        ax.errorbar(accuracy, height + shift, xerr=errors, fmt="o", color=colour, markersize=4, capsize=3, label=name)
     bound = [human.hoeffding_lower for human in found]
     ax.plot(bound, height, "|", color=GREEN, markersize=12, markeredgewidth=2, linestyle="none",
             label="Hoeffding, lower bound")  # fmt: skip

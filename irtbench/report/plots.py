@@ -41,6 +41,7 @@ STYLE = {
     "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "irtbench",
+    "text.parse_math": False,  # a system may be called $x$
 }
 
 ABILITIES = np.linspace(-4, 4, 321)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from irtbench.report.plots import COLOURS, GREY, LINE_STYLES
 
@@ -31,6 +32,8 @@ def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float
                 marker="o", markersize=3, label=f"{100 * float(str(hurt)):g}% hurt")  # fmt: skip
     ax.axhline(alpha, color=GREY, linewidth=0.8, linestyle="--")
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set(xlabel="difference in accuracy (points)", ylabel="expected p", ylim=(LOWEST_P, 1))
     ax.set_xlim(0, 100 * np.max(table["effect"]) * 1.02)
     ax.set_title(f"{n_items:,} items", loc="left")

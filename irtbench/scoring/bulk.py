@@ -1,4 +1,4 @@
-"""Millions of patterns: scores from Parquet to Parquet, a part at a time, in single precision (NumPy only).
+"""Millions of patterns: scores from file to file, a part at a time, in single precision (NumPy only).
 
 The EAP of a pattern is, on a grid shared by all, two matrix products: responses times log(P / (1 - P)) and what was
 asked times log(1 - P). Single precision moves theta by less than 1e-4.
@@ -15,15 +15,16 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
+from irtbench.data.readers.batches import TableFile, TextAmongNumbers
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_column, find_id_columns
+from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.wide_parts import Part, read_wide_parts
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import curve, item_curves, log_icc
@@ -41,9 +42,11 @@ from irtbench.scoring.scores import (
     check_known,
     fit_is_defined,
     in_order_of_respondents,
+    keys_of,
     score_responses,
     score_table,
 )
+from irtbench.scoring.scores_file import ScoresFile
 
 BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
 WORKERS = 2
@@ -53,24 +56,29 @@ LZ_NODES = 2**11  # abilities between which the terms of lz* are interpolated: r
 LEAST_VARIANCE_LEFT = 1e-5  # share of lz's variance that must remain, above what rounding leaves
 
 
+FIRST_ROWS = 1_000  # of a wide table, by which it is told whether it holds answers
+
 Layout = Literal["auto", "long", "wide"]
+Content = Literal["auto", "responses", "answers"]
 
 
-def score_parquet(
+def score_file(
     bank: ItemBank,
     source: str | Path,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
     layout: Layout = "auto",
+    content: Content = "auto",
     columns: Mapping[str, str] | None = None,
     unknown_items: UnknownItems = "error",
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score a Parquet table of responses, long or wide, into a Parquet table with the columns of scores.csv.
+    """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
-    Only a few parts of the table are in memory at a time. EAP with known items works in single precision; other
-    methods part by part as ``score_responses`` does. Respondents stand in the order of their first row.
+    Both are CSV (also gzipped) or Parquet. Only a few parts of the table are in memory at a time. EAP with known items
+    works in single precision; other methods part by part as ``score_responses`` does. Respondents stand in the order
+    of their first row.
 
     Parameters
     ----------
@@ -80,15 +88,17 @@ def score_parquet(
         Wide: a row for each respondent; a column of names (the first, unless ``columns`` says otherwise) and one for
         each item, of 1, 0 and null, NaN or -1 where missing. Long: a row for each response, with columns of
         respondents, items and responses. The rows of a respondent need not stand together; where they do, the file is
-        read once and little of it kept, else see ``read_scattered``.
+        read once and little of it kept, else see ``read_scattered``. Answers are graded by the bank's keys.
     target
-        The file to write.
+        The file to write: Parquet, or CSV by any other name.
     settings
         As for ``score_responses``.
     layout
         ``auto``: long if there are columns of respondents and of items.
+    content
+        ``auto``: responses in a long table with a column of them, and in a wide one if most of its first cells are.
     columns
-        The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response``.
+        The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response`` or ``answer``.
     unknown_items
         What items outside the bank mean: an error that names the first five, or nothing.
     progress
@@ -103,32 +113,72 @@ def score_parquet(
     ------
     InputError
         Naming file, row and column, if a value is none of these, a respondent of a wide table or a pair of respondent
-        and item of a long one comes twice; and as ``score_responses``.
+        and item of a long one comes twice; and as ``score_responses`` and ``grade_answers``.
     """
-    settings = settings or ScoringSettings()
-    file = pa.parquet.ParquetFile(source)
-    names, columns = file.schema_arrow.names, columns or {}
+    settings, columns = settings or ScoringSettings(), columns or {}
+    file = TableFile.open(source)
     for given in columns.values():
-        if given not in names:
+        if given not in file.names:
             raise InputError(f"file {source}: column '{given}' missing")
-    pair = find_id_columns(names, columns)
-    if layout == "wide" or (layout == "auto" and pair is None):
-        respondents = columns.get("respondent_id", names[0])
-        items = [name for name in names if name != respondents]
-        check_known(items, bank.scales, unknown_items)
-        known = {item for scale in bank.scales for item in scale.items.item_ids}
-        items = [item for item in items if item in known]
-        return _write(bank, items, settings, read_wide_parts(file, source, respondents, items), target, progress)
-    response = find_column(names, "response", columns)
-    if pair is None or response is None:
-        raise InputError(f"file {source}: expected columns of respondents, items and responses for a long table")
+    pair = find_id_columns(file.names, columns)
+    wide = layout == "wide" or (layout == "auto" and pair is None)
+    for as_text in (False, True):
+        try:
+            if wide:
+                respondents = columns.get("respondent_id", file.names[0])
+                items = [name for name in file.names if name != respondents]
+                check_known(items, bank.scales, unknown_items)
+                known = {item for scale in bank.scales for item in scale.items.item_ids}
+                items = [item for item in items if item in known]
+                keys = keys_of(bank) if _holds_answers(file, items, content) else None
+                parts = read_wide_parts(file, respondents, items, keys=keys, as_text=as_text)
+                return _write(bank, items, settings, parts, target, progress)
+            return _score_long(bank, file, pair, content, columns, unknown_items, as_text, settings, target, progress)
+        except TextAmongNumbers:
+            progress("not all responses are numbers: reading them as text")
+    raise AssertionError("text is read as text")
+
+
+def _score_long(
+    bank: ItemBank,
+    file: TableFile,
+    pair: tuple[str, str] | None,
+    content: Content,
+    columns: Mapping[str, str],
+    unknown_items: UnknownItems,
+    as_text: bool,
+    settings: ScoringSettings,
+    target: str | Path,
+    progress: Callable[[str], None],
+) -> int:
+    response = None if content == "answers" else find_column(file.names, "response", columns)
+    answer = None if content == "responses" or response is not None else find_column(file.names, "answer", columns)
+    said = response or answer
+    if pair is None or said is None:
+        wanted = "responses or answers" if content == "auto" else content
+        raise InputError(f"file {file.path}: expected columns of respondents, items and {wanted} for a long table")
     items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
-    long = LongFile(source, *pair, response, items, unknown_items)
+    keys = None if answer is None else keys_of(bank)
+    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text)
     try:
         return _write(bank, items, settings, read_together(long), target, progress)
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
         return _write(bank, items, settings, read_scattered(long, progress), target, progress)
+
+
+def _holds_answers(file: TableFile, items: Sequence[str], content: Content) -> bool:
+    """Whether a wide table holds answers, by what most of its first cells are."""
+    if content != "auto":
+        return content == "answers"
+    texts = [item for item in items if file.is_text(item)]
+    if len(texts) < len(items):
+        return False
+    first = next(file.batches(texts, rows=FIRST_ROWS), None)
+    if first is None:
+        return False
+    cells = pd.concat([pd.Series(first.column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
+    return not mostly_responses(cells.fillna(""))
 
 
 def _write(
@@ -149,18 +199,11 @@ def _write(
         return in_order_of_respondents([scorer.score(part.values, part.respondent_ids) for scorer in scorers])
 
     n = 0
-    writer: pa.parquet.ParquetWriter | None = None
-    try:
+    with ScoresFile(target) as file:
         for scores in _in_turn(score_part, parts):
-            table = pa.Table.from_pandas(scores, preserve_index=False)
-            if writer is None:
-                writer = pa.parquet.ParquetWriter(target, table.schema)
-            writer.write_table(table.cast(writer.schema))
+            file.write(scores)
             n += len(scores) // len(bank.scales)
             progress(f"{n} respondents scored")
-    finally:
-        if writer is not None:
-            writer.close()
     if n == 0:
         raise InputError("responses: no rows; expected at least one respondent")
     return n
@@ -212,6 +255,12 @@ class SharedGridScorer:
 
     def score(self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]) -> pd.DataFrame:
         """Rows of scores.csv, from values of shape (n_respondents, n_columns)."""
+        return score_table(self.scale, *self.estimate(values, respondent_ids), self.settings)
+
+    def estimate(
+        self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]
+    ) -> tuple[Abilities, NDArray[np.float64]]:
+        """Abilities and lz*, NaN where that is not defined, from the same values."""
         own = values[:, self.chosen]
         missing = np.isnan(own)
         correct = np.where(missing, np.float32(0), own)
@@ -241,7 +290,7 @@ class SharedGridScorer:
             lz_star = np.concatenate(
                 [self._lz_star(correct[rows], None if asked is None else asked[rows], theta[rows]) for rows in blocks]
             )
-        return score_table(self.scale, abilities, np.where(fit_is_defined(abilities), lz_star, np.nan), self.settings)
+        return abilities, np.where(fit_is_defined(abilities), lz_star, np.nan)
 
     def _normalise(self, mass: NDArray[np.float32]) -> NDArray[np.float64]:
         """Turn log masses, in place, into masses of which the highest is 1; give both ends of the interval."""

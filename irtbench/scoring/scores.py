@@ -14,9 +14,10 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Count, Inside, Settings
-from irtbench.data.grading import GradingSettings, grade
+from irtbench.data.grading import GradingSettings, grade, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems
+from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
@@ -244,6 +245,18 @@ def fit_is_defined(abilities: Abilities) -> NDArray[np.bool_]:
 def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Rows of several scales, those of one respondent together."""
     return pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
+
+
+def keys_of(bank: ItemBank | Scale) -> Keys:
+    """The keys in a bank, for grading a large table part by part.
+
+    Raises
+    ------
+    InputError
+        If scales disagree about a key, or one is empty once normalised.
+    """
+    items, rules = _all_details(scales_of(bank)), GradingSettings()
+    return Keys(normalised_keys(items, rules), rules)
 
 
 def _all_details(scales: Sequence[Scale]) -> ItemTable:

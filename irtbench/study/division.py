@@ -36,3 +36,18 @@ def check_named_items(parts: Mapping[str, tuple[str, ...]], settings: StudyFile)
         raise InputError(f"{settings.path}: pruning: unknown item {name_first(stray)}")
     if stray := sorted(set(settings.model.by_item) - known):
         raise InputError(f"{settings.path}: model.by_item: unknown item {name_first(stray)}")
+
+
+def check_published(parts: Mapping[str, tuple[str, ...]], settings: StudyFile) -> None:
+    """Refuse published figures of a scale that the study does not have.
+
+    Raises
+    ------
+    InputError
+        Naming the scale, and those there are.
+    """
+    if stray := sorted(set(settings.published.scales) - set(parts)):
+        raise InputError(
+            f"{settings.path}: published.scales: unknown scale {name_first(stray)}; expected some of "
+            f"{name_first(list(parts))}"
+        )

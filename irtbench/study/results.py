@@ -44,6 +44,11 @@ class ScaleStudy:
     scale: Scale | None
     abilities: Abilities | None
 
+    @property
+    def converged(self) -> bool:
+        """Whether the last fit converged; a scale of which nothing was fitted counts as one."""
+        return self.pruning.fitted is None or self.pruning.fitted.converged
+
 
 @dataclass(frozen=True, eq=False)
 class Study:
@@ -101,5 +106,4 @@ class Study:
     @property
     def converged(self) -> bool:
         """Whether the last fit of every scale converged."""
-        fits = [scale.pruning.fitted for scale in self.scales]
-        return all(fitted is None or fitted.converged for fitted in fits)
+        return all(scale.converged for scale in self.scales)

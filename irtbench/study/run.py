@@ -14,7 +14,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.scoring.scores import score_responses
-from irtbench.study.division import check_named_items, divide
+from irtbench.study.division import check_named_items, check_published, divide
 from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
 from irtbench.study.norm_columns import columns_of_norms
 from irtbench.study.number_of_abilities import study_dimensions
@@ -22,7 +22,7 @@ from irtbench.study.provenance import describe_provenance
 from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.scale_study import study_scale
 from irtbench.study.study_data import read_data
-from irtbench.study.systems import score_systems
+from irtbench.study.systems import read_systems, score_systems
 
 
 def run_study(
@@ -33,6 +33,8 @@ def run_study(
     progress: Callable[[str], None] = lambda message: None,
 ) -> Study:
     """Read, grade, screen, divide into scales, prune each, and score.
+
+    All files are read and all settings checked before anything is fitted.
 
     Parameters
     ----------
@@ -65,6 +67,8 @@ def run_study(
     provenance = describe_provenance(settings)
     parts = divide(data.items, settings)
     check_named_items(parts, settings)
+    check_published(parts, settings)
+    systems_read = read_systems(settings, data.items)
     dimensions, no_dimensions = None, ""
     if settings.pruning.compare_factors:
         dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)
@@ -80,7 +84,7 @@ def run_study(
         progress("scoring")
         scoring = settings.score.scoring(seed=settings.study.seed)
         respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
-        systems = score_systems(bank, settings)
+        systems = score_systems(bank, settings, systems_read)
     return Study(
         settings=settings,
         items=data.items,

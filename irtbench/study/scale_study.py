@@ -69,7 +69,7 @@ def study_scale(
         population=fitted.estimated_population,
         provenance=provenance
         | {
-            "fit": fitted.summary(),
+            "fit": {name: value for name, value in fitted.summary().items() if name != "seconds"},
             "pruning": [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals],
         },
     )

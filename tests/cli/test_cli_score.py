@@ -17,6 +17,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 
@@ -118,12 +119,9 @@ def test_a_large_parquet_file_goes_part_by_part(folder: Path, tmp_path: Path, mo
     wide.to_parquet(tmp_path / "wide.parquet", index=False)
     monkeypatch.setattr(score_command, "LARGE_FILE", 2)
     assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", "auto", {})
-    assert not score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", "auto", {})
-    n = score_command.score_by_parts(
-        load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet", ScoringSettings(), "auto",
-        {}, "error", True,
-    )  # fmt: skip
-    assert n == 2
+    assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", "auto", {})
+    assert not score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.json", "auto", {})
+    assert score_file(load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet") == 2
     found = pd.read_parquet(tmp_path / "o.parquet")
     assert found["theta"].tolist() == pytest.approx(expected(folder)["theta"].tolist(), abs=1e-4)
 
@@ -141,11 +139,11 @@ def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path:
         assert found[name].to_numpy().reshape(-1, 4)[[0, 4_000, -1]] == pytest.approx(
             np.tile(wanted[name].to_numpy(), (3, 1)), abs=4e-3
         )
-    # raw answers in a large long file are graded in memory, by the key
+    # raw answers in a large long file are graded by the key, part by part too
     names = ["respondent_id", "item_id", "answer"]
-    assert not score_command.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", "auto", {})
+    assert score_command.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", "auto", {})
     pd.concat(people[:2]).assign(answer="yes")[names].to_parquet(tmp_path / "answers.parquet", index=False)
-    assert not score_command.goes_by_parts(tmp_path / "answers.parquet", tmp_path / "o.parquet", "auto", {})
+    assert not score_command.goes_by_parts(tmp_path / "answers.parquet", tmp_path / "o.parquet", "auto", {})  # few rows
 
 
 @pytest.mark.parametrize(

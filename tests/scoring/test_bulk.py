@@ -14,11 +14,12 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers import long_parts
 from irtbench.data.readers import wide_parts as parts
+from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.bulk import score_parquet
+from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 
@@ -66,7 +67,7 @@ def test_the_same_scores_as_one_by_one(
     monkeypatch.setattr(parts, "ROWS", 64)  # several parts, out of step with the respondents
     responses = responses_to(bank, 300, missing=missing)
     source = write(responses, tmp_path / "responses.parquet")
-    assert score_parquet(bank, source, tmp_path / "scores.parquet") == 300
+    assert score_file(bank, source, tmp_path / "scores.parquet") == 300
     found, expected = pd.read_parquet(tmp_path / "scores.parquet"), score_responses(bank, responses)
     assert list(found) == list(expected)
     for name in ("respondent_id", "scale", "n_items", "n_correct", "method", "flags"):
@@ -89,7 +90,7 @@ def test_other_methods_go_part_by_part_too(bank: ItemBank, tmp_path: Path, monke
     responses = responses_to(bank, 70, missing=0.0)
     source = write(responses, tmp_path / "responses.parquet")
     settings = ScoringSettings(method="wle", item_error="delta")
-    score_parquet(bank, source, tmp_path / "scores.parquet", settings)
+    score_file(bank, source, tmp_path / "scores.parquet", settings)
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "scores.parquet"),
         score_responses(bank, responses, settings),
@@ -106,8 +107,8 @@ def test_items_of_the_bank_may_be_absent_and_others_ignored(bank: ItemBank, tmp_
     frame["stranger"] = 1
     frame.to_parquet(source, index=False)
     with pytest.raises(InputError, match="items unknown to the bank: stranger"):
-        score_parquet(bank, source, tmp_path / "scores.parquet")
-    score_parquet(bank, source, tmp_path / "scores.parquet", unknown_items="ignore")
+        score_file(bank, source, tmp_path / "scores.parquet")
+    score_file(bank, source, tmp_path / "scores.parquet", unknown_items="ignore")
     expected = score_responses(bank, few)
     found = pd.read_parquet(tmp_path / "scores.parquet")
     np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
@@ -117,7 +118,7 @@ def test_items_of_the_bank_may_be_absent_and_others_ignored(bank: ItemBank, tmp_
 def test_a_scale_without_any_item_in_the_file(bank: ItemBank, tmp_path: Path) -> None:
     responses = responses_to(bank, 20, missing=0.0).select_items(bank.scales[1].items.item_ids)
     source = write(responses, tmp_path / "guessed.parquet")
-    score_parquet(bank, source, tmp_path / "scores.parquet")
+    score_file(bank, source, tmp_path / "scores.parquet")
     expected, found = score_responses(bank, responses), pd.read_parquet(tmp_path / "scores.parquet")
     assert found["flags"].tolist() == expected["flags"].tolist()
     np.testing.assert_allclose(found["person_fit"], expected["person_fit"], atol=1e-3)
@@ -133,7 +134,7 @@ def test_all_forms_of_missing_are_one(bank: ItemBank, tmp_path: Path) -> None:
     frame = pd.DataFrame.from_dict(rows, orient="index", columns=items).astype("Int8")
     frame.insert(0, "who", list(rows))
     frame.to_parquet(tmp_path / "r.parquet", index=False)
-    score_parquet(ItemBank((scale,)), tmp_path / "r.parquet", tmp_path / "s.parquet")
+    score_file(ItemBank((scale,)), tmp_path / "r.parquet", tmp_path / "s.parquet")
     found = pd.read_parquet(tmp_path / "s.parquet")
     assert found["n_items"].tolist() == [3, 3]
     assert found["theta"][0] == found["theta"][1]
@@ -154,7 +155,7 @@ def test_bad_input_is_named(bank: ItemBank, tmp_path: Path, change, message: str
     source = write(responses_to(bank, 10, missing=0.0), tmp_path / "responses.parquet", dtype="int8")
     change(pd.read_parquet(source)).to_parquet(source, index=False)
     with pytest.raises(InputError, match=message):
-        score_parquet(bank, source, tmp_path / "scores.parquet")
+        score_file(bank, source, tmp_path / "scores.parquet")
 
 
 def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, row_group_size: int = 1000) -> Path:
@@ -186,10 +187,10 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
     monkeypatch.setattr(long_parts, "ROWS_READ", 777)  # cuts respondents in two
     monkeypatch.setattr(long_parts, "CELLS_KEPT", 115 * 120)  # scattered rows: three readings for 300 respondents
     responses = responses_to(bank, 300, missing=missing)
-    score_parquet(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
+    score_file(bank, write(responses, tmp_path / "wide.parquet"), tmp_path / "wide_scores.parquet")
     source = long_file(responses, tmp_path / "long.parquet", shuffled=shuffled)
     said: list[str] = []
-    assert score_parquet(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
+    assert score_file(bank, source, tmp_path / "long_scores.parquet", progress=said.append) == 300
     assert any("do not stand together" in line for line in said) == shuffled
     wanted, found = pd.read_parquet(tmp_path / "wide_scores.parquet"), pd.read_parquet(tmp_path / "long_scores.parquet")
     if shuffled:
@@ -207,7 +208,7 @@ def test_other_names_types_and_methods_of_a_long_file(bank: ItemBank, tmp_path: 
     frame.to_parquet(tmp_path / "r.parquet", index=False)
     settings = ScoringSettings(method="map")
     names = {"respondent_id": "who", "item_id": "what", "response": "passed"}
-    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", settings, columns=names) == 12
+    assert score_file(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", settings, columns=names) == 12
     wanted = score_responses(bank, responses, settings)
     found = pd.read_parquet(tmp_path / "s.parquet")
     assert found["theta"].tolist() == pytest.approx(wanted["theta"].tolist())
@@ -220,14 +221,14 @@ def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -
     strange = pd.DataFrame({"respondent_id": ["r1", "only"], "item_id": "stranger", "response": 1})
     pd.concat([strange[:1], frame, strange[1:]]).to_parquet(tmp_path / "r.parquet", index=False)
     with pytest.raises(InputError, match="items unknown to the bank: stranger"):
-        score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet")
-    assert score_parquet(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", unknown_items="ignore") == 6
+        score_file(bank, tmp_path / "r.parquet", tmp_path / "s.parquet")
+    assert score_file(bank, tmp_path / "r.parquet", tmp_path / "s.parquet", unknown_items="ignore") == 6
     found = pd.read_parquet(tmp_path / "s.parquet").set_index(["respondent_id", "scale"])
     assert found.loc[("only", "plain"), "flags"] == "no_items"
     assert found.loc[("r1", "plain"), "n_items"] == 90
     strange.to_parquet(tmp_path / "none.parquet", index=False)
     with pytest.raises(InputError, match="none of the items is known"):
-        score_parquet(bank, tmp_path / "none.parquet", tmp_path / "s.parquet", unknown_items="ignore")
+        score_file(bank, tmp_path / "none.parquet", tmp_path / "s.parquet", unknown_items="ignore")
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -251,4 +252,70 @@ def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
     source = long_file(responses_to(bank, 10, missing=0.0), tmp_path / "r.parquet", shuffled=shuffled)
     change(pd.read_parquet(source)).to_parquet(source, index=False)
     with pytest.raises(InputError, match=message):
-        score_parquet(bank, source, tmp_path / "s.parquet")
+        score_file(bank, source, tmp_path / "s.parquet")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("form", ["wide", "long", "scattered", "words", "wide answers", "long answers"])
+def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str, suffix: str) -> None:
+    responses = responses_to(bank, 40, missing=0.1)
+    source = write(responses, tmp_path / "r.parquet")
+    score_file(bank, source, tmp_path / "expected.parquet")
+    expected = pd.read_parquet(tmp_path / "expected.parquet")
+    keyed = []
+    for scale in bank.scales:
+        keys = tuple("ab"[k % 2] for k in range(scale.items.n_items))
+        keyed.append(replace(scale, details=replace(scale.details, key=keys)))
+    key_of = {item: key for s in keyed for item, key in zip(s.details.item_ids, s.details.key, strict=True)}
+    if form.startswith("wide") or form == "words":
+        table = pd.read_parquet(source)
+        if form == "words":
+            table = table.astype(object).replace({1: "true", 0: "0.0"})
+        if form == "wide answers":
+            for item, key in key_of.items():
+                table[item] = table[item].astype(object).map({1: f" {key} ", 0: "c"})
+    else:
+        table = responses.to_long()
+        table.loc[len(table)] = [responses.respondent_ids[2], responses.item_ids[0], -1]  # type: ignore[assignment]  # who answered nothing
+        order = pd.Index(responses.respondent_ids).get_indexer(table["respondent_id"])
+        table = table.iloc[np.argsort(order, kind="stable")]
+        if form == "scattered":
+            table = table.sort_values("item_id", kind="stable")
+        if form == "long answers":
+            table = table[table["response"] >= 0]
+            right = table["response"] == 1
+            table["answer"] = np.where(right, table["item_id"].map(key_of), "c")
+            table = table.drop(columns="response")
+            expected = expected[expected["respondent_id"] != responses.respondent_ids[2]]
+    table.to_csv(tmp_path / f"r.{suffix}", index=False)
+    assert score_file(ItemBank(tuple(keyed)), tmp_path / f"r.{suffix}", tmp_path / "s.csv") == len(expected) / 2
+    found = pd.read_csv(tmp_path / "s.csv").sort_values(["respondent_id", "scale"], ignore_index=True)
+    expected = expected.sort_values(["respondent_id", "scale"], ignore_index=True)
+    for name in ("theta", "se", "percentile", "person_fit", "n_items", "n_correct"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who,plain0,plain1\na,1,0\nb,2,0\n", "row 2, column plain0: expected 1, 0 or missing but got 2"),
+        ("who,plain0,plain1\na,1,0\nb,1,x1\n", "row 2, column plain1: expected 1, 0 or missing but it holds 'x1'"),
+        ("who,plain0,plain1\na,1,0\nb,1\n", "Expected 3 columns, got 2"),
+        ("who,plain0,plain1\na,1,0\na,1,1\n", "respondent a comes twice"),
+        ("respondent_id,item_id,response\na,plain0,1\na,plain1,7\n", "row 2, column response"),
+        ("respondent_id,item_id,answer\na,plain0,1\na,plain1,0\n", "no key for item plain0"),
+        ("respondent_id,item_id,response\na,plain0,1\na,plain0,1\n", "come twice"),
+        ("respondent_id,item_id,response\na,,1\n", "row 1, column item_id: expected a name"),
+    ],
+)
+def test_bad_csv_is_named(bank: ItemBank, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "r.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv")
+
+
+def test_names_that_are_formulas_come_back(bank: ItemBank, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("who,plain0\n=1+1,1\n'=2+2,0\n")
+    score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv")
+    assert pd.read_csv(tmp_path / "s.csv")["respondent_id"].tolist()[::2] == ["'=1+1", "'=2+2"]
+    assert read_table(tmp_path / "s.csv")["respondent_id"].tolist()[::2] == ["=1+1", "=2+2"]

@@ -1,4 +1,4 @@
-"""A large long Parquet table of responses, one row a response, a part of the respondents at a time.
+"""A large long table of responses or answers, one row each, a part of the respondents at a time.
 
 Where the rows of a respondent stand together, as they do in a file that was written respondent by respondent, one
 reading suffices and little is kept. Where they do not, the responses of as many respondents as memory allows are
@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part, numbers_of
+from irtbench.data.readers.batches import TableFile, without_guards
+from irtbench.data.readers.part_values import Keys, numbers_of
+from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
 from irtbench.data.responses import name_first
 
 ROWS_READ = 2**21  # rows of the file in memory at once
@@ -46,33 +47,46 @@ class RowsScattered(Exception):
 
 @dataclass(frozen=True, eq=False)
 class LongFile:
-    """A long Parquet file of responses.
+    """A long file of responses or answers.
 
     Parameters
     ----------
-    path
+    table
         The file.
     respondent, item, response
-        Its columns.
+        Its columns; the last holds answers where there are keys.
     items
         The items wanted, in the order of the columns of the parts.
     unknown_items
         What other items mean: an error that names the first five, or nothing.
+    keys
+        By which answers are graded; None where the file holds responses.
+    as_text
+        Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
     """
 
-    path: str | Path
+    table: TableFile
     respondent: str
     item: str
     response: str
     items: Sequence[str]
     unknown_items: UnknownItems = "error"
+    keys: Keys | None = None
+    as_text: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self.table.path
 
     def batches(self) -> Iterator[_Rows]:
         """The rows in the order of the file, checked."""
-        file = pa.parquet.ParquetFile(self.path, read_dictionary=[self.respondent, self.item])
+        columns_read = [self.respondent, self.item, self.response]
+        coded = columns_read if self.keys is not None else columns_read[:2]
+        numbers = columns_read[2:] if self.keys is None and not self.as_text else []
         column_of = {item: k for k, item in enumerate(self.items)}
         first_row = 1
-        for batch in file.iter_batches(ROWS_READ, columns=[self.respondent, self.item, self.response]):
+        for batch in self.table.batches(columns_read, rows=ROWS_READ, coded=coded, numbers=numbers):
             respondent_codes, occurring, names = self._coded(batch.column(self.respondent), self.respondent, first_row)
             respondents = renumbered(respondent_codes, occurring, np.arange(len(occurring)))
             item_codes, occurring, items = self._coded(batch.column(self.item), self.item, first_row)
@@ -80,7 +94,11 @@ class LongFile:
             if unknown and self.unknown_items == "error":
                 raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
             columns = renumbered(item_codes, occurring, [column_of.get(item, -1) for item in items.to_pylist()])
-            yield _Rows(respondents, names, columns, self._responses(batch.column(self.response), first_row))
+            if self.keys is None:
+                said = self._responses(batch.column(self.response), first_row)
+            else:
+                said = self._graded(self.keys, batch.column(self.response), columns, first=first_row == 1)
+            yield _Rows(respondents, names, columns, said)
             first_row += len(batch)
 
     def _coded(
@@ -90,7 +108,7 @@ class LongFile:
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         occurring = column.indices.unique()
-        names = column.dictionary.take(occurring).cast(pa.string())
+        names = without_guards(column.dictionary.take(occurring).cast(pa.string()))
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
             empty = pa.compute.fill_null(pa.compute.equal(column.cast(pa.string()), ""), True)
             row = first_row + pa.compute.index(empty, True).as_py()
@@ -103,7 +121,7 @@ class LongFile:
             whole = column.to_numpy()
             if whole.min() >= MISSING_CODE and whole.max() <= 1:
                 return whole.astype(np.uint8) + np.uint8(WRONG)
-        numbers = numbers_of(column, self.path, self.response)
+        numbers = numbers_of(column, self.path, self.response, first_row)
         right, wrong = numbers == 1, numbers == 0
         said = np.full(numbers.shape, MISSING, dtype=np.uint8)
         said[right], said[wrong] = RIGHT, WRONG
@@ -114,6 +132,16 @@ class LongFile:
                 f"file {self.path}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
                 f"{numbers[row]:g}"
             )
+        return said
+
+    def _graded(self, keys: Keys, column: pa.Array, columns: NDArray[np.int32], *, first: bool) -> NDArray[np.uint8]:
+        """The same from answers."""
+        if first:
+            keys.demand_meant(column.filter(pa.array(columns >= 0)))
+        right, empty = keys.grade_rows(column, columns, self.items)
+        said = np.where(right, RIGHT, WRONG).astype(np.uint8)
+        if keys.rules.empty == "missing":
+            said[empty] = MISSING
         return said
 
 

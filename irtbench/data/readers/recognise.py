@@ -125,6 +125,11 @@ def holds_responses(
     respondent = choose_respondent_column(frame, first, columns)
     chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
     cells = pd.Series(without_header_rows(frame)[chosen].to_numpy(dtype=object).ravel())
+    return mostly_responses(cells)
+
+
+def mostly_responses(cells: pd.Series[str]) -> bool:
+    """Whether more than half of the filled cells of a wide table are 1 or 0."""
     filled = cells[~cells.isin([*MISSING, "-1"])]
     return bool(filled.str.lower().isin(["1", "0", "1.0", "0.0", "true", "false"]).mean() > 0.5)
 

@@ -7,23 +7,32 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 #: Fields that stand for "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
 
+#: A table that is read whole: bytes of text (unpacked, where it is gzipped), fields of a Parquet file, columns. Text
+#: takes eight times its size in memory.
+MOST_BYTES, MOST_FIELDS, MOST_COLUMNS = 2**29, 2**27, 100_000
+
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+_UTF16 = {b"\xff\xfe", b"\xfe\xff"}
+_HEAD = 4096  # bytes that tell the kind of a file
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -32,6 +41,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     Nothing is guessed: ids such as ``1``, ``01`` and ``NA`` stay what they are, and an empty field, or a null of
     Parquet, is the empty string. The kind of file is told by its first bytes, not by its name; the separator of a
     text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped.
+    An apostrophe that keeps a field from being a spreadsheet's formula is taken away. What comes from a pipe, such as
+    ``/dev/stdin``, is kept, since it can be read only once.
 
     Returns
     -------
@@ -42,7 +53,8 @@ def read_table(path: str | Path) -> pd.DataFrame:
     ------
     InputError
         If there is no such file, it is a folder, damaged, not UTF-8, empty or without rows, a row has too many or
-        too few fields, a column name is repeated, or a Parquet column holds lists or other nested values.
+        too few fields, a column name is repeated, a Parquet column holds lists or other nested values, or the table is
+        larger than ``MOST_BYTES``, ``MOST_FIELDS`` or ``MOST_COLUMNS``.
     """
     path = Path(path)
     data = _read_bytes(path)
@@ -134,9 +146,11 @@ def _read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
     try:
-        data = path.read_bytes()
+        data = _at_most(path, MOST_BYTES) if path.is_file() else _read_pipe(path)
         if data.startswith(_GZIP):
-            data = gzip.decompress(data)
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+                data = unpacked.read(MOST_BYTES + 1)
+            _demand_size(data, path)
     except FileNotFoundError:
         raise InputError(f"file {path}: no such file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -148,17 +162,44 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
+def _at_most(path: Path, most: int) -> bytes:
+    """Content of a file, refused before more than so many bytes are read."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    _demand_size(data, path)
+    return data
+
+
+@cache
+def _read_pipe(path: Path) -> bytes:
+    """What a pipe gives, which it gives only once."""
+    return _at_most(path, MOST_BYTES)
+
+
+def _demand_size(data: bytes, path: Path) -> None:
+    if len(data) > MOST_BYTES:
+        raise InputError(
+            f"file {path}: holds more than {MOST_BYTES >> 20} MiB of text; expected at most that in a table read whole "
+            "(score reads larger files of responses part by part)"
+        )
+
+
 def _parse_text(data: bytes, path: Path) -> pa.Table:
     try:
+        _demand_text(data, path)
         _, header = next(_numbered_rows(data))
+        _demand_columns_few(len(header), path)
         _demand_distinct(header, path)
-        return pa.csv.read_csv(
+        table = pa.csv.read_csv(
             pa.BufferReader(data),
-            parse_options=pa.csv.ParseOptions(delimiter=_separator(data), newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
             ),
         )
+        return _unguarded(table)
+    except csv.Error as error:
+        raise InputError(f"file {path}: {error}") from None
     except UnicodeDecodeError:
         raise InputError(_describe_encoding(data, path)) from None
     except pa.ArrowInvalid as error:
@@ -167,19 +208,56 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
 
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
     try:
-        table = pa.parquet.read_table(pa.BufferReader(data))
-    except (pa.ArrowInvalid, OSError) as error:
+        file = pa.parquet.ParquetFile(pa.BufferReader(data))
+        _demand_columns_few(file.metadata.num_columns, path)
+        if file.metadata.num_rows * file.metadata.num_columns > MOST_FIELDS:
+            raise InputError(
+                f"file {path}: {file.metadata.num_rows} rows of {file.metadata.num_columns} columns; expected at most "
+                f"{MOST_FIELDS} fields in a table read whole (score reads larger files of responses part by part)"
+            )
+        table = file.read()
+    except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
     _demand_distinct(table.column_names, path)
     columns = {}
     for name in table.column_names:
         try:
             columns[name] = table[name].cast(pa.string()).fill_null("")
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except (pa.ArrowException, UnicodeDecodeError):
             raise InputError(
                 f"file {path}, column {name}: expected text or numbers but it holds {table[name].type}"
             ) from None
     return pa.table(columns)
+
+
+def _demand_text(data: bytes, path: Path) -> None:
+    """Refuse what is no text in UTF-8 at first sight, with what it seems to be."""
+    head = data[:_HEAD]
+    if data[:2] in _UTF16 or head[1::2].count(0) > len(head) // 4 or head[::2].count(0) > len(head) // 4:
+        raise InputError(f"file {path}: expected UTF-8 text but it seems to be UTF-16; save it as CSV UTF-8")
+    if head.startswith(b"PK\x03\x04"):
+        raise InputError(f"file {path}: is a zip archive or a spreadsheet; expected CSV or Parquet (save it as CSV)")
+    if 0 in head:
+        raise InputError(f"file {path}: is no text; expected CSV or Parquet")
+
+
+def _demand_columns_few(n: int, path: Path) -> None:
+    if n > MOST_COLUMNS:
+        raise InputError(
+            f"file {path}: {n} columns; expected at most {MOST_COLUMNS} (a table of more items is given in long form)"
+        )
+
+
+def _unguarded(table: pa.Table) -> pa.Table:
+    """The table with the apostrophes before would-be formulas taken away."""
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if pa.compute.any(pa.compute.starts_with(column, GUARD)).as_py():
+            coded = column.combine_chunks().dictionary_encode()
+            texts = pa.array([unguarded(text) for text in coded.dictionary.to_pylist()], pa.string())
+            table = table.set_column(place, name, texts.take(coded.indices))
+    names = [unguarded(name) for name in table.column_names]
+    return table if names == table.column_names else table.rename_columns(names)
 
 
 def _demand_distinct(names: Sequence[str], path: Path) -> None:
@@ -189,7 +267,8 @@ def _demand_distinct(names: Sequence[str], path: Path) -> None:
         raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
 
 
-def _separator(data: bytes) -> str:
+def separator_of(data: bytes) -> str:
+    """Whichever of comma, tab and semicolon the header has most of."""
     header = data.lstrip().split(b"\n", 1)[0].decode("utf-8", errors="replace")
     return max(",\t;", key=header.count)
 
@@ -197,7 +276,7 @@ def _separator(data: bytes) -> str:
 def _numbered_rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """The line each row of a text file begins at, and its fields; the header first, empty lines skipped."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, delimiter=_separator(data))
+    rows = csv.reader(text, delimiter=separator_of(data))
     line = 1
     for fields in rows:
         if fields:

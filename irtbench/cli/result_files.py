@@ -1,0 +1,263 @@
+"""Results on disk: complete or absent, together or not at all, and never over an input.
+
+Results are written into a hidden folder ``.NAME.XXXXXXXX.part`` first. It is locked while its run lives, so that a
+later run can tell one that was killed and remove what it left. A folder that holds nothing but results of the same
+names is exchanged for the new one in one step of the file system. Where that cannot be (it holds other files too, is
+the working folder or a mount point) the files are moved in one by one; the hidden folder is called ``.ready`` by then,
+and if the run is killed meanwhile, the next run moves the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from irtbench.data.input_error import InputError
+
+if sys.platform != "win32":
+    import fcntl
+
+#: Files and folders that the command at hand was given to read.
+inputs_of_command: ContextVar[tuple[Path, ...]] = ContextVar("inputs_of_command", default=())
+
+OBSOLETE = ".obsolete"  # names of the last run's results that this run has none of, in a folder that is ready
+AT_WORKING_FOLDER, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+@contextmanager
+def output_folder(target: Path, *, files: Sequence[str] = (), inputs: Iterable[Path] = ()) -> Iterator[Path]:
+    """Folder to write results into; they reach `target` when the block ends well, and nothing does otherwise.
+
+    A target that is not there yet appears whole. In one that is, the results of the last run are replaced by the new
+    ones; other files are left alone.
+
+    Parameters
+    ----------
+    target
+        The folder that the user named; a link is followed.
+    files
+        Every file that the command may write. Where the target holds the results of an earlier run, those of them
+        that this run does not write are removed.
+    inputs
+        Files that are read besides those the command was given.
+
+    Raises
+    ------
+    InputError
+        Before the block if the target is no folder or cannot be written to, or if a file of `files` would replace an
+        input; after it for any other file that would.
+    """
+    target = Path(os.path.realpath(target))
+    read = (*inputs_of_command.get(), *inputs)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"output {target}: is not a folder")
+    demand_free(target, files, read)
+    made = first_missing(target.parent)
+    with _workplace(target, [target.parent, target] if target.exists() else [target.parent], made) as beside:
+        if target.exists() and not os.access(target, os.W_OK | os.X_OK):
+            raise InputError(f"output {target}: cannot be written: Permission denied")
+        yield beside
+        demand_free(target, os.listdir(beside), read)
+        _publish(beside, target, files)
+
+
+@contextmanager
+def output_file(target: Path, *, inputs: Iterable[Path] = ()) -> Iterator[Path]:
+    """Place to write one file to; it takes the target's name when the block ends well, and nothing is left otherwise.
+
+    Raises
+    ------
+    InputError
+        If the target is a folder or a device, is an input, or cannot be written.
+    """
+    target = Path(os.path.realpath(target.parent)) / target.name
+    if target.exists() and not target.is_file():
+        raise InputError(f"output {target}: is {'a folder' if target.is_dir() else 'no plain file'}; expected a file")
+    demand_free(target.parent, [target.name], (*inputs_of_command.get(), *inputs))
+    made = first_missing(target.parent)
+    with _workplace(target, [target.parent], made) as beside:
+        yield beside / target.name
+        _sync(beside)
+        os.replace(beside / target.name, target)
+
+
+@contextmanager
+def unfinished_folder(target: Path) -> Iterator[Path | None]:
+    """Folder beside the target for finished steps of work that may be interrupted, which a later run takes up.
+
+    None where another run works in it, or where there can be none beside the target.
+    """
+    target = Path(os.path.realpath(target))
+    folder = target.parent / f".{target.name}.unfinished"
+    lock = None
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        lock = None if folder.is_symlink() else locked(folder)
+    try:
+        yield None if lock is None else folder
+    finally:
+        if lock is not None:
+            with suppress(OSError):
+                folder.rmdir()  # nothing was finished
+            os.close(lock)
+
+
+def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> None:
+    """Refuse names of results that are an input, by whatever path or link, or a folder.
+
+    Raises
+    ------
+    InputError
+        Naming the first.
+    """
+    there = [folder / name for name in names if os.path.lexists(folder / name)]
+    for file in there:
+        if file.is_dir() and not file.is_symlink():
+            raise InputError(f"output {file}: a folder stands where this file is to be written")
+        for read in inputs:
+            same = file.exists() and read.exists() and file.samefile(read)
+            inside = read.is_dir() and Path(os.path.realpath(read)) in file.resolve().parents
+            if same or inside:
+                raise InputError(f"output {file}: is an input of this command; expected another place with -o")
+
+
+@contextmanager
+def _workplace(target: Path, homes: Sequence[Path], made: Path | None) -> Iterator[Path]:
+    """A locked hidden folder in the first home that takes one; removed at the end, with parents that were made."""
+    beside, lock = _make_hidden(target, homes)
+    try:
+        yield beside
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+        if made is not None and not os.path.lexists(target):
+            _remove_empty(target.parent, made)
+
+
+def _make_hidden(target: Path, homes: Sequence[Path]) -> tuple[Path, int | None]:
+    reason = ""
+    for home in homes:
+        # a mount point is a file system of its own: nothing can be renamed into it from beside it
+        if home == target.parent and os.path.ismount(target):
+            continue
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            _clear_stale(target, home)
+            while True:
+                beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=home))
+                lock = locked(beside)
+                if beside.exists():  # another run may have taken it for stale before it was locked
+                    return beside, lock
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise InputError(f"output {target}: cannot be written: {reason}")
+
+
+def locked(folder: Path) -> int | None:
+    """An open lock on the folder; None where another run holds it or the system knows no such locks."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _clear_stale(target: Path, home: Path) -> None:
+    """Remove what runs that were killed left beside the target; a run that was killed while it moved is finished."""
+    hidden = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(part|ready)")
+    for entry in list(os.scandir(home)):
+        if not hidden.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+            continue
+        if sys.platform != "win32" and entry.stat(follow_symlinks=False).st_uid != os.getuid():
+            continue
+        with suppress(OSError):
+            lock = locked(Path(entry.path))
+            if lock is None:
+                continue
+            try:
+                if entry.name.endswith(".ready"):
+                    _move_in(Path(entry.path), target)
+                shutil.rmtree(entry.path, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _publish(beside: Path, target: Path, files: Sequence[str]) -> None:
+    """Let the results take the place of those of the last run."""
+    beside.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o755)
+    _sync(beside)
+    if not target.exists():
+        with suppress(OSError):  # another run may have made it meanwhile
+            os.rename(beside, target)
+            return
+    written, there = set(os.listdir(beside)), set(os.listdir(target))
+    obsolete = there & set(files) - written if there & written else set()
+    here = Path.cwd().resolve()
+    alone = there <= written | obsolete and beside.parent == target.parent
+    if alone and target not in (here, *here.parents) and _exchange(beside, target):
+        for name in set(os.listdir(beside)) - written - obsolete:  # came between the look and the exchange
+            os.replace(beside / name, target / name)
+        return
+    (beside / OBSOLETE).write_text("\n".join(sorted(obsolete)), encoding="utf-8")
+    ready = beside.with_suffix(".ready")
+    os.rename(beside, ready)
+    _move_in(ready, target)
+    shutil.rmtree(ready, ignore_errors=True)
+
+
+def _move_in(ready: Path, target: Path) -> None:
+    """Move finished results into the target and remove those that they have no counterpart of."""
+    target.mkdir(parents=True, exist_ok=True)
+    obsolete = (ready / OBSOLETE).read_text(encoding="utf-8").splitlines()
+    for name in sorted(set(os.listdir(ready)) - {OBSOLETE}):
+        os.replace(ready / name, target / name)
+    for name in obsolete:
+        (target / name).unlink(missing_ok=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two folders change names in one step; False where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):
+        return False
+    done: int = rename(AT_WORKING_FOLDER, os.fsencode(first), AT_WORKING_FOLDER, os.fsencode(second), EXCHANGE)
+    return done == 0
+
+
+def _sync(folder: Path) -> None:
+    """Have the files on the disk before they take their names."""
+    for entry in os.scandir(folder):
+        if entry.is_file(follow_symlinks=False):
+            with open(entry.path, "rb") as file:
+                os.fsync(file.fileno())
+
+
+def first_missing(folder: Path) -> Path | None:
+    """The topmost folder of the path that does not exist yet."""
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    return missing[-1] if missing else None
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    """Remove the folders from `folder` up to `top` that this run made and that hold nothing."""
+    while folder.exists() and not any(folder.iterdir()):
+        folder.rmdir()
+        if folder == top:
+            return
+        folder = folder.parent

@@ -1,0 +1,144 @@
+"""A large table a batch of rows at a time: CSV (also gzipped) or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+import pyarrow.parquet
+
+from irtbench.data.harmless_text import GUARD, unguarded
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import MISSING, separator_of
+from irtbench.data.responses import name_first
+
+BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
+HEADER = 2**20  # bytes that hold the header
+
+
+class TextAmongNumbers(Exception):
+    """A column of a CSV file that was to be read as numbers holds a text."""
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file with the names of its columns.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Its columns, in their order.
+    separator
+        Between the fields of a CSV file; None for Parquet.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    separator: str | None
+
+    @classmethod
+    def open(cls, path: str | Path) -> TableFile:
+        """Look at the header alone.
+
+        Raises
+        ------
+        InputError
+            If the file is neither, or a column name is repeated.
+        """
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                parquet = file.read(4) == b"PAR1"
+            if parquet:
+                found = cls(path, tuple(pa.parquet.ParquetFile(path).schema_arrow.names), None)
+            else:
+                head = _stream(path).read(HEADER)
+                separator = separator_of(head)
+                text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
+                names = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+                found = cls(path, tuple(unguarded(name) for name in names), separator)
+        except (OSError, pa.ArrowException, csv.Error) as error:
+            raise InputError(f"file {path}: cannot be read ({error})") from None
+        if len(set(found.names)) < len(found.names):
+            repeated = sorted({name for name in found.names if found.names.count(name) > 1})
+            raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
+        return found
+
+    def batches(
+        self, columns: Sequence[str], *, rows: int, coded: Sequence[str] = (), numbers: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in the order of the file, at most so many at a time.
+
+        Parameters
+        ----------
+        columns
+            Those wanted, in the order of the batches.
+        rows
+            Most rows of a batch.
+        coded
+            Those read as dictionaries of few texts.
+        numbers
+            Those of a CSV file that are read as numbers; the others are texts. Parquet says itself what it holds.
+
+        Raises
+        ------
+        TextAmongNumbers
+            When a field of `numbers` is none; batches given before hold then not all there is.
+        InputError
+            If the file is damaged.
+        """
+        if self.separator is None:
+            file = pa.parquet.ParquetFile(self.path, read_dictionary=list(coded))
+            yield from file.iter_batches(rows, columns=list(columns), use_threads=True)
+            return
+        text = pa.string()
+        of_names = dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text))
+        try:
+            reader = pa.csv.open_csv(
+                _stream(self.path),
+                read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=1),
+                parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(
+                    include_columns=list(columns),
+                    column_types=of_names | dict.fromkeys(numbers, pa.float32()),
+                    null_values=list(MISSING),
+                    strings_can_be_null=False,
+                ),
+            )
+            for batch in reader:
+                for first in range(0, len(batch), rows):
+                    yield batch.slice(first, rows)
+        except pa.ArrowInvalid as error:
+            if "conversion error" in str(error) and "UTF8" not in str(error):
+                raise TextAmongNumbers(str(error)) from None
+            raise InputError(f"file {self.path}: {error}") from None
+        except OSError as error:
+            raise InputError(f"file {self.path}: cannot be read ({error})") from None
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column holds text, as all of a CSV file may."""
+        if self.separator is not None:
+            return True
+        found = pa.parquet.ParquetFile(self.path).schema_arrow.field(column).type
+        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_dictionary(found))
+
+
+def without_guards(names: pa.Array) -> pa.Array:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
+        return names
+    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
+
+
+def _stream(path: Path) -> pa.NativeFile:
+    with path.open("rb") as file:
+        gzipped = file.read(2) == b"\x1f\x8b"
+    return pa.input_stream(path, compression="gzip" if gzipped else None)

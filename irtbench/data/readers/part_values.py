@@ -1,0 +1,124 @@
+"""What the cells of a part of a large table say: 1, 0 or missing, from responses or from answers and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from irtbench.data.grading import GradingSettings, demand_known_answers, normalise_text
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.table import MISSING, to_numbers
+from irtbench.data.responses import name_first
+
+FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for the keys
+WORDS = {"true": 1.0, "false": 0.0}
+
+
+def numbers_of(column: pa.Array, source: str | Path, name: str, first_row: int = 1) -> NDArray[np.float32]:
+    """Numbers of a column, NaN where it is null or stands for nothing.
+
+    Raises
+    ------
+    InputError
+        If it holds what is no number, naming its row if it is a text; rows are counted from ``first_row``.
+    """
+    found: NDArray[np.float32]
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        coded = pa.compute.fill_null(column, "").dictionary_encode()
+        codes = coded.indices.to_numpy()
+
+        def place(text: int) -> str:
+            return f"file {source}, row {first_row + int((codes == text).argmax())}, column {name}"
+
+        try:
+            numbers = to_numbers(pd.Series(coded.dictionary.to_pylist(), dtype=object), place=place, words=WORDS)
+        except InputError as error:
+            message = str(error).replace("expected a number but got", "expected 1, 0 or missing but it holds")
+            raise InputError(message) from None
+        found = numbers.astype(np.float32)[codes]
+        return found
+    try:
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        found = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(f"file {source}, column {name}: expected 1, 0 or missing but it holds {column.type}") from None
+    return found
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Right answers by which the cells of a table of answers are graded.
+
+    Parameters
+    ----------
+    of_item
+        The key of each item, normalised.
+    rules
+        How answers are compared with them.
+    """
+
+    of_item: Mapping[str, str]
+    rules: GradingSettings
+
+    def of(self, items: Sequence[str]) -> list[str]:
+        """Keys of these items.
+
+        Raises
+        ------
+        InputError
+            Naming items without one.
+        """
+        lacking = [item for item in items if item not in self.of_item]
+        if lacking:
+            raise InputError(f"grading: no key for item {name_first(lacking)}; expected one for every item answered")
+        return [self.of_item[item] for item in items]
+
+    def texts(self, coded: pa.DictionaryArray) -> NDArray[np.object_]:
+        """Distinct answers of a coded column, normalised; empty for what stands for nothing."""
+        texts = ["" if text is None or text in MISSING else text for text in coded.dictionary.to_pylist()]
+        return np.array([normalise_text(text, self.rules.normalise) for text in texts], dtype=object)
+
+    def grade_column(self, column: pa.Array, item: str) -> NDArray[np.float32]:
+        """Responses from the answers to one item in a wide table, where empty means not asked."""
+        coded = _coded(column)
+        bare = [text is None or text in MISSING for text in coded.dictionary.to_pylist()]
+        right = (self.texts(coded) == self.of([item])[0]).astype(np.float32)
+        right[np.array(bare, dtype=np.bool_)] = np.nan
+        graded: NDArray[np.float32] = right[coded.indices.to_numpy()]
+        return graded
+
+    def grade_rows(
+        self, column: pa.Array, columns: NDArray[np.int32], items: Sequence[str]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether each row of a long table is right, and whether its answer is empty, by the column of its item."""
+        coded = _coded(column)
+        codes, texts = coded.indices.to_numpy(), self.texts(coded)
+        answered = np.unique(columns[columns >= 0])
+        keys = self.of([items[k] for k in answered])
+        number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        key_of_item = np.full(len(items) + 1, -2)  # the last stands for an item that is not wanted
+        key_of_item[answered] = [number_of[key] for key in keys]
+        text_number = np.array([number_of.get(text, -1) for text in texts])
+        right = text_number[codes] == key_of_item[columns]
+        empty = np.array([text == "" for text in texts])[codes]
+        return right, empty
+
+    def demand_meant(self, answers: pa.Array) -> None:
+        """Refuse answers that cannot be meant for these keys, see ``demand_known_answers``."""
+        coded = _coded(answers.slice(0, FIRST_ANSWERS))
+        demand_known_answers(pd.Series(self.texts(coded)[coded.indices.to_numpy()]), self.of_item)
+
+
+def _coded(column: pa.Array) -> pa.DictionaryArray:
+    """A column of texts as codes, null made empty."""
+    if not pa.types.is_dictionary(column.type) or column.null_count:
+        column = pa.compute.fill_null(column.cast(pa.string()), "").dictionary_encode()
+    return column

@@ -1,0 +1,194 @@
+"""A table of bad files: which command, what it ends with, and what it says."""
+
+import gzip
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import COMMANDS_READING, STUDY, write_valid_inputs
+from irtbench.data.readers import table as tables
+
+PARQUET = io.BytesIO()
+pd.DataFrame({"respondent_id": ["a"] * 9, "item_id": list("abcdefghi"), "response": 1}).to_parquet(PARQUET)
+
+#: What may be wrong with any table, and what is said of it.
+BAD_TABLES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty"),
+    "blank": (b" \n\n\t\n", "the file is empty"),
+    "header only": (b"respondent_id,item_id,response\n", "no rows below the header"),
+    "no text": (b"\x00\x01\x02\x03" * 50, "no text"),
+    "nul in the text": (b"a,b\nx\x00,1\n", "no text"),
+    "latin-1": ("id,name\n1,é\n".encode("latin-1"), "expected UTF-8 text but got byte 0xe9"),
+    "utf-16": ("a,b\n1,2\n".encode("utf-16"), "it seems to be UTF-16"),
+    "utf-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "it seems to be UTF-16"),
+    "a spreadsheet": (b"PK\x03\x04" + b"x" * 60, "a zip archive or a spreadsheet"),
+    "ragged": (b"a,b\n1,2\n1,2,3\n", "expected 2 fields but got 3"),
+    "a repeated column": (b"a,a\n1,2\n", "a is repeated"),
+    "gzip cut off": (gzip.compress(b"a,b\n" * 500)[:-9], "damaged gzip file"),
+    "gzip damaged": (gzip.compress(b"a,b\n1,2\n")[:10] + b"\xff" * 20, "damaged gzip file"),
+    "parquet cut off": (PARQUET.getvalue()[:-30], "damaged Parquet file"),
+    "parquet flipped": (PARQUET.getvalue()[:80] + b"\xff" * 40 + PARQUET.getvalue()[120:], "file "),
+    "parquet by name": (b"PAR1", "damaged Parquet file"),
+    "many columns": (b"a," + b",".join(b"c%d" % k for k in range(100_001)) + b"\n", "100002 columns; expected at most"),
+}
+
+READING = [(name, file) for name, (_, files) in COMMANDS_READING.items() for file in files
+           if file.endswith(".csv")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Valid inputs of every command."""
+    made = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(made)
+    return made
+
+
+def refused_here(folder: Path, file: str, content: bytes, arguments: list[str], saying: str) -> None:
+    """The command with this file damaged ends with status 2, one line that says so, and nothing written."""
+    whole = (folder / file).read_bytes() if (folder / file).exists() else None
+    (folder / file).write_bytes(content)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    try:
+        ended = run_main(*arguments, cwd=folder)
+        assert ended.status == 2, ended
+        assert len(ended.lines) == 1, ended.err
+        assert ended.lines[0].startswith("irtbench: ")
+        assert saying in ended.lines[0], ended.lines[0]
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    finally:
+        if whole is None:
+            (folder / file).unlink()
+        else:
+            (folder / file).write_bytes(whole)
+
+
+@pytest.mark.parametrize("bad", BAD_TABLES)
+@pytest.mark.parametrize(("command", "file"), READING, ids=[f"{c} {f}" for c, f in READING])
+def test_a_bad_table_is_named(folder: Path, command: str, file: str, bad: str) -> None:
+    content, saying = BAD_TABLES[bad]
+    refused_here(folder, file, content, COMMANDS_READING[command][0], saying)
+
+
+@pytest.mark.parametrize(("command", "file"), READING, ids=[f"{c} {f}" for c, f in READING])
+def test_a_missing_file_and_a_folder_are_named(folder: Path, tmp_path: Path, command: str, file: str) -> None:
+    arguments = [word for word in COMMANDS_READING[command][0]]
+    write_valid_inputs(tmp_path)
+    (tmp_path / file).unlink()
+    ended = run_main(*arguments, cwd=tmp_path)
+    assert (ended.status, len(ended.lines)) == (2, 1), ended
+    assert file in ended.lines[0]
+    (tmp_path / file).mkdir()
+    ended = run_main(*arguments, cwd=tmp_path)
+    assert (ended.status, len(ended.lines)) == (2, 1), ended
+    assert file in ended.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "saying"),
+    [
+        ("[data", "not valid TOML"),
+        ("\x00", "not valid TOML"),
+        ("[data]\nanswers = 1999-99-99\n", "not valid TOML"),
+        ("a = " + "[" * 5000, "not valid TOML"),
+        ("data = 3\n", "expected a table [data]"),
+        ("[dta]\n", "[dta]: unknown table"),
+        ("[score]\n", "[data]: missing"),
+        (STUDY + "systms = []\n", "score.systms: unknown key"),
+        (STUDY.replace("max_steps", "max_step"), "model.max_step: unknown key"),
+        (STUDY.replace("max_steps = 60", "n_nodes = 1000000"), "expected a number in [11, 2001]"),
+        (STUDY.replace("max_steps = 60", "guessing = 1.5"), "model.guessing"),
+        (STUDY.replace('"none"', '"nne"'), "pruning.preset: expected one of"),
+        (STUDY.replace("[pruning]", '[pruning]\nexclude = [{item = "item1", reason = "x"}]'), "pruning.exclude.0.item"),
+        (STUDY.replace("[pruning]", '[pruning]\nprotect = ["no such"]'), "unknown item no such"),
+        (STUDY.replace("[pruning]", "[pruning]\nbootstrap_samples = -4"), "bootstrap_samples"),
+        (STUDY.replace("[model]", '[model]\nby_item = {nobody = "3pl"}'), "unknown item nobody"),
+        (STUDY.replace("systems.csv", "nothing.csv"), "score.systems: no such file"),
+        (STUDY.replace("items.csv", "nothing.csv"), "data.items: no such file"),
+        (STUDY + 'norm_group = {country = "de"}\n', "country"),
+        (STUDY + "level = 1\n", "score.level"),
+        (STUDY + 'item_error = "draw"\n[screening]\nattention_share = 2\n', "screening.attention_share"),
+        (STUDY.replace("max_steps = 60", "standard_errors = false") + 'item_error = "draw"\n', "score.item_error"),
+        (STUDY + "[published.scales.nosuch]\nn_kept = 3\n", "published.scales: unknown scale nosuch"),
+        (STUDY + "[published.agreement]\nfleis_kappa = 0.3\n", "agreement.fleis_kappa: unknown statistic"),
+        (STUDY + '[published.scales.all]\nkept = 3\n', "published.scales.all.kept: unknown key"),
+    ],
+)  # fmt: skip
+def test_a_bad_study_is_refused_before_anything_is_fitted(
+    folder: Path, change: str, saying: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irtbench.study.run.study_scale", must_not_run)
+    refused_here(folder, "study.toml", change.encode(), COMMANDS_READING["build"][0], saying)
+
+
+@pytest.mark.parametrize(
+    ("content", "saying"),
+    [
+        (b"respondent_id,item_id,answer\ns,other,yes\n", "none of its items is one of the study's"),
+        (b"respondent_id,item_id,response\ns,item1,1\n", "answers were wanted but it holds responses"),
+        (b"respondent_id,item_id,answer\ns,item1,1\ns,item2,0\n", "no answer is the key of any item: 0, 1"),
+        (b"respondent_id,item_id,answer\ns,item1,yes\ns,item1,no\n", "duplicate"),
+    ],
+)
+def test_bad_systems_are_refused_before_anything_is_fitted(
+    folder: Path, content: bytes, saying: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irtbench.study.run.study_scale", must_not_run)
+    refused_here(folder, "systems.csv", content, COMMANDS_READING["build"][0], saying)
+
+
+def must_not_run(*arguments: object) -> None:
+    raise AssertionError("a scale was fitted")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (["score", "bank.json", "systems.csv", "-o", "s.xlsx"], "expected a name that ends in .csv"),
+        (["predict", "bank.json", "wide.csv", "-o", "s.txt"], "expected a name that ends in .csv"),
+        (["score", "bank.json", "graded.csv", "--content", "answers"], "no answer is the key of any item: 0, 1"),
+        (["score", "systems.csv", "systems.csv"], "not JSON"),
+        (["score", "bank.json", "systems.csv", "-o", "bank.json"], "is an input of this command"),
+        (["score", "bank.json", "systems.csv", "-o", "./link.json"], "is an input of this command"),
+        (["score", "bank.json", "systems.csv", "-o", "hard.json"], "is an input of this command"),
+        (["predict", "bank.json", "wide.csv", "-o", "wide.csv"], "is an input of this command"),
+        (["build", "study.toml", "-o", "."], "items.csv: is an input of this command"),
+        (["diagnose", "responses.csv", "--items", "fits/items.csv", "-o", "/dev/null"], "is not a folder"),
+        (["score", "bank.json", "systems.csv", "-o", "responses.csv/x.csv"], "cannot be written"),
+        (["fit", "responses.csv", "-o", "responses.csv/out"], "cannot be written"),
+        (["fit", "responses.csv", "-o", "responses.csv"], "is not a folder"),
+        (["power", "-n", "1000000000"], "expected at most 1000000"),
+        (["simulate", "-o", "sim", "--respondents", "1000000000"], "expected at most 20000000 responses"),
+        (["fit", "responses.csv", "-o", "o", "--by-item", "items.csv"], "column 'model' missing"),
+        (["bias", "responses.csv", "--groups", "responses.csv", "-o", "o"], "column 'group' missing"),
+        (["score", "bank.json", "systems.csv", "--level", "95"], "level"),
+        (["fit", "responses.csv", "-o", "o", "--column", "response=nothing"], "column 'nothing' missing"),
+        (["fit", "responses.csv", "-o", "o", "--guessing", "2"], "guessing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_in_one_line(folder: Path, arguments: list[str], saying: str) -> None:
+    if not (folder / "link.json").is_symlink():
+        (folder / "link.json").symlink_to("bank.json")
+        (folder / "hard.json").hardlink_to(folder / "bank.json")
+    graded = b"respondent_id,item_id,answer\n" + b"".join(b"s,item%d,%d\n" % (k, k % 2) for k in range(1, 9))
+    refused_here(folder, "graded.csv", graded, arguments, saying)
+
+
+@pytest.mark.parametrize("command", ["fit", "dimensions", "bias"])
+def test_everybody_right_is_said(folder: Path, command: str) -> None:
+    rows = (folder / "responses.csv").read_bytes().replace(b",0\n", b",1\n")
+    refused_here(folder, "responses.csv", rows, COMMANDS_READING[command][0], "right by some and wrong by others")
+
+
+def test_a_table_too_large_is_refused_before_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_BYTES", 2**20)
+    bomb = gzip.compress(b"respondent_id,item_id,response\n" + b"a,b,1\n" * 300_000)
+    assert len(bomb) < 20_000
+    refused_here(folder, "responses.csv", bomb, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
+    plain = b"respondent_id,item_id,response\n" + b"a,b,1\n" * 300_000
+    refused_here(folder, "responses.csv", plain, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
+    monkeypatch.setattr(tables, "MOST_FIELDS", 20)
+    refused_here(folder, "responses.csv", PARQUET.getvalue(), COMMANDS_READING["fit"][0], "9 rows of 3 columns")

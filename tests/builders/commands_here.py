@@ -1,0 +1,60 @@
+"""Commands run in this process as `main` runs them, with status and what they print: hundreds of them are cheap."""
+
+import contextlib
+import gc
+import io
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import typer
+
+from irtbench.cli import main as command_line
+from irtbench.cli.main import COMMANDS, application
+
+_APPLICATIONS: dict[str, object] = {}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it said on standard error, warnings and progress left out."""
+        return [line for line in self.err.splitlines() if line and not line.startswith(("irtbench: warning:", "["))]
+
+
+def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
+    """Run ``irtbench`` with these arguments; the command alone is imported, once."""
+    words = list(map(str, arguments))
+    names = words[:1] if words and words[0] in COMMANDS else list(COMMANDS)
+    key = " ".join(names)
+    if key not in _APPLICATIONS:
+        _APPLICATIONS[key] = application(names if len(names) > 1 else [names[0], "simulate", "agree"])
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with (
+        patch.object(sys, "argv", ["irtbench", *words]),
+        patch.object(command_line, "application", lambda chosen: _APPLICATIONS[key]),
+        patch.object(command_line, "STOPPING", ()),
+        patch.object(gc, "freeze"),
+        patch.object(gc, "set_threshold"),
+        patch.object(warnings, "showwarning", warnings.showwarning),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        contextlib.chdir(cwd) if cwd is not None else contextlib.nullcontext(),
+    ):
+        try:
+            command_line.main()
+        except SystemExit as stopped:
+            status = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
+        except typer.Exit as stopped:
+            status = stopped.exit_code
+    return Ended(status, out.getvalue(), err.getvalue())

@@ -1,0 +1,110 @@
+"""Small valid inputs for every command, and the arguments that read them."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from builders.simulated import simulated
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.models.parameter_table import parameter_table
+
+#: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
+COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
+    "build": (["build", "study.toml", "-o", "out", "-q"], ("study.toml", "answers.csv", "items.csv", "systems.csv")),
+    "fit": (["fit", "responses.csv", "-o", "out", "-q"], ("responses.csv",)),
+    "diagnose": (
+        ["diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],
+        ("responses.csv", "parameters.csv"),
+    ),
+    "bias": (
+        ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
+        ("responses.csv", "groups.csv"),
+    ),
+    "dimensions": (
+        ["dimensions", "responses.csv", "-o", "out", "-q", "--factors", "0", "--samples", "2"],
+        ("responses.csv",),
+    ),
+    "score": (["score", "bank.json", "systems.csv", "-o", "out/scores.csv", "-q"], ("bank.json", "systems.csv")),
+    "compare": (
+        ["compare", "wide.csv", "--bank", "bank.json", "--item-error", "none", "-o", "out", "-q"],
+        ("wide.csv", "bank.json"),
+    ),
+    "predict": (["predict", "bank.json", "wide.csv", "-o", "out/prediction.csv", "-q"], ("bank.json", "wide.csv")),
+    "agree": (["agree", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
+    "breakdown": (
+        ["breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", "-q"],
+        ("wide.csv", "items.csv"),
+    ),
+    "consistency": (
+        ["consistency", "wide.csv", "--items", "twins.csv", "--twin-of", "twin_of", "-o", "out", "-q"],
+        ("wide.csv", "twins.csv"),
+    ),
+    "calibration": (["calibration", "predictions.csv", "-o", "out", "-q", "--samples", "20"], ("predictions.csv",)),
+    "human-bound": (
+        ["human-bound", "responses.csv", "--other-counts", "share", "-o", "out", "-q"],
+        ("responses.csv",),
+    ),
+    "artifacts": (
+        ["artifacts", "choices.csv", "-o", "out", "-q", "--folds", "2", "--repeats", "1"],
+        ("choices.csv",),
+    ),
+}
+
+STUDY = """[study]
+title = "A study"
+[data]
+answers = "answers.csv"
+items = "items.csv"
+[model]
+max_steps = 60
+[pruning]
+preset = "none"
+[score]
+systems = ["systems.csv"]
+"""
+
+
+def write_valid_inputs(folder: Path) -> None:
+    """Write every file that `COMMANDS_READING` names."""
+    responses, items, theta = simulated(60, 8, seed=3)
+    names = list(responses.item_ids)
+    keys = ["yes" if k % 2 else "no" for k in range(len(names))]
+    long = responses.to_long()
+    right = long["item_id"].map(dict(zip(names, keys, strict=True)))
+    long["answer"] = np.where(long["response"] == 1, right, right.map({"yes": "no", "no": "yes"}))
+    long[["respondent_id", "item_id", "response"]].to_csv(folder / "responses.csv", index=False)
+    long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)
+    systems = long[long["respondent_id"].isin(["r3", "r5"])]
+    systems[["respondent_id", "item_id", "answer"]].to_csv(folder / "systems.csv", index=False)
+    wide = pd.DataFrame(responses.values[:3].astype(int), columns=names)
+    wide.insert(0, "system", ["a", "b", "c"])
+    wide.to_csv(folder / "wide.csv", index=False)
+    table = pd.DataFrame({"item_id": names, "key": keys, "type": ["x", "y"] * (len(names) // 2)})
+    table.to_csv(folder / "items.csv", index=False)
+    half = len(names) // 2
+    twins = pd.DataFrame({"item_id": names, "twin_of": [""] * half + names[:half]})
+    twins.to_csv(folder / "twins.csv", index=False)
+    groups = pd.DataFrame({"respondent_id": responses.respondent_ids, "group": ["one", "two"] * 30})
+    groups.to_csv(folder / "groups.csv", index=False)
+    parameter_table(items, responses).to_csv(folder / "parameters.csv", index=False)
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=60).round(3)
+    predictions = pd.DataFrame({"probability": p, "label": (rng.uniform(size=60) < p).astype(int)})
+    predictions.to_csv(folder / "predictions.csv", index=False)
+    choices = pd.DataFrame(
+        {
+            "item_id": [f"q{k}" for k in range(24)],
+            "option_A": [f"the {'red' if k % 2 else 'blue'} house number {k}" for k in range(24)],
+            "option_B": [f"a {'tall' if k % 3 else 'small'} tree number {k}" for k in range(24)],
+            "gold": ["A" if k % 2 else "B" for k in range(24)],
+        }
+    )
+    choices.to_csv(folder / "choices.csv", index=False)
+    none, no = (None,) * len(names), (False,) * len(names)
+    details = ItemTable(tuple(names), tuple(keys), none, none, none, no)
+    save_bank(ItemBank((Scale("all", items, details, norms=Norms(theta)),)), folder / "bank.json")
+    (folder / "study.toml").write_text(STUDY)

@@ -1,0 +1,171 @@
+"""Results are complete or absent, together or not at all, and what is not theirs stays."""
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import write_valid_inputs
+from irtbench.cli import result_files
+from irtbench.cli.result_files import output_file, output_folder, unfinished_folder
+from irtbench.data.input_error import InputError
+
+FILES = ("a.csv", "b.csv", "extra.csv")
+
+
+def write(target: Path, *names: str, text: str) -> None:
+    with output_folder(target, files=FILES) as folder:
+        for name in names:
+            (folder / name).write_text(text)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+@pytest.mark.parametrize("others", [(), ("notes.txt",)])
+def test_results_of_the_last_run_are_replaced_and_other_files_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_step: bool, others: tuple[str, ...]
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr(result_files, "_exchange", lambda first, second: False)
+    out = tmp_path / "deep" / "out"
+    write(out, "a.csv", "b.csv", "extra.csv", text="old")
+    for name in others:
+        (out / name).write_text("mine")
+    write(out, "a.csv", "b.csv", text="new")
+    assert contents(out) == {"a.csv": "new", "b.csv": "new"} | dict.fromkeys(others, "mine")
+    assert os.listdir(out.parent) == ["out"]
+
+
+def test_a_file_of_the_user_that_has_the_name_of_a_result_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "extra.csv").write_text("mine")
+    write(tmp_path, "a.csv", text="new")
+    assert contents(tmp_path) == {"a.csv": "new", "extra.csv": "mine"}
+
+
+def test_the_working_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    write(out, "a.csv", text="old")
+    monkeypatch.chdir(out)
+    write(Path("."), "a.csv", text="new")
+    assert contents(Path(".")) == {"a.csv": "new"}
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_run_killed_between_two_files_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "out", "a.csv", "b.csv", "extra.csv", text="old")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    replace = os.replace
+    moved: list[Path] = []
+
+    def killed(source: Path, target: Path) -> None:
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write(tmp_path / "out", "a.csv", "b.csv", text="new")
+    assert contents(tmp_path / "out")["b.csv"] == "old"
+    with pytest.raises(RuntimeError), output_folder(tmp_path / "out"):
+        raise RuntimeError  # a run that itself comes to nothing
+    assert contents(tmp_path / "out") == {"a.csv": "new", "b.csv": "new", "notes.txt": "mine"}
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_a_killed_run_left_is_removed_and_what_another_run_works_in_is_not(tmp_path: Path) -> None:
+    (tmp_path / ".out.abcdefgh.part").mkdir()
+    (tmp_path / ".out.abcdefgh.part" / "a.csv").write_text("half")
+    (tmp_path / ".out.mine").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".out.abcdefgi.part").symlink_to("elsewhere")
+    with output_folder(tmp_path / "out") as first:
+        (first / "a.csv").write_text("first")
+        write(tmp_path / "out", "a.csv", text="second")
+        assert (first / "a.csv").read_text() == "first"
+    assert contents(tmp_path / "out") == {"a.csv": "first"}
+    assert sorted(os.listdir(tmp_path)) == [".out.abcdefgi.part", ".out.mine", "elsewhere", "out"]
+
+
+def write_half(place: AbstractContextManager[Path]) -> None:
+    with place as path:
+        (path / "a.csv" if path.is_dir() else path).write_text("half")
+        raise RuntimeError
+
+
+def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
+    for place in (output_folder(tmp_path / "new" / "out"), output_file(tmp_path / "new" / "a.csv")):
+        with pytest.raises(RuntimeError):
+            write_half(place)
+    assert os.listdir(tmp_path) == []
+
+
+def test_links_are_followed_to_folders_and_replaced_as_files(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    write(tmp_path / "link", "a.csv", text="new")
+    assert contents(tmp_path / "real") == {"a.csv": "new"}
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "s.csv").symlink_to("theirs")
+    with output_file(tmp_path / "s.csv") as file:
+        file.write_text("new")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "s.csv").read_text() == "new"
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out" / "a.csv").mkdir(parents=True)
+    with pytest.raises(InputError, match="a folder stands where this file"):
+        write(tmp_path / "out", "a.csv", text="new")
+    with pytest.raises(InputError, match="is a folder; expected a file"), output_file(tmp_path / "out"):
+        pass
+    with pytest.raises(InputError, match="is no plain file"), output_file(Path("/dev/null")):
+        pass
+
+
+def test_an_unfinished_folder_has_one_user_at_a_time(tmp_path: Path) -> None:
+    with unfinished_folder(tmp_path / "out") as first:
+        assert first is not None
+        with unfinished_folder(tmp_path / "out") as second:
+            assert second is None
+        (first / "step.json").write_text("{}")
+    assert (tmp_path / ".out.unfinished" / "step.json").exists()
+    with unfinished_folder(tmp_path / "other"):
+        pass
+    assert os.listdir(tmp_path) == [".out.unfinished"]
+
+
+def test_an_unconverged_fit_says_so_though_quiet(tmp_path: Path) -> None:
+    rows = "".join(f"r{k},{x},{x},{y}\n" for k, (x, y) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)] * 25))
+    (tmp_path / "wide.csv").write_text("respondent_id,a,b,c\n" + rows)
+    ended = run_main("fit", "wide.csv", "-o", "out", "-q", cwd=tmp_path)
+    assert ended.status == 1
+    assert "irtbench: not converged:" in ended.err
+    assert run_main("fit", "wide.csv", "-o", "out", "-q", "--allow-unconverged", cwd=tmp_path).status == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_cannot_drive_terminals_pages_figures_or_spreadsheets(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    names = ["$\\q$", "\x1b[31mred", "=1+1", "_x", "\u202eabc"]
+    header, row, *_ = (tmp_path / "wide.csv").read_text().splitlines()
+    lines = [",".join([name, *row.split(",")[1:]]) for name in names]
+    (tmp_path / "wide.csv").write_text("\n".join([header, *lines]) + "\n")
+    ended = run_main("breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", cwd=tmp_path)
+    assert ended.status == 0, ended.err
+    assert "\x1b[31m" not in ended.out
+    assert "\u202e" not in ended.out
+    for figure in (tmp_path / "out").glob("*.svg"):
+        assert "\x1b" not in figure.read_text()
+    assert "\n=1+1," not in (tmp_path / "out" / "breakdown.csv").read_text()
+    ended = run_main("score", "bank.json", "wide.csv", "--json", cwd=tmp_path)
+    assert "\x1b" not in ended.out
