@@ -56,4 +56,4 @@ def test_items_with_a_posterior_end_with_quantiles(responses: Path, tmp_path: Pa
     above = items["discrimination_upper"] - items["discrimination_median"]
     assert (above > items["discrimination_median"] - items["discrimination_lower"]).mean() > 0.9
     found = json.loads((tmp_path / "one" / "fit.json").read_text())
-    assert found["posterior"]["sd_not_to_be_trusted"] == []
+    assert found["posterior"]["sd_doubtful"] == []

@@ -265,4 +265,4 @@ def test_columns_of_items_csv() -> None:
     assert (columns["discrimination_upper"] > fitted.items.discrimination).all()
     assert (columns["difficulty_lower"] < columns["difficulty_median"]).all()
     assert np.isnan(columns["guessing_median"]).all()
-    assert posterior.summary()["sd_not_to_be_trusted"] == list(posterior.doubtful_items)
+    assert posterior.summary()["sd_doubtful"] == list(posterior.doubtful_items)

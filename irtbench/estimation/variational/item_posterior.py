@@ -118,7 +118,7 @@ class ItemPosterior:
             "elbo_error": self.elbo_error,
             "divergence": self.divergence,
             "effective_draws": self.effective_draws,
-            "sd_not_to_be_trusted": list(self.doubtful_items),
+            "sd_doubtful": list(self.doubtful_items),
             "slope_inflation": self.slope_inflation,
             "steps": self.steps,
             "converged": self.converged,
@@ -127,7 +127,7 @@ class ItemPosterior:
 
     @property
     def doubtful_items(self) -> tuple[str, ...]:
-        """Items whose standard deviations are not to be trusted, see `item_reliability`."""
+        """Items whose standard deviations may be too small, see `item_reliability`."""
         if self.reliability is None:
             return ()
         return tuple(self.item_ids[j] for j in self.reliability.doubtful)
@@ -249,7 +249,7 @@ def fit_posterior(
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
         if len(reliability.doubtful):
             doubtful = [names[j] for j in reliability.doubtful]
-            how += f"; standard deviations not to be trusted for item {name_first(doubtful)}"
+            how += f"; standard deviations doubtful for item {name_first(doubtful)}"
     converged = settled.change < tolerance
     moved = (
         f"means and standard deviations moved by up to {settled.change:.2g} standard deviations "

@@ -3,8 +3,8 @@
 The effective number of draws is of all parameters together: it may be in the thousands while one item, of which the
 data say little, has its width from a few draws far out. Judged item by item are the Monte Carlo error of each standard
 deviation, and the shape k of a generalised Pareto density fitted to the largest terms w (x - mean)^2 that the variance
-is made of: above .7 they have so heavy a tail that their sum does not settle (Vehtari, Simpson, Gelman, Yao & Gabry,
-2024).
+is made of: above .7 such a sum settles slowly, and what is missing from it does not show in its error (Vehtari,
+Simpson, Gelman, Yao & Gabry, 2024). It errs on the safe side: standard deviations may be right all the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ItemReliability:
 
     @property
     def doubtful(self) -> NDArray[np.intp]:
-        """Items whose standard deviations are not to be trusted."""
+        """Items whose standard deviations may be too small."""
         return np.flatnonzero((self.sd_error.max(axis=1) > MOST_SD_ERROR) | (self.tail_shape > LARGEST_SHAPE))
 
 
