@@ -18,7 +18,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.empirical_bayes import fit_hierarchical
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.few_respondents.latent_scale import find_standardised_mode
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
@@ -191,7 +191,7 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
     if settings.optimiser == "adam":
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
-        return fit_hierarchical(
+        return find_hierarchical_mode(
             problem, priors, start, tolerance=tolerance, max_steps=max_steps, standard_errors=settings.standard_errors
         )
     if priors.name == "weak" and problem.rows.n_items > len(problem.rows):
