@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
@@ -40,11 +41,20 @@ class Design:
     prior: PriorName = "none"
     missing: float = 0.0
     aligned: bool = False
+    easy_tail: bool = False
 
     @property
     def name(self) -> str:
         share = f", {self.missing:.0%} missing" if self.missing else ""
-        return f"{self.n_respondents:,} x {self.n_items:,}{share}{', aligned' if self.aligned else ''}"
+        tail = ", easy tail" if self.easy_tail else ""
+        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{', aligned' if self.aligned else ''}"
+
+    def difficulties(self, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Normal(0, 1); with an easy tail three of ten are normal(-3, 1.2) and the others normal(.5, .6)."""
+        if not self.easy_tail:
+            return rng.normal(0, 1, self.n_items)
+        easy = rng.random(self.n_items) < 0.3
+        return np.where(easy, rng.normal(-3, 1.2, self.n_items), rng.normal(0.5, 0.6, self.n_items))
 
 
 DESIGNS = (
@@ -58,8 +68,14 @@ DESIGNS = (
     Design(100, 2000, prior="hierarchical", aligned=True),
     Design(100, 5000, prior="hierarchical", aligned=True),
     Design(12, 40000, prior="hierarchical", aligned=True),
+    Design(40, 60, prior="hierarchical", aligned=True),
+    Design(200, 30, prior="hierarchical", aligned=True),
+    Design(300, 100, prior="hierarchical", missing=0.7, aligned=True),
+    Design(500, 400, prior="hierarchical", missing=0.9, aligned=True),
+    Design(12, 3000, prior="hierarchical", aligned=True, easy_tail=True),
 )
 LARGE = 1000  # items
+FAR = 1.5  # difficulties beyond this are far
 COLUMNS = (
     *(
         "design",
@@ -69,6 +85,7 @@ COLUMNS = (
         "converged",
         "a coverage",
         "b coverage",
+        "far b coverage",
         "d coverage",
         "c coverage",
         "theta coverage",
@@ -99,7 +116,7 @@ def main() -> None:
 def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     """Fit one simulated data set and compare."""
     n_items = design.n_items
-    a, b = rng.lognormal(0.2, 0.3, n_items), rng.normal(0, 1, n_items)
+    a, b = rng.lognormal(0.2, 0.3, n_items), design.difficulties(rng)
     c = rng.beta(5, 15, n_items) if design.kind == "3pl" else np.zeros(n_items)
     theta = rng.normal(size=design.n_respondents)
     truth = ItemParameters.from_difficulty(a, b, c)
@@ -125,6 +142,9 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         if name == "c" and design.kind == "2pl":
             continue
         found[f"{name} coverage"] = float(np.mean(np.abs(estimate - true) < 1.96 * error))
+        if name == "b":
+            far = np.abs(true) > FAR
+            found["far b coverage"] = float(np.mean(np.abs(estimate - true)[far] < 1.96 * error[far]))
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
     found["theta coverage"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))

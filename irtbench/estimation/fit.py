@@ -19,7 +19,7 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.empirical_bayes import fit_hierarchical
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
@@ -193,7 +193,7 @@ def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -
     if settings.optimiser == "adam":
         return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
-        return fit_hierarchical(
+        return find_hierarchical_mode(
             problem, priors, start, tolerance=tolerance, max_steps=max_steps,
             mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
         )  # fmt: skip

@@ -175,9 +175,9 @@ def _model(settings: StudyFile) -> str:
     how = {
         "none": "marginal maximum likelihood",
         "weak": f"the mode of the marginal posterior under the prior: {prior.describe()}",
-        "hierarchical": "the mode of the marginal posterior under a bivariate normal prior learnt from the items "
-        "(where respondents are few and their abilities well known, by posterior means, while the respondents’ "
-        "abilities are estimated with the items integrated out)",
+        "hierarchical": "posterior means under a bivariate normal prior learnt from the items "
+        "(where respondents are few and their abilities well known, under a mixture of such priors, while the "
+        "respondents’ abilities are estimated with the items integrated out)",
     }[prior.name]
     return (
         f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "

@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.driver import own_parameters
-from irtbench.estimation.few_respondents.empirical_bayes import fit_hierarchical
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.marginal.problem import Problem
@@ -258,7 +258,7 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     start = starting_values(problem)
     start.slope[4, 0] = -0.8  # a slope keeps the sign it starts with
     with own_parameters():
-        problem, _, mode = fit_hierarchical(problem, priors, start, tolerance=1e-5, max_steps=500)
+        problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-5, max_steps=500)
     assert mode.status.converged
     found = fit_posterior(problem, mode.items, "normal", seed=0, **QUICK)
     assert found.converged
@@ -321,7 +321,7 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     if prior == "hierarchical":
         start = starting_values(problem)
         with own_parameters():
-            problem, _, mode = fit_hierarchical(problem, priors, start, tolerance=1e-4, max_steps=200)
+            problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-4, max_steps=200)
     else:
         mode = find_mode(problem)
     coordinates = item_coordinates(problem, mode.items)

@@ -42,7 +42,7 @@ LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
-def fit_hierarchical(
+def find_hierarchical_mode(
     problem: Problem,
     priors: Priors,
     start: ItemTensors,
