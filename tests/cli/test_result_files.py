@@ -61,7 +61,8 @@ def test_a_run_killed_between_two_files_is_finished_by_the_next(
 ) -> None:
     write(tmp_path / "out", "a.csv", "b.csv", "extra.csv", text="old")
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    replace, moved = os.replace, []
+    replace = os.replace
+    moved: list[Path] = []
 
     def killed(source: Path, target: Path) -> None:
         if moved:
