@@ -1,5 +1,6 @@
 """Small valid inputs for every command, and the arguments that read them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,6 @@ def write_valid_inputs(folder: Path) -> None:
         }
     )
     choices.to_csv(folder / "choices.csv", index=False)
-    none, no = (None,) * len(names), (False,) * len(names)
-    details = ItemTable(tuple(names), tuple(keys), none, none, none, no)
+    details = replace(ItemTable.plain(names), key=tuple(keys))
     save_bank(ItemBank((Scale("all", items, details, norms=Norms(theta)),)), folder / "bank.json")
     (folder / "study.toml").write_text(STUDY)

@@ -264,8 +264,8 @@ def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str, 
     expected = pd.read_parquet(tmp_path / "expected.parquet")
     keyed = []
     for scale in bank.scales:
-        keys = tuple("ab"[k % 2] for k in range(scale.items.n_items))
-        keyed.append(replace(scale, details=replace(scale.details, key=keys)))
+        letters = tuple("ab"[k % 2] for k in range(scale.items.n_items))
+        keyed.append(replace(scale, details=replace(scale.details, key=letters)))
     key_of = {item: key for s in keyed for item, key in zip(s.details.item_ids, s.details.key, strict=True)}
     if form.startswith("wide") or form == "words":
         table = pd.read_parquet(source)
@@ -276,7 +276,8 @@ def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str, 
                 table[item] = table[item].astype(object).map({1: f" {key} ", 0: "c"})
     else:
         table = responses.to_long()
-        table.loc[len(table)] = [responses.respondent_ids[2], responses.item_ids[0], -1]  # type: ignore[assignment]  # who answered nothing
+        idle = {"respondent_id": [responses.respondent_ids[2]], "item_id": [responses.item_ids[0]], "response": [-1]}
+        table = pd.concat([table, pd.DataFrame(idle)], ignore_index=True)  # who answered nothing
         order = pd.Index(responses.respondent_ids).get_indexer(table["respondent_id"])
         table = table.iloc[np.argsort(order, kind="stable")]
         if form == "scattered":
