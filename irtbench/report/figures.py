@@ -119,13 +119,13 @@ def _parameter_panel(name: str, status: pd.DataFrame, all_status: pd.DataFrame) 
 
 def information_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
     """Test information of all scales retained, in one panel; none if no scale is."""
-    standing = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
-    if not standing:
+    retained = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
+    if not retained:
         return []
-    description = f"Test information of {', '.join(standing)} along ability."
-    height = HEIGHT + 0.2 * (len(standing) // 2)
+    description = f"Test information of {', '.join(retained)} along ability."
+    height = HEIGHT + 0.2 * (len(retained) // 2)
     return [
-        draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), standing), height=height)
+        draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), retained), height=height)
     ]
 
 
