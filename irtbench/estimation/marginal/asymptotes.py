@@ -9,6 +9,7 @@ from torch import Tensor
 
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 
@@ -26,9 +27,9 @@ def without_guessing_at_zero(problem: Problem, mode: Estimate) -> tuple[Problem,
 def slope_at_zero(problem: Problem, items: ItemTensors) -> Tensor:
     """Derivative of the log-likelihood by each item's c at c = 0, shape (n_items,).
 
-    sum_q (r - n P) / P, since dP/dc = 1 - P there. Where it is not positive the 2PL is the maximum.
+    sum_q r dlog P/dc + (n - r) dlog(1 - P)/dc. Where it is not positive the 2PL is the maximum.
     """
     counts = problem.counts(items, at_nodes=True)
     assert counts.r is not None
-    p = torch.sigmoid(items.logits(problem.nodes.basis))
-    return ((counts.r - counts.n * p) / p).sum(dim=1)
+    at = curve(items.logits(problem.nodes.basis), torch.zeros_like(items.guessing)[:, None])
+    return (counts.r * at.log_p_c + (counts.n - counts.r) * at.log_q_c).sum(dim=1)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
@@ -66,11 +67,7 @@ def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
 
 def information(problem: Problem, items: ItemTensors) -> Tensor:
     """Fisher information of each item at each node, P'^2 / (P Q), shape (n_items, n_nodes)."""
-    z = items.logits(problem.nodes.basis)
-    s, t = torch.sigmoid(z), torch.sigmoid(-z)
-    slip = (1 - items.guessing)[:, None]
-    p = (1 - slip) + slip * s
-    return items.slope**2 * slip * s**2 * t / p.clamp(min=1e-300)
+    return items.slope**2 * curve(items.logits(problem.nodes.basis), items.guessing[:, None]).information_zz
 
 
 def widest_step(problem: Problem, items: ItemTensors) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 from irtbench.models.pyro_model.rows import Batch
 
@@ -39,16 +40,9 @@ def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Ten
     second_p, second_q
         Shape (n_items, n_nodes, n_factors + 2, n_factors + 2).
     """
-    z = items.logits(problem.nodes.basis)
-    c = items.guessing[:, None].expand_as(z)
-    s, one_minus_s = torch.sigmoid(z), torch.sigmoid(-z)
-    p = c + (1 - c) * s
-    slope_z = (1 - c) * s * one_minus_s / p
-    slope_c = c * (1 - c) * one_minus_s / p
-    curve_zz = slope_z * (1 - 2 * s) - slope_z**2
-    curve_zc = -c * slope_z - slope_z * slope_c
-    curve_cc = slope_c * (1 - 2 * c) - slope_c**2
     basis = problem.nodes.basis
+    at = curve(items.logits(basis), items.guessing[:, None])
+    zeros = torch.zeros_like(at.s)
 
     def first(by_z: Tensor, by_c: Tensor) -> Tensor:
         return torch.cat([by_z[:, :, None] * basis, by_c[:, :, None]], dim=2)
@@ -60,10 +54,10 @@ def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Ten
         return torch.cat([top, bottom], dim=2)
 
     return (
-        first(slope_z, slope_c),
-        first(-s, -c),
-        second(curve_zz, curve_zc, curve_cc),
-        second(-s * one_minus_s, torch.zeros_like(z), -c * (1 - c)),
+        first(at.log_p_z, at.log_p_l),
+        first(at.log_q_z, zeros + at.log_q_l),
+        second(at.log_p_zz, at.log_p_zl, at.log_p_ll),
+        second(at.log_q_zz, zeros, zeros + at.log_q_ll),
     )
 
 
