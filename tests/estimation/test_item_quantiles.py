@@ -19,7 +19,7 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.variational import importance_weights
-from irtbench.estimation.variational.endless_slopes import change_with_others_held, drop_at_endless_slopes
+from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
     WIDER,
     WIDER_FREEDOM,
@@ -220,9 +220,9 @@ def test_endless_slopes_of_lsat6_with_the_other_items_estimated_anew(real_data: 
     problem = problem_of(responses, FitSettings(), normal_grid())
     with torch.no_grad():
         items = find_mode(problem).items
-        held = -change_with_others_held(problem, items).flatten(1).amax(dim=1)
+        held = -change_with_others_fixed(problem, items).flatten(1).amax(dim=1)
         drop = drop_at_endless_slopes(problem, items)
-    # with the other items held none is near 10; estimated anew beside a step, item 3 falls by 6.3 on nodes .05 apart
+    # with the other items fixed none is near 10; estimated anew beside a step, item 3 falls by 6.3 on nodes .05 apart
     assert float(held.min()) == pytest.approx(26.0, abs=0.1)
     assert int(drop.argmin()) == 2
     assert float(drop[2]) == pytest.approx(6.3, abs=0.5)

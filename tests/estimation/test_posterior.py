@@ -25,7 +25,7 @@ from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational import importance_weights as weighted_draws
 from irtbench.estimation.variational import item_guide
-from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
+from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import Target
 from irtbench.estimation.variational.item_guide import (
     ItemGuide,
@@ -260,13 +260,13 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     with own_parameters():
         problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-5, max_steps=500)
     assert mode.status.converged
-    found = fit_posterior(problem, mode.items, "normal", seed=0, **QUICK)
+    assert mode.mode is not None
+    slopes = mode.mode.slope[:, 0].numpy()
+    found = fit_posterior(problem, mode.mode, "normal", seed=0, **QUICK)
     assert found.converged
     assert np.sign(found.mean[:, 0]).tolist() == [1, 1, 1, 1, -1]
     # log-normal slopes: the posterior of log a is about normal around its mode, so a's mean is exp(sd^2 / 2) higher
-    expected = (
-        mode.items.slope[:, 0].numpy() * np.sqrt(1 + (found.standard_deviations[:, 0] / found.mean[:, 0]) ** 2) ** 0.5
-    )
+    expected = slopes * np.sqrt(1 + (found.standard_deviations[:, 0] / found.mean[:, 0]) ** 2) ** 0.5
     assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
 
 
@@ -321,10 +321,11 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     if prior == "hierarchical":
         start = starting_values(problem)
         with own_parameters():
-            problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-4, max_steps=200)
+            problem, _, estimate = find_hierarchical_mode(problem, priors, start, tolerance=1e-4, max_steps=200)
+        items = estimate.mode or estimate.items
     else:
-        mode = find_mode(problem)
-    coordinates = item_coordinates(problem, mode.items)
+        items = find_mode(problem).items
+    coordinates = item_coordinates(problem, items)
     u = torch.linspace(-1, 1, len(coordinates.cells), dtype=torch.float64)
     phi = coordinates(u)
     jacobian = torch.autograd.functional.jacobian(coordinates._call, u)
@@ -337,10 +338,10 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     )
 
 
-def test_the_drop_at_endless_slopes_equals_the_likelihood_of_a_step(five: ResponseMatrix) -> None:
+def test_the_change_beside_an_endless_slope_is_the_likelihood_of_a_step(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("none"))
     mode = find_mode(problem)
-    drop = drop_at_endless_slopes(problem, mode.items).numpy()
+    drop = -change_with_others_fixed(problem, mode.items).flatten(1).amax(dim=1).numpy()
     grid = normal_grid()
     slope, intercept = mode.items.slope[:, 0].numpy().copy(), mode.items.intercept.numpy().copy()
     best = -np.inf

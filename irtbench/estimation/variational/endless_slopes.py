@@ -20,7 +20,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
 
 MOST_PLACES = 120  # abilities at which a step is tried
-REFITTED_BELOW = 60.0  # of the fall with the other items held; estimating them anew takes up to three quarters of it
+REFITTED_BELOW = 60.0  # of the fall with the other items fixed; estimating them anew takes up to three quarters of it
 REFIT_TOLERANCE, REFIT_STEPS = 0.01, 50
 
 
@@ -32,8 +32,8 @@ def step_places(problem: Problem) -> Tensor:
 
 
 @torch.no_grad()
-def change_with_others_held(problem: Problem, items: ItemTensors) -> Tensor:
-    """Change of the log-likelihood as each item becomes a step, all other items held.
+def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
+    """Change of the log-likelihood as each item becomes a step, all other items fixed.
 
     With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
     E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
@@ -66,11 +66,11 @@ def change_with_others_held(problem: Problem, items: ItemTensors) -> Tensor:
 def drop_at_endless_slopes(problem: Problem, items: ItemTensors) -> Tensor:
     """How far the log-likelihood falls from the mode as the slope of one item grows without end, shape (n_items,).
 
-    The step is tried between all neighbouring nodes with the other items held. Where that fall is below
+    The step is tried between all neighbouring nodes with the other items fixed. Where that fall is below
     `REFITTED_BELOW` the other items are estimated anew, beside the best of these steps and beside one at the ability
     that as many are above as got the item right.
     """
-    change = change_with_others_held(problem, items)
+    change = change_with_others_fixed(problem, items)
     drop = -change.flatten(1).amax(dim=1)
     here = problem.evaluate(items).log_posterior
     for j in torch.nonzero(drop < REFITTED_BELOW)[:, 0].tolist():
@@ -96,7 +96,7 @@ def likely_steps(problem: Problem, items: ItemTensors, change: Tensor, j: int) -
 
 
 def refitted_beside_step(problem: Problem, items: ItemTensors, j: int, slope: float, place: float) -> float:
-    """The log-posterior with one item held as a step, all others at their mode."""
+    """The log-posterior with one item fixed as a step, all others at their mode."""
     held = torch.zeros(3, *problem.free.shape, dtype=torch.float64, device=problem.rows.device)
     for k, column in enumerate((0, INTERCEPT, GUESSING)):
         held[k, j, column] = 1.0
