@@ -19,6 +19,7 @@ from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
@@ -420,7 +421,9 @@ def unconverged(study):
     scale = study.scales[0]
     last = scale.pruning.rounds[-1]
     fitted = replace(
-        last.fitted, items=replace(last.fitted.items, covariance=None), converged=False, stopped_because="500 steps"
+        last.fitted,
+        items=replace(last.fitted.items, covariance=None),
+        status=Status(Stop.STEP_LIMIT, 500, gradient=0.1),
     )
     pruning = replace(scale.pruning, rounds=(*scale.pruning.rounds[:-1], replace(last, fitted=fitted)))
     return replace(study, scales=(replace(scale, pruning=pruning), study.scales[1]))
@@ -429,11 +432,12 @@ def unconverged(study):
 def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert "did not converge" not in page.text.split("Every fit")[0]
     broken = unconverged(study)
+    why = "no convergence in 500 steps: largest gradient 1.0e-01 standard errors"
     read = Page(render_report(broken))
     number = len(broken.scales[0].pruning.rounds)
     assert f"1 did not converge ({FINE}, round {number})" in read.text
-    assert f"Scale {FINE}: the last fit did not converge: 500 steps." in read.text
-    assert read.table("ranges of difficulty")[0]["Outcome"] == "not converged: 500 steps"
+    assert f"Scale {FINE}: the last fit did not converge: {why}." in read.text
+    assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
     assert not re.search(r"\bnan\b", read.text)
 
