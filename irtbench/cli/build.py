@@ -12,7 +12,7 @@ import typer
 
 from irtbench.cli.options import AllowUnconverged, Json, Quiet
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.progress import demand_converged, reporting
+from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.input_error import InputError
@@ -103,7 +103,9 @@ def build(
         print(to_json(found))
     elif not quiet:
         show_summary(found, study, target)
-    unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged]
+    doubts = [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
+    say_doubts(doubts)
+    unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 
 

@@ -28,7 +28,7 @@ from irtbench.cli.options import (
     named,
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.progress import demand_converged, reporting
+from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -161,6 +161,7 @@ def fit(
             say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
             say(f"left out: {len(idle)} respondents without a response to these items")
+    say_doubts(found.get("doubts", []))
     unconverged = [] if found["converged"] else [str(found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 

@@ -72,3 +72,9 @@ def demand_converged(unconverged: Sequence[str], *, allow_unconverged: bool, qui
         print(f"irtbench: not converged: {printable(name_first(unconverged))}", file=sys.stderr)
     if unconverged and not allow_unconverged:
         raise typer.Exit(1)
+
+
+def say_doubts(doubts: Sequence[str]) -> None:
+    """Say on standard error why a scale may not be one of ability, a line each."""
+    for doubt in doubts:
+        print(f"irtbench: warning: {printable(doubt)}", file=sys.stderr)

@@ -45,6 +45,11 @@ class ScaleStudy:
     abilities: Abilities | None
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the items kept may be no scale of ability; empty where nothing speaks against it, and if rejected."""
+        return () if self.scale is None or self.pruning.fitted is None else self.pruning.fitted.doubts
+
+    @property
     def converged(self) -> bool:
         """Whether the last fit converged; a scale of which nothing was fitted counts as one."""
         return self.pruning.fitted is None or self.pruning.fitted.converged
