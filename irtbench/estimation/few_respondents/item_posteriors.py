@@ -5,8 +5,8 @@ an average over theta's posterior given the responses to all other items,
 
     p(x_ij | a, d, c) = sum_q w_iq P(x_ij | theta_q, a, d, c) / P(x_ij | theta_q, mode)   (up to a constant),
 
-w_iq the posterior given all responses. With more, and with sparse rows, the posterior is taken as normal in
-(log |a|, d, logit c) around the mode (Laplace's approximation).
+w_iq the posterior given all responses. With more the posterior is taken as normal in (log |a|, d, logit c) around the
+mode (Laplace's approximation).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, ItemTensors
 from irtbench.models.pyro_model.model import hierarchy_density
-from irtbench.models.pyro_model.rows import MISSING, DenseRows
+from irtbench.models.pyro_model.rows import MISSING
 
 MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
@@ -67,8 +67,8 @@ def item_posteriors(problem: Problem, items: ItemTensors, prior: Hierarchy, log_
     log_posterior
         At the mode.
     """
-    if isinstance(problem.rows, DenseRows) and len(problem.rows) <= MOST_RESPONDENTS:
-        return by_quadrature(problem, problem.rows, items, prior)
+    if len(problem.rows) <= MOST_RESPONDENTS:
+        return by_quadrature(problem, items, prior)
     return by_laplace(problem, items, log_posterior)
 
 
@@ -118,7 +118,7 @@ def log_rates(items: ItemTensors) -> Tensor:
     return torch.stack([1 / items.slope[:, 0], ones, ones], dim=1)
 
 
-def by_quadrature(problem: Problem, rows: DenseRows, items: ItemTensors, prior: Hierarchy) -> ItemPosteriors:
+def by_quadrature(problem: Problem, items: ItemTensors, prior: Hierarchy) -> ItemPosteriors:
     """Gauss-Hermite nodes around the mode of each item, as wide as the information on it says."""
     covariance, _ = own_covariances(problem, items)
     rate = log_rates(items)
@@ -127,7 +127,7 @@ def by_quadrature(problem: Problem, rows: DenseRows, items: ItemTensors, prior: 
         covariance * rate[:, :, None] * rate[:, None, :] + torch.diag_embed(1e-12 * (~problem.free).to(rate))
     ).L
     nodes = log_values(items)[:, None, :] + offsets @ factor.mT
-    around = Surroundings.of(problem, rows, items)
+    around = Surroundings.of(problem, items)
     level = around.log_likelihoods(nodes, items.slope[:, 0].sign(), torch.arange(len(items), device=nodes.device))
     level = level + log_weights + torch.diagonal(factor[:, LINEAR, LINEAR], dim1=1, dim2=2).log().sum(1, keepdim=True)
     if problem.guesses:
@@ -189,8 +189,10 @@ class Surroundings:
 
     Parameters
     ----------
-    problem, rows, items
+    problem, items
         Responses, and the mode.
+    values
+        The responses, 1, 0 or -1 where missing, shape (n_respondents, n_items).
     posterior
         Of theta given all responses, shape (n_nodes, n_respondents).
     log_likelihood
@@ -198,19 +200,25 @@ class Surroundings:
     """
 
     problem: Problem
-    rows: DenseRows
     items: ItemTensors
+    values: Tensor
     posterior: Tensor
     log_likelihood: float
 
     @classmethod
-    def of(cls, problem: Problem, rows: DenseRows, items: ItemTensors) -> Surroundings:
+    def of(cls, problem: Problem, items: ItemTensors) -> Surroundings:
         """One E step."""
         row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-        batches = problem.batches(dtype=torch.float64)
-        joint = torch.cat([row.log_joint(batch.correct, batch.observed) for batch in batches])
-        total = float(torch.logsumexp(joint, dim=1).sum())
-        return cls(problem, rows, items, torch.softmax(joint, dim=1).T, total)
+        joint, values = [], []
+        for batch in problem.batches(dtype=torch.float64):
+            joint.append(row.log_joint(batch.correct, batch.observed))
+            correct = batch.correct.to_dense().to(torch.int8)
+            values.append(
+                correct if batch.observed is None else correct - (1 - batch.observed.to_dense().to(torch.int8))
+            )
+        whole = torch.cat(joint)
+        total = float(torch.logsumexp(whole, dim=1).sum())
+        return cls(problem, items, torch.cat(values), torch.softmax(whole, dim=1).T, total)
 
     def log_likelihoods(self, places: Tensor, sign: Tensor, chosen: Tensor) -> Tensor:
         """Log-likelihood with one item somewhere else, less that at the mode, shape (n_chosen, n_places).
@@ -234,7 +242,7 @@ class Surroundings:
             here = self.items.slope[own] * theta + self.items.intercept[own, None]
             right, wrong = curves(slope * theta + at[:, :, INTERCEPT, None], c)
             right_here, wrong_here = curves(here[:, None, :], c_here)
-            values = self.rows.values[:, own].T[:, None, :]
+            values = self.values[:, own].T[:, None, :]
             by_right = ((right - right_here).exp() @ self.posterior).log()
             by_wrong = ((wrong - wrong_here).exp() @ self.posterior).log()
             level = torch.where(values == 1, by_right, torch.where(values == MISSING, 0.0, by_wrong))
@@ -246,13 +254,13 @@ def reversed_for_good(problem: Problem, items: ItemTensors, prior: Hierarchy) ->
     """Items whose slope is negative and likelier so than positive, shape (n_items,); see `outweigh_the_odds`.
 
     The likelihoods of either sign are averaged over the prior of (log |a|, d) on a grid; items that are guessed keep
-    their c. With more than 500 respondents, or sparse rows, signs are taken as they are.
+    their c. With more than 500 respondents signs are taken as they are.
     """
     negative = items.slope[:, 0] < 0
-    if not isinstance(problem.rows, DenseRows) or len(problem.rows) > MOST_RESPONDENTS or not bool(negative.any()):
+    if len(problem.rows) > MOST_RESPONDENTS or not bool(negative.any()):
         return negative
     chosen = torch.nonzero(negative)[:, 0]
-    around = Surroundings.of(problem, problem.rows, items)
+    around = Surroundings.of(problem, items)
     axis = torch.linspace(-SIGN_REACH, SIGN_REACH, SIGN_NODES, dtype=torch.float64, device=chosen.device)
     offsets = torch.cartesian_prod(axis * prior.deviation[0], axis)
     places = log_values(items)[chosen, None, :].repeat(1, len(offsets), 1)
