@@ -88,7 +88,11 @@ def test_an_interrupted_build_goes_on_where_it_was(
     finished = {file.name for file in (tmp_path / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
     with monkeypatch.context() as patched:  # whoever does any of it again fails
-        for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.run.fit_model"):
+        for done in (
+            "study.number_of_abilities.find_dimensions",
+            "building.pruning.check_scale",
+            "study.scale_study.fit_model",
+        ):
             patched.setattr(f"irtbench.{done}", None)
         build(study / "study.toml", tmp_path / "out", quiet=True)
     assert [file.name for file in tmp_path.iterdir()] == ["out"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ def look_at(path: Path) -> Head:
             if start == b"PAR1":
                 return Head(path, "parquet", columns=_parquet_columns(path))
             start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"file {path}: damaged gzip file ({error})") from None
         if start.startswith(b"{"):
             line, _, rest = start.partition(b"\n")
@@ -126,7 +127,9 @@ def _zip_members(path: Path) -> tuple[str, ...]:
         with zipfile.ZipFile(path) as archive:
             return tuple(archive.namelist())
     except zipfile.BadZipFile as error:
-        raise InputError(f"file {path}: damaged zip archive ({error})") from None
+        raise InputError(
+            f"file {path}: begins as a zip archive or a spreadsheet and is damaged ({error}); expected a table or a log"
+        ) from None
 
 
 def _parquet_columns(path: Path) -> tuple[str, ...]:
