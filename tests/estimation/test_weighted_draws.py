@@ -31,7 +31,8 @@ class SkewedTarget:
         spread = Spread(*(part.double() for part in (spread.mean, spread.log_scale, spread.factor)))
         normals = torch.Generator().manual_seed(0)
         draw = SimpleNamespace(draw=lambda: torch.randn(4, generator=normals, dtype=torch.float64))
-        self.guide = SimpleNamespace(spread=spread, normals=draw)
+        items = SimpleNamespace(cells=torch.arange(0, 9, 3))  # a slope of each of three items
+        self.guide = SimpleNamespace(spread=spread, normals=draw, coordinates=items)
 
     def log_density(self, u: torch.Tensor) -> torch.Tensor:
         # y = (exp(s v) - 1) / s with v standard normal: v = log(1 + s y) / s, dv / dy = 1 / (1 + s y)

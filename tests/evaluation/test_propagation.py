@@ -57,8 +57,8 @@ def test_counts_of_independent_events_have_the_binomials_mean_and_sd() -> None:
     assert found.sd == pytest.approx(np.sqrt(50 * 0.3 * 0.7), rel=0.02)
 
 
-def test_one_sample_has_no_spread_and_none_is_refused() -> None:
-    with pytest.warns(RuntimeWarning, match="no spread"):
+def test_one_sample_has_no_standard_deviation_and_none_is_refused() -> None:
+    with pytest.warns(RuntimeWarning, match="no standard deviation"):
         found = propagate([3.0], float)
     assert found.mean == 3
     assert np.isnan([found.sd, found.lower, found.upper]).all()
