@@ -23,6 +23,7 @@ CITATION = re.compile(
     rf"(?P<authors>{SURNAME}(?:(?:, {SURNAME})*,? (?:&|and) {SURNAME}| et al\.)?)"
     r"(?:'s [\w' -]{1,60}?)?,?(?: [A-Z]{3,})? \(?(?P<year>(?:18|19|20)\d\d)\b(?! \w+ x)"
 )
+BEFORE_A_YEAR = 120  # characters that authors may take
 NOT_AUTHORS = {"In", "Python"}
 
 
@@ -34,7 +35,10 @@ def joined(path: Path) -> str:
 def citations(text: str) -> set[tuple[tuple[str, ...], str]]:
     """Authors and years of the sources cited; of "et al." the first author."""
     found = set()
-    for match in CITATION.finditer(text):
+    # authors are sought in what stands before a year alone: over a whole file the search would never end
+    years = re.finditer(r"\b(?:18|19|20)\d\d\b", text)
+    near = (text[max(0, year.start() - BEFORE_A_YEAR) : year.end() + 12] for year in years)
+    for match in (match for part in near for match in CITATION.finditer(part)):
         authors = tuple(re.split(r", | & | and ", match["authors"].removesuffix(" et al.")))
         if authors[0] not in NOT_AUTHORS:
             found.add((authors, match["year"]))
