@@ -24,7 +24,7 @@ CITATION = re.compile(
     r"(?:'s [\w' -]{1,60}?)?,?(?: [A-Z]{3,})? \(?(?P<year>(?:18|19|20)\d\d)\b(?! \w+ x)"
 )
 BEFORE_A_YEAR = 120  # characters that authors may take
-NOT_AUTHORS = {"In", "Python"}
+NOT_AUTHORS = {"In", "July", "Python"}
 
 
 def joined(path: Path) -> str:
