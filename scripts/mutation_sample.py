@@ -1,19 +1,21 @@
 """How often do the tests of a room notice a change of its code? A random sample of mutants, counted by room.
 
-    python scripts/mutation_sample.py --rooms data,evaluation --mutants 20 --seed 0
+    python scripts/mutation_sample.py --rooms data,evaluation --mutants 20 --seed 0 -o mutants.csv
 
 Cosmic Ray (pip install -e '.[mutation]') says which changes of a file there are: another operator, comparison, number,
 constant or branch. Of all places in the rooms asked for, as many as wanted are drawn, so that a long file has its
 share, and for each place one of its changes. Each is made in a copy of the checkout, where the tests of the room are
-run until the first one fails; the checkout itself is left alone. Mutants whose tests run longer than the time limit
-count as noticed. Tests marked slow are left out unless `--slow` is given. Defaults stand in pyproject.toml,
-[tool.mutation_sample].
+run until the first one fails, those that name the changed file first; the checkout itself is left alone. Mutants whose
+tests run into the time limit are counted for themselves: an endless loop is noticed, a busy machine notices nothing.
+With `-o` each outcome is written as it comes, and a run that was interrupted goes on where it ended. Tests marked slow
+are left out unless `--slow` is given. Defaults stand in pyproject.toml, [tool.mutation_sample].
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import itertools
 import os
 import random
@@ -109,21 +111,18 @@ def changed_line(before: str, after: str) -> str:
     )
 
 
-def is_noticed(copy: Path, room: str, python: str, timeout: float, *, slow: bool) -> bool:
-    """Whether a test of the room fails, or runs into the time limit, in the copy as it stands."""
-    folder = copy / "tests" / room
-    tests = [str(folder)] if folder.is_dir() else [str(path) for path in sorted((copy / "tests").glob("test_*.py"))]
-    command = [
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        *([] if slow else ["-m", "not slow"]),
-        *tests,
-    ]
+def tests_of(copy: Path, path: Path) -> list[str]:
+    """The test files of the changed file's room; first those in which its name stands, fewest words first."""
+    folder = copy / "tests" / room_of(path)
+    files = sorted(folder.rglob("test_*.py")) if folder.is_dir() else sorted((copy / "tests").glob("test_*.py"))
+    named = {file: path.stem in file.stem or path.stem in file.read_text(encoding="utf-8") for file in files}
+    return [str(file) for file in sorted(files, key=lambda file: (not named[file], file.stat().st_size))]
+
+
+def outcome(copy: Path, path: Path, python: str, timeout: float, *, slow: bool) -> str:
+    """What the room's tests say of the copy as it stands: noticed, unnoticed, or too long."""
+    left_out = [] if slow else ["-m", "not slow"]
+    command = [python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *left_out, *tests_of(copy, path)]
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     beside = {"IRTBENCH_REAL_DATA": os.environ.get("IRTBENCH_REAL_DATA", str(ROOT.parent / "shared"))}
     try:
@@ -131,10 +130,18 @@ def is_noticed(copy: Path, room: str, python: str, timeout: float, *, slow: bool
             command, cwd=copy, env=os.environ | one_thread | beside, capture_output=True, timeout=timeout, check=False
         )
     except subprocess.TimeoutExpired:
-        return True
+        return "too long"
     if done.returncode > 1 and b"error" not in done.stdout.lower():
         raise SystemExit(f"mutation_sample: pytest ended with {done.returncode}:\n{done.stdout.decode()[-2000:]}")
-    return done.returncode != 0
+    return "noticed" if done.returncode else "unnoticed"
+
+
+def outcomes_before(table: Path | None) -> dict[tuple[str, str, str], str]:
+    """Outcomes that an interrupted run wrote: by file, operator and occurrence."""
+    if table is None or not table.exists():
+        return {}
+    with table.open(newline="", encoding="utf-8") as file:
+        return {(row["path"], row["operator"], row["occurrence"]): row["outcome"] for row in csv.DictReader(file)}
 
 
 def main() -> None:
@@ -145,14 +152,16 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=SETTINGS["timeout"], help="seconds for one mutant")
     parser.add_argument("--slow", action="store_true", help="run the tests marked slow too")
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"), help="runs the tests")
+    parser.add_argument("-o", "--output", type=Path, help="table of the outcomes, written as they come")
     given = parser.parse_args()
     rooms = [room for room in given.rooms.split(",") if room]
     places, rng = places_to_change(rooms), random.Random(given.seed)
     rng.shuffle(places)
     changes = ((mutant, text) for place in places if (text := mutated(mutant := rng.choice(place))) is not None)
-    drawn = sorted(itertools.islice(changes, given.mutants), key=lambda change: (change[0].room, str(change[0].path)))
+    drawn = list(itertools.islice(changes, given.mutants))
     print(f"{len(drawn)} mutants of {len(places)} places, seed {given.seed}", flush=True)
-    tried, noticed, sound = Counter[str](), Counter[str](), set[str]()
+    before = outcomes_before(given.output)
+    counted: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in COPIED:
@@ -162,23 +171,35 @@ def main() -> None:
             elif place.exists():
                 shutil.copy(place, copy / name)
         for mutant, text in drawn:
-            before = (ROOT / mutant.path).read_text(encoding="utf-8")
-            if mutant.room not in sound:  # a room whose tests fail anyhow would notice everything
-                if is_noticed(copy, mutant.room, given.python, given.timeout, slow=given.slow):
-                    raise SystemExit(f"mutation_sample: tests of {mutant.room} fail or take too long without a mutant")
-                sound.add(mutant.room)
-            (copy / mutant.path).write_text(text, encoding="utf-8")
-            began = time.perf_counter()
-            seen = is_noticed(copy, mutant.room, given.python, given.timeout, slow=given.slow)
-            (copy / mutant.path).write_text(before, encoding="utf-8")
-            tried[mutant.room] += 1
-            noticed[mutant.room] += seen
-            said, took = "noticed" if seen else "UNNOTICED", time.perf_counter() - began
-            print(f"{said:9} {took:5.1f} s  {mutant.path} {changed_line(before, text)}", flush=True)
-    for room in sorted(tried):
-        print(f"{room:12} {noticed[room]:4} of {tried[room]:4} noticed ({noticed[room] / tried[room]:.0%})")
-    if tried:
-        print(f"{'all':12} {noticed.total():4} of {tried.total():4} noticed ({noticed.total() / tried.total():.0%})")
+            key = (str(mutant.path), mutant.operator, str(mutant.occurrence))
+            original, began = (ROOT / mutant.path).read_text(encoding="utf-8"), time.perf_counter()
+            if key in before:
+                said = before[key]
+            else:
+                (copy / mutant.path).write_text(text, encoding="utf-8")
+                said = outcome(copy, mutant.path, given.python, given.timeout, slow=given.slow)
+                (copy / mutant.path).write_text(original, encoding="utf-8")
+                change, took = changed_line(original, text), time.perf_counter() - began
+                print(f"{said:9} {took:5.1f} s  {mutant.path} {change}", flush=True)
+                write_outcome(given.output, [*key, said, change])
+            counted.setdefault(mutant.room, Counter())[said] += 1
+        for room in sorted(counted):  # a room whose tests fail anyhow would notice everything
+            any_file = next(mutant.path for mutant, _ in drawn if mutant.room == room)
+            if (said := outcome(copy, any_file, given.python, given.timeout, slow=given.slow)) != "unnoticed":
+                raise SystemExit(f"mutation_sample: tests of {room} without a mutant: {said}; its figures say nothing")
+    for room, counts in [*sorted(counted.items()), ("all", sum(counted.values(), Counter()))]:
+        ended = counts["noticed"] + counts["unnoticed"]
+        share = f"{counts['noticed'] / ended:.0%}" if ended else "none"
+        print(f"{room:12} {counts['noticed']:4} of {ended:4} noticed ({share}); {counts['too long']} ran too long")
+
+
+def write_outcome(table: Path | None, row: list[str]) -> None:
+    if table is None:
+        return
+    new = not table.exists()
+    with table.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerows([["path", "operator", "occurrence", "outcome", "change"]] * new + [row])
 
 
 if __name__ == "__main__":
