@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)  # a busy machine is no failure
+settings.load_profile("any machine")
 
 SHARED = Path(os.environ.get("IRTBENCH_REAL_DATA", Path(__file__).resolve().parents[2] / "shared"))
 

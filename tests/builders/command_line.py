@@ -18,7 +18,7 @@ def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> 
         text=True,
         cwd=cwd,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     if status is not None:

@@ -18,7 +18,7 @@ ANSWERS = "task,worker,label\nt1,w1,yes\nt1,w2,no\nt2,w1,yes\n"
 def run(*arguments: object, status: int | None = 0) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own; it must end with this status, or with any."""
     command = [sys.executable, "-m", "irtbench", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert status in (None, done.returncode), done.stderr
     return done
 
