@@ -62,15 +62,26 @@ if TYPE_CHECKING:
     from irtbench.data.sparse_responses import SparseResponses as SparseResponses
     from irtbench.data.sparse_responses import responses_from_long as responses_from_long
     from irtbench.data.tags import ItemTags as ItemTags
+    from irtbench.diagnostics.classical import ClassicalStatistics as ClassicalStatistics
+    from irtbench.diagnostics.classical import classical_statistics as classical_statistics
     from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
     from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
     from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
     from irtbench.diagnostics.global_fit import global_fit as global_fit
     from irtbench.diagnostics.global_fit import global_fit_of_factors as global_fit_of_factors
+    from irtbench.diagnostics.internal_consistency import InternalConsistency as InternalConsistency
+    from irtbench.diagnostics.internal_consistency import internal_consistency as internal_consistency
+    from irtbench.diagnostics.internal_consistency import omega_total as omega_total
     from irtbench.diagnostics.item_fit import ItemFit as ItemFit
     from irtbench.diagnostics.item_fit import item_fit as item_fit
+    from irtbench.diagnostics.length_needed import spearman_brown as spearman_brown
+    from irtbench.diagnostics.length_needed import times_as_informative as times_as_informative
+    from irtbench.diagnostics.length_needed import times_as_long as times_as_long
     from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
     from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
+    from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
+    from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
+    from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
     from irtbench.diagnostics.person_fit import PersonFit as PersonFit
     from irtbench.diagnostics.person_fit import person_fit as person_fit
     from irtbench.diagnostics.residuals import mean_squares as mean_squares
@@ -227,6 +238,10 @@ _NAMES = {
     "estimation.variational.loss": "MarginalELBO",
     "estimation.multiple_groups": "GroupedModel fit_groups",
     "estimation.factors": "FactorModel fit_factors factor_scores",
+    "diagnostics.classical": "ClassicalStatistics classical_statistics",
+    "diagnostics.internal_consistency": "InternalConsistency internal_consistency omega_total",
+    "diagnostics.measurement_precision": "MeasurementPrecision measurement_precision empirical_reliability",
+    "diagnostics.length_needed": "spearman_brown times_as_long times_as_informative",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",
     "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -15,10 +15,17 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.diagnostics.measurement_precision import MeasurementPrecision
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
+    from irtbench.scoring.ability import Abilities
 
-FILES = ("item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv")
+FILES = (
+    "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
+    "test_information.csv",
+)  # fmt: skip
+GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
 
 def diagnose(
@@ -37,9 +44,10 @@ def diagnose(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Test the fit of items, of pairs of items, of the whole, and of each respondent.
+    """Analyse the items, and test the fit of items, of pairs of items, of the whole, and of each respondent.
 
-    Writes item_fit.csv, local_dependence.csv, global_fit.json and person_fit.csv.
+    Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json and
+    test_information.csv.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
     it when none is named.
@@ -48,9 +56,11 @@ def diagnose(
     from irtbench.building.pruning import answered
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
+    from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
     from irtbench.diagnostics.local_dependence import local_dependence
+    from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
     from irtbench.estimation.fit import fit_model
     from irtbench.models.parameter_table import read_parameters
@@ -62,7 +72,11 @@ def diagnose(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
         data = answered(given.select_items(parameters.item_ids))
-        theta = eap(data, parameters).theta
+        abilities = eap(data, parameters)
+        theta = abilities.theta
+        classical = classical_statistics(data).table()
+        precision = measurement_precision(parameters)
+        reliability = reliability_of(data, parameters, precision, abilities)
         progress("item fit")
         item_fits = item_fit(data, parameters, theta=theta)
         fits = item_fits.table()
@@ -87,9 +101,13 @@ def diagnose(
         write_table(pairs, folder / "local_dependence.csv")
         write_json(whole, folder / "global_fit.json")
         write_table(persons, folder / "person_fit.csv")
+        write_table(classical, folder / "classical.csv")
+        write_json(reliability, folder / "reliability.json")
+        write_table(precision.table(), folder / "test_information.csv")
     if json:
-        print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole}))
+        print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole, "reliability": reliability}))
     elif not quiet:
+        show_table(classical, title="Items as answered")
         show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
@@ -100,6 +118,55 @@ def diagnose(
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
             f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
         )
+        say(in_words(reliability))
+
+
+def reliability_of(
+    data: ResponseMatrix, items: ItemParameters, precision: MeasurementPrecision, abilities: Abilities
+) -> dict[str, Any]:
+    """What reliability.json holds."""
+    from irtbench.diagnostics.internal_consistency import internal_consistency
+    from irtbench.diagnostics.length_needed import times_as_informative, times_as_long
+    from irtbench.diagnostics.measurement_precision import empirical_reliability
+
+    scale = internal_consistency(data)
+    n_items = items.n_items
+    return {
+        "alpha": scale.alpha,
+        "alpha_lower": scale.alpha_lower,
+        "alpha_upper": scale.alpha_upper,
+        "omega": scale.omega,
+        "marginal": precision.marginal_reliability,
+        "empirical": empirical_reliability(abilities.theta, abilities.standard_error),
+        "standard_error_of_measurement": scale.standard_error,
+        "n_items": n_items,
+        "n_respondents": scale.n_respondents,
+        "complete": scale.complete,
+        "wanted": GOOD_RELIABILITY,
+        "n_items_spearman_brown": n_items * times_as_long(scale.alpha, GOOD_RELIABILITY),
+        "n_items_information": n_items * times_as_informative(items, GOOD_RELIABILITY),
+        "reason": scale.reason,
+    }
+
+
+def in_words(reliability: dict[str, Any]) -> str:
+    """Return reliability and the length for a good one, in a line."""
+    said = (
+        f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
+        f"{reliability['alpha_upper']:.3f}], omega {reliability['omega']:.3f}, marginal {reliability['marginal']:.3f}, "
+        f"empirical {reliability['empirical']:.3f}"
+    )
+    wanted = [
+        f"{number:.0f} by {source}"
+        for source, number in (
+            ("Spearman and Brown", reliability["n_items_spearman_brown"]),
+            ("the information", reliability["n_items_information"]),
+        )
+        if np.isfinite(number)
+    ]
+    if wanted:
+        said += f"; items like these for {reliability['wanted']:g}: {', '.join(wanted)}"
+    return f"{said} ({reliability['reason']})" if reliability["reason"] else said
 
 
 def bootstrap_settings(items: ItemParameters) -> FitSettings:

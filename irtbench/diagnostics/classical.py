@@ -1,0 +1,169 @@
+"""Classical item statistics: what an item's responses say before any model (NumPy and SciPy only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.correlation import pairwise_covariance
+
+EXTREME_SHARE = 0.27  # of the respondents in the upper and in the lower group (Kelley, 1939)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassicalStatistics:
+    """Classical statistics of each item; all arrays have shape (n_items,), NaN where a figure cannot be had.
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    n
+        Responses to the item.
+    proportion_correct
+        Share of them that is right.
+    item_total
+        Correlation with the sum score, the item included: the point-biserial correlation.
+    item_rest
+        Correlation with the sum score of the other items.
+    biserial, biserial_rest
+        The same two as biserial correlations: with the normal variable that right and wrong cut in two. Beyond 1 where
+        that variable cannot be normal.
+    discrimination_index
+        Proportion right among the upper 27% of the respondents by sum score, less that among the lower 27%.
+    alpha_if_dropped
+        Coefficient alpha of the other items.
+    complete
+        Whether every respondent answered every item. If not, correlations and alpha rest on the respondents of each
+        pair of items, and the groups of the discrimination index on the proportion right of what was answered.
+    """
+
+    item_ids: tuple[str, ...]
+    n: NDArray[np.int64]
+    proportion_correct: NDArray[np.float64]
+    item_total: NDArray[np.float64]
+    item_rest: NDArray[np.float64]
+    biserial: NDArray[np.float64]
+    biserial_rest: NDArray[np.float64]
+    discrimination_index: NDArray[np.float64]
+    alpha_if_dropped: NDArray[np.float64]
+    complete: bool
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of classical.csv."""
+        names = (
+            "n", "proportion_correct", "item_total", "item_rest", "biserial", "discrimination_index",
+            "alpha_if_dropped", "biserial_rest",
+        )  # fmt: skip
+        return pd.DataFrame({"item_id": self.item_ids} | {name: getattr(self, name) for name in names})
+
+
+def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
+    """Classical statistics of every item.
+
+    With c_ij the covariance of items i and j over the respondents who answered both, the sum score's variance is the
+    sum of all c_ij, and
+
+        item-total = sum_j c_ij / sqrt(c_ii sum_jk c_jk)
+        item-rest = sum_{j != i} c_ij / sqrt(c_ii sum_{j, k != i} c_jk)
+        biserial = r sqrt(p (1 - p)) / phi(Phi^-1(p)),  r either of the two
+        alpha without i = k' / (k' - 1) (1 - sum_{j != i} c_jj / sum_{j, k != i} c_jk),  k' = n_items - 1
+
+    On complete responses these are the usual figures; a pair of items that nobody answered together counts with the
+    covariance that one common factor would give. The two groups of the discrimination index hold 27% of the respondents
+    each; those tied at the limit count in equal parts.
+
+    Sources: Lord and Novick (1968); Kelley (1939) for the 27%.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from irtbench import ResponseMatrix, classical_statistics
+    >>> values = np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> responses = ResponseMatrix(values, ("r1", "r2", "r3", "r4"), ("easy", "middle", "hard"))
+    >>> classical_statistics(responses).item_rest.round(3).tolist()
+    [0.522, 0.816, 0.522]
+    """
+    if responses.n_items < 2:
+        raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
+    covariance = filled_covariance(responses)
+    own = covariance.diagonal()
+    with_item = covariance.sum(axis=1)
+    total = covariance.sum()
+    rest = total - 2 * with_item + own
+    p = responses.proportion_correct()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        item_total = with_item / np.sqrt(own * np.where(total > 0, total, np.nan))
+        item_rest = (with_item - own) / np.sqrt(own * np.where(rest > 0, rest, np.nan))
+        to_biserial = np.sqrt(p * (1 - p)) / norm.pdf(norm.ppf(p))
+        to_biserial = np.where((p > 0) & (p < 1), to_biserial, np.nan)
+        item_total, item_rest = (np.where(own > 0, r, np.nan) for r in (item_total, item_rest))
+        n_rest = responses.n_items - 1
+        dropped = np.full(responses.n_items, np.nan)
+        if n_rest > 1:
+            dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))
+    return ClassicalStatistics(
+        item_ids=responses.item_ids,
+        n=responses.n_by_item,
+        proportion_correct=p,
+        item_total=item_total,
+        item_rest=item_rest,
+        biserial=item_total * to_biserial,
+        biserial_rest=item_rest * to_biserial,
+        discrimination_index=_discrimination_index(responses),
+        alpha_if_dropped=dropped,
+        complete=responses.is_complete,
+    )
+
+
+def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Covariance of every two items; pairs that fewer than two respondents answered get m_i m_j / m.
+
+    Here m_i is the mean of item i's covariances with the items it was answered with, m the mean over all such pairs:
+    what one common factor would give. Shape (n_items, n_items); all NaN off the diagonal without any pair.
+    """
+    covariance, _ = pairwise_covariance(responses.values)
+    between = np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance)
+    known = np.isfinite(between)
+    if not known.any():
+        return np.where(np.isfinite(covariance), covariance, np.nan)
+    overall = between[known].mean()
+    n_known = known.sum(axis=1)
+    by_item = np.where(known, between, 0.0).sum(axis=1) / np.maximum(n_known, 1)
+    by_item = np.where(n_known > 0, by_item, overall)
+    guess = np.outer(by_item, by_item) / overall if overall != 0 else np.zeros_like(covariance)
+    np.fill_diagonal(guess, np.nan)
+    return np.where(np.isfinite(covariance), covariance, guess)
+
+
+def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Proportion right among the upper 27% less that among the lower 27%, shape (n_items,)."""
+    answered = responses.n_by_respondent > 0
+    values = responses.values[answered]
+    score = np.nanmean(values, axis=1)
+    number = int(np.floor(EXTREME_SHARE * len(score) + 0.5))
+    if number == 0:
+        return np.full(responses.n_items, np.nan)
+    upper, lower = (_share_in_extreme(sign * score, number) for sign in (1, -1))
+    right, seen = np.nan_to_num(values), ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        in_upper, in_lower = (share @ right / (share @ seen) for share in (upper, lower))
+    return np.asarray(in_upper - in_lower, dtype=np.float64)
+
+
+def _share_in_extreme(score: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+    """Share of each respondent in the group of the `number` highest: 1, 0, or between for those tied at the limit."""
+    limit = np.sort(score)[-number]
+    above, tied = score > limit, score == limit
+    return above + tied * (number - above.sum()) / tied.sum()

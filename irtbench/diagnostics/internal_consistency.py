@@ -1,0 +1,143 @@
+"""How consistent a sum score is: coefficient alpha with its interval, omega, standard error of measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import f as f_distribution
+from scipy.stats import hmean
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.classical import filled_covariance
+from irtbench.diagnostics.correlation import pairwise_covariance
+from irtbench.diagnostics.tetrachoric import tetrachoric
+
+FEWEST_FOR_OMEGA = 3  # one factor of two items has no unique loadings
+
+
+@dataclass(frozen=True)
+class InternalConsistency:
+    """Reliability of the sum score as the covariances of its items tell it; NaN where it cannot be had.
+
+    Parameters
+    ----------
+    alpha, alpha_lower, alpha_upper
+        Coefficient alpha, for right and wrong responses the same as KR-20, and its interval.
+    omega
+        Omega total of one factor of the tetrachoric correlations: for the normal variables behind the responses.
+    standard_error
+        Standard error of measurement of the sum score.
+    n_respondents
+        On whom the interval rests: all, or the harmonic mean over the pairs of items with missing responses.
+    complete
+        Whether every respondent answered every item.
+    reason
+        Why a figure is missing, in words; empty if none is.
+    """
+
+    alpha: float
+    alpha_lower: float
+    alpha_upper: float
+    omega: float
+    standard_error: float
+    n_respondents: float
+    complete: bool
+    reason: str = ""
+
+
+def internal_consistency(responses: ResponseMatrix, *, level: float = 0.95) -> InternalConsistency:
+    """Coefficient alpha, omega and the standard error of measurement.
+
+        alpha = k / (k - 1) (1 - sum_i c_ii / C),  C = sum_ij c_ij          (Cronbach, 1951)
+        standard error of measurement = sqrt(C (1 - alpha))
+
+    with c_ij the covariance of items i and j over the respondents who answered both. KR-20 is the same number: the
+    variances of item and sum score have the same denominator there. The interval is Feldt's (1965),
+    1 - (1 - alpha) F(q; n - 1, (n - 1)(k - 1)) at q = (1 + level) / 2 and (1 - level) / 2. Omega total is
+    (sum l)^2 / ((sum l)^2 + sum (1 - l^2)) for loadings l of one factor, least squares on the tetrachoric correlations
+    (McDonald, 1999).
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two items, or `level` is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from irtbench import ResponseMatrix, internal_consistency
+    >>> values = np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> responses = ResponseMatrix(values, ("r1", "r2", "r3", "r4"), ("easy", "middle", "hard"))
+    >>> internal_consistency(responses).alpha
+    0.75
+    """
+    if not 0 < level < 1:
+        raise InputError(f"internal consistency: level is {level}; expected a number between 0 and 1")
+    if responses.n_items < 2:
+        raise InputError(f"internal consistency: {responses.n_items} items; expected at least 2")
+    covariance, k = filled_covariance(responses), responses.n_items
+    total = covariance.sum()
+    omega, reason = _omega_of(responses)
+    if not total > 0:
+        why = "the sum score does not vary" if total == 0 else "the items' covariances do not give it a variance"
+        return InternalConsistency(
+            np.nan, np.nan, np.nan, omega, np.nan, np.nan, responses.is_complete, f"alpha: {why}"
+        )
+    alpha = k / (k - 1) * (1 - covariance.trace() / total)
+    n = float(responses.n_respondents) if responses.is_complete else _typical_respondents(responses)
+    if n < 2:
+        lower = upper = np.nan
+    else:
+        quantiles = f_distribution.ppf([(1 + level) / 2, (1 - level) / 2], n - 1, (n - 1) * (k - 1))
+        lower, upper = (float(bound) for bound in 1 - (1 - alpha) * quantiles)
+    return InternalConsistency(
+        float(alpha), lower, upper, omega, float(np.sqrt(total * max(0.0, 1 - alpha))), n, responses.is_complete, reason
+    )
+
+
+def omega_total(correlations: NDArray[np.float64]) -> float:
+    """Omega total of one factor, its loadings by least squares on the correlations off the diagonal (minres).
+
+    Parameters
+    ----------
+    correlations
+        Of the items, shape (n_items, n_items), at least three items.
+    """
+    apart = correlations - np.diag(correlations.diagonal())
+    values, vectors = np.linalg.eigh(correlations)
+    start = vectors[:, -1] * np.sqrt(values[-1])
+    start *= 1.0 if start.sum() >= 0 else -1.0
+
+    def loss_and_slope(loading: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        product = np.outer(loading, loading)
+        residual = product - np.diag(product.diagonal()) - apart
+        return float((residual**2).sum() / 4), residual @ loading
+
+    found = minimize(
+        loss_and_slope, np.clip(start, -1.0, 1.0), jac=True, method="L-BFGS-B",
+        bounds=[(-1.0, 1.0)] * len(start), options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 10_000},
+    )  # fmt: skip
+    common = found.x.sum() ** 2
+    return float(common / (common + (1 - found.x**2).sum()))
+
+
+def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
+    """Omega total of the tetrachoric correlations, and why it is missing."""
+    if responses.n_items < FEWEST_FOR_OMEGA:
+        return np.nan, f"omega: {responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"
+    try:
+        correlations = tetrachoric(responses).correlations
+    except InputError as error:
+        return np.nan, f"omega: {error}"
+    return omega_total(correlations), ""
+
+
+def _typical_respondents(responses: ResponseMatrix) -> float:
+    """Harmonic mean, over the pairs of items answered together, of their respondents."""
+    _, n = pairwise_covariance(responses.values)
+    pairs = n[np.triu_indices(responses.n_items, 1)]
+    return float(hmean(pairs[pairs > 0])) if (pairs > 0).any() else 0.0

@@ -1,0 +1,127 @@
+"""Classical statistics against psych, polycor and Feldt's formula, against counting, and with missing responses."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from builders.mirt_figures import lsat6, papers_scale
+from builders.simulated import simulated
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.classical import classical_statistics
+from irtbench.diagnostics.internal_consistency import internal_consistency, omega_total
+
+PAIRS = {  # our column, the reference's
+    "n": "n",
+    "proportion_correct": "p",
+    "item_total": "r_item_total",
+    "item_rest": "r_item_rest",
+    "biserial": "biserial_total",
+    "biserial_rest": "biserial_rest",
+    "discrimination_index": "D_exact_k",
+    "alpha_if_dropped": "alpha_if_dropped",
+}
+
+
+def matrix(values: np.ndarray) -> ResponseMatrix:
+    rows, columns = values.shape
+    return ResponseMatrix(values, tuple(f"r{k}" for k in range(rows)), tuple(f"i{k}" for k in range(columns)))
+
+
+def responses_of(name: str, real_data: Path, reference: Path) -> ResponseMatrix:
+    if name == "lsat6":
+        return lsat6(real_data, reference, "2pl")[0]
+    return papers_scale(real_data, reference, "entailment")[0]
+
+
+@pytest.mark.parametrize("name", ["lsat6", "5gs_entailment"])
+def test_items_agree_with_psych(name: str, real_data: Path, reference: Path) -> None:
+    expected = pd.read_csv(reference / "next" / "01_classical" / f"{name}_items.csv").set_index("item")
+    found = (
+        classical_statistics(responses_of(name, real_data, reference)).table().set_index("item_id").loc[expected.index]
+    )
+    for ours, theirs in PAIRS.items():
+        np.testing.assert_allclose(found[ours], expected[theirs], rtol=1e-8, atol=1e-9, err_msg=ours)
+
+
+@pytest.mark.parametrize("name", ["lsat6", "5gs_entailment"])
+def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path) -> None:
+    table = pd.read_csv(reference / "next" / "01_classical" / f"{name}_test.csv").set_index("stat")["value"]
+    responses = responses_of(name, real_data, reference)
+    found = internal_consistency(responses)
+    assert found.alpha == pytest.approx(table["alpha_raw"], abs=1e-9)
+    assert found.alpha_lower == pytest.approx(table["feldt_lower95"], abs=1e-8)
+    assert found.alpha_upper == pytest.approx(table["feldt_upper95"], abs=1e-8)
+    assert found.standard_error == pytest.approx(table["sem_alpha"], abs=1e-8)
+    pearson = omega_total(np.corrcoef(responses.values.T))
+    assert pearson == pytest.approx(table["omega_total_1factor_minres_corr"], abs=2e-6)
+    assert found.omega > found.alpha
+
+
+def test_figures_that_can_be_counted() -> None:
+    # Guttman's triangle: sum scores 3, 2, 1, 0. The rest score of the first item is 2, 1, 0, 0.
+    found = classical_statistics(matrix(np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])))
+    assert found.proportion_correct.tolist() == [0.75, 0.5, 0.25]
+    np.testing.assert_allclose(found.item_rest[0], np.corrcoef([1, 1, 1, 0], [2, 1, 0, 0])[0, 1])
+    np.testing.assert_allclose(found.item_total[1], np.corrcoef([1, 1, 0, 0], [3, 2, 1, 0])[0, 1])
+    # 27% of four are one: everything right against everything wrong.
+    assert found.discrimination_index.tolist() == [1.0, 1.0, 1.0]
+    # Items 2 and 3: variances 1/3 and 1/4, covariance 1/6; alpha 2 (1 - (7/12) / (7/12 + 1/3)) = 8/11.
+    assert found.alpha_if_dropped[0] == pytest.approx(8 / 11)
+
+
+def test_tied_respondents_share_the_places_in_a_group() -> None:
+    first = np.array([1.0] * 4 + [0] * 6)
+    second = np.array([0.0] * 9 + [1])
+    found = classical_statistics(matrix(np.column_stack([first, second, np.zeros(10)])))
+    # Groups of 3 among ten. Five have sum score 1, four by item 1 and one by item 2; the others have none right.
+    np.testing.assert_allclose(found.discrimination_index, [0.8, 0.2, 0.0])
+
+
+def test_what_cannot_be_had_is_missing() -> None:
+    always = np.array([[1.0, 1, 0], [1, 0, 0], [1, 1, 1], [1, 0, 1]])
+    found = classical_statistics(matrix(always))
+    assert np.isnan([found.item_total[0], found.item_rest[0], found.biserial[0]]).all()
+    assert np.isfinite([found.item_total[1], found.alpha_if_dropped[1]]).all()
+    nobody_varies = internal_consistency(matrix(np.ones((4, 3))))
+    assert np.isnan(nobody_varies.alpha)
+    assert "does not vary" in nobody_varies.reason
+    two = internal_consistency(matrix(always[:, 1:]))
+    assert np.isnan(two.omega)
+    assert "at least 3" in two.reason
+    with pytest.raises(InputError, match="expected at least 2"):
+        classical_statistics(matrix(always[:, :1]))
+    with pytest.raises(InputError, match="level is 95"):
+        internal_consistency(matrix(always), level=95)
+
+
+def test_missing_responses_leave_the_figures_where_they_were() -> None:
+    rng = np.random.default_rng(1)
+    whole, _, _ = simulated(4_000, 20, seed=1)
+    thinned = whole.values.copy()
+    thinned[rng.random(thinned.shape) < 0.3] = np.nan
+    blocks = whole.values.copy()
+    blocks[:2_000, :7], blocks[2_000:, 13:] = np.nan, np.nan  # items 1-7 and 14-20 never meet
+    complete, alpha = classical_statistics(whole), internal_consistency(whole)
+    for values, within in ((thinned, 0.04), (blocks, 0.08)):
+        found, consistency = classical_statistics(matrix(values)), internal_consistency(matrix(values))
+        assert complete.complete
+        assert not found.complete
+        np.testing.assert_allclose(found.item_rest, complete.item_rest, atol=within)
+        np.testing.assert_allclose(found.alpha_if_dropped, complete.alpha_if_dropped, atol=0.01)
+        assert consistency.alpha == pytest.approx(alpha.alpha, abs=0.01)
+        assert consistency.alpha_lower < alpha.alpha < consistency.alpha_upper
+
+
+@given(arrays(np.float64, (12, 4), elements=st.sampled_from([0.0, 1.0])), st.permutations(range(4)))
+def test_order_of_items_and_of_wrong_and_right_does_not_matter(values: np.ndarray, order: list[int]) -> None:
+    found, moved = classical_statistics(matrix(values)), classical_statistics(matrix(values[:, order]))
+    mirrored = classical_statistics(matrix(1 - values))
+    for name in ("item_total", "item_rest", "discrimination_index", "alpha_if_dropped"):
+        np.testing.assert_allclose(getattr(moved, name), getattr(found, name)[list(order)], atol=1e-9)
+        np.testing.assert_allclose(getattr(mirrored, name), getattr(found, name), atol=1e-9)
