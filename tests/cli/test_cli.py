@@ -28,6 +28,12 @@ FIT = [
 ITEM_FIT = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
 DEPENDENCE = ["item_1", "item_2", "x2", "df", "p", "p_adjusted", "cramers_v", "g2", "q3", "n_respondents"]
 GLOBAL = ["m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi"]
+CLASSICAL = [
+    "item_id", "n", "proportion_correct", "item_total", "item_rest", "biserial", "discrimination_index",
+    "alpha_if_dropped",
+]  # fmt: skip
+RELIABILITY = ["alpha", "alpha_lower", "alpha_upper", "omega", "marginal", "empirical"]
+INFORMATION = ["theta", "information", "se", "reliability"]
 PRUNING = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted"]
 SCORES = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
@@ -98,6 +104,11 @@ def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
     assert list(pd.read_csv(study / "diag" / "local_dependence.csv"))[: len(DEPENDENCE)] == DEPENDENCE
     assert list(json.loads((study / "diag" / "global_fit.json").read_text()))[: len(GLOBAL)] == GLOBAL
     assert len(pd.read_csv(study / "diag" / "person_fit.csv")) == 300
+    assert list(pd.read_csv(study / "diag" / "classical.csv"))[: len(CLASSICAL)] == CLASSICAL
+    reliability = json.loads((study / "diag" / "reliability.json").read_text())
+    assert list(reliability)[: len(RELIABILITY)] == RELIABILITY
+    assert reliability["alpha_lower"] < reliability["alpha"] < reliability["alpha_upper"]
+    assert list(pd.read_csv(study / "diag" / "test_information.csv"))[: len(INFORMATION)] == INFORMATION
 
 
 def test_simulate_and_fit_recover_what_was_simulated(tmp_path: Path) -> None:
