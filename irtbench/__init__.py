@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.parallel_analysis import parallel_analysis as parallel_analysis
     from irtbench.analysis.rotation import RotatedLoadings as RotatedLoadings
     from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
+    from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
+    from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
     from irtbench.bank.bank import ItemBank as ItemBank
     from irtbench.bank.bank import load_bank as load_bank
     from irtbench.bank.bank import save_bank as save_bank
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from irtbench.data.tags import ItemTags as ItemTags
     from irtbench.diagnostics.classical import ClassicalStatistics as ClassicalStatistics
     from irtbench.diagnostics.classical import classical_statistics as classical_statistics
+    from irtbench.diagnostics.distractors import distractor_table as distractor_table
     from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
     from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
     from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
@@ -239,6 +242,7 @@ _NAMES = {
     "estimation.multiple_groups": "GroupedModel fit_groups",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.classical": "ClassicalStatistics classical_statistics",
+    "diagnostics.distractors": "distractor_table",
     "diagnostics.internal_consistency": "InternalConsistency internal_consistency omega_total",
     "diagnostics.measurement_precision": "MeasurementPrecision measurement_precision empirical_reliability",
     "diagnostics.length_needed": "spearman_brown times_as_long times_as_informative",
@@ -257,6 +261,7 @@ _NAMES = {
     "analysis.rotation": "RotatedLoadings rotate_to_labels",
     "analysis.dimensions": "Dimensions find_dimensions",
     "analysis.item_bias": "ItemBias item_bias",
+    "analysis.wrong_keys": "WrongKeys wrong_keys",
     "bank.norms": "Norms",
     "bank.scale": "Scale",
     "bank.bank": "ItemBank save_bank load_bank",

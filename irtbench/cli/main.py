@@ -33,6 +33,7 @@ COMMANDS = (
     "build",
     "fit",
     "diagnose",
+    "keys",
     "bias",
     "dimensions",
     "score",

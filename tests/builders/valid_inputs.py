@@ -21,6 +21,7 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ["diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],
         ("responses.csv", "parameters.csv"),
     ),
+    "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
     "bias": (
         ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
         ("responses.csv", "groups.csv"),

@@ -1,0 +1,233 @@
+"""Is the key of an item wrong: ranks items by the probability that the able choose another option."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import gammaln, softmax
+from scipy.stats import betabinom
+
+from irtbench.analysis.option_model import fit_options
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.classical import classical_statistics
+from irtbench.models.curves import log_icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
+from irtbench.models.quadrature import Quadrature
+from irtbench.models.theta_posterior import STANDARD_NORMAL, node_posterior
+
+MOST_OPTIONS = 8  # of an item that are told apart; the rarer ones count as one
+OTHERS = "(others)"
+MOST_RESPONDENTS = 5_000  # of an item: more say nothing new, and a random sample of them is as good
+N_DRAWS = 20_000
+MOST_ROUNDS = 200  # of the share of wrong keys
+TOLERANCE = 1e-8
+FIRMNESS = (1.0, 50.0)  # least and largest alpha + beta: shares are never taken to be much alike
+
+
+@dataclass(frozen=True, eq=False)
+class WrongKeys:
+    """Probability that each item's key is wrong; arrays have shape (n_items,), in the order of the responses.
+
+    Parameters
+    ----------
+    item_ids, key
+        The items and their keys.
+    proposed
+        The option most likely right if the key is wrong; empty where nobody chose another.
+    p_wrong_key
+        Probability that the key is wrong.
+    p_proposed
+        Probability that the proposed option is the right one.
+    discrimination
+        Slope of the fitted model, as graded by the key.
+    item_rest
+        Correlation with the sum score of the other items.
+    share_wrong
+        Share of wrong keys among the items, estimated from all of them.
+    """
+
+    item_ids: tuple[str, ...]
+    key: tuple[str, ...]
+    proposed: tuple[str, ...]
+    p_wrong_key: NDArray[np.float64]
+    p_proposed: NDArray[np.float64]
+    discrimination: NDArray[np.float64]
+    item_rest: NDArray[np.float64]
+    share_wrong: float
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, the most suspicious first, columns of keys.csv."""
+        table = pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "key": self.key,
+                "proposed": self.proposed,
+                "p_wrong_key": self.p_wrong_key,
+                "discrimination": self.discrimination,
+                "item_rest": self.item_rest,
+                "p_proposed": self.p_proposed,
+            }
+        )
+        return table.sort_values(["p_wrong_key", "item_rest"], ascending=[False, True], ignore_index=True)
+
+    def expected_precision(self, first: int) -> float:
+        """Share of wrong keys to expect among the `first` most suspicious items; NaN for none."""
+        highest = np.sort(self.p_wrong_key)[::-1][:first]
+        return float(highest.mean()) if highest.size else float("nan")
+
+
+def wrong_keys(
+    answers: pd.DataFrame,
+    keys: dict[str, str],
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    *,
+    population: Quadrature = STANDARD_NORMAL,
+    seed: int = 0,
+) -> WrongKeys:
+    """Probability that each key is wrong, from the options that able and weak respondents choose.
+
+    What the other items say of a respondent's ability is kept as a posterior over nodes. A nominal response model of
+    the item's options (Bock, 1972; `fit_options`) then says which option has the largest slope, that is, which one the
+    ablest choose. With p_o the probability of option o to be that one, n_o of n respondents who chose it, m options and
+    a share w of wrong keys,
+
+        P(o is right) ~ w_o p_o BetaBinomial(n_o; n, alpha, beta) / C(n - n_o + m - 2, m - 2),
+        w_key = 1 - w,  w_o = w / (m - 1) for any other option.
+
+    The beta density is that of the right options' shares over the items, the last factor says that the others share the
+    rest in any way alike. w, alpha and beta are estimated from all items (empirical Bayes): w is the mean of P(key is
+    wrong), alpha and beta follow from the mean and the variance of the right options' shares.
+
+    Parameters
+    ----------
+    answers
+        Long table ``respondent_id, item_id, answer``, normalised as the keys are; empty ones are left out.
+    keys
+        The key of each item.
+    responses
+        The answers as graded by the keys.
+    items
+        Parameters fitted to these responses; wrong keys among them show as slopes near or below 0 and do no harm.
+        Items without any, such as those whose key nobody chose, say nothing of ability and are judged all the same.
+    population
+        Of ability.
+    seed
+        Of the draws.
+
+    Raises
+    ------
+    InputError
+        If the responses have an item without a key.
+    """
+    without = [item for item in responses.item_ids if item not in keys]
+    if without:
+        raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
+    rng = np.random.default_rng(seed)
+    fitted = [item for item in responses.item_ids if item in set(items.item_ids)]
+    known, place = items.select(fitted), {item: k for k, item in enumerate(fitted)}
+    right, wrong = log_icc(population.nodes, known)
+    whole = log_likelihood(responses.select_items(fitted).values, population.nodes, known)
+    given = answers[answers["answer"].fillna("") != ""]
+    row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
+    steepest, options, counts = [], [], []
+    groups = dict(tuple(given.groupby("item_id", sort=False)))
+    for k, item in enumerate(responses.item_ids):
+        chosen = groups[item].drop_duplicates("respondent_id") if item in groups else given[:0]
+        names = options_of(chosen["answer"], keys[item])
+        options.append(names)
+        counts.append(np.bincount(codes_of(chosen["answer"], names), minlength=len(names)))
+        if len(names) < 2:
+            steepest.append(np.ones(1))
+            continue
+        if len(chosen) > MOST_RESPONDENTS:
+            chosen = chosen.iloc[rng.choice(len(chosen), MOST_RESPONDENTS, replace=False)]
+        rows = row_of[chosen["respondent_id"]].to_numpy()
+        rest = whole[rows]
+        if item in place:
+            x, own = responses.values[rows, k][:, None], place[item]
+            rest = rest - np.where(np.isnan(x), 0.0, np.where(x == 1, right[:, own], wrong[:, own]))
+        mass, _ = node_posterior(rest, population)
+        model = fit_options(codes_of(chosen["answer"], names), population.nodes, mass, len(names))
+        steepest.append(model.steepest(n_draws=N_DRAWS, rng=rng))
+    posteriors, share = _weigh(steepest, counts)
+    best = [int(p[1:].argmax()) + 1 if p.size > 1 else 0 for p in posteriors]
+    return WrongKeys(
+        item_ids=responses.item_ids,
+        key=tuple(keys[item] for item in responses.item_ids),
+        proposed=tuple(names[b] if b else "" for names, b in zip(options, best, strict=True)),
+        p_wrong_key=np.array([1 - p[0] for p in posteriors]),
+        p_proposed=np.array([p[b] if b else 0.0 for p, b in zip(posteriors, best, strict=True)]),
+        discrimination=np.array(
+            [known.discrimination[place[item]] if item in place else np.nan for item in responses.item_ids]
+        ),
+        item_rest=classical_statistics(responses).item_rest,
+        share_wrong=share,
+    )
+
+
+def options_of(chosen: pd.Series[str], key: str) -> list[str]:
+    """The key first, then the other options by how many chose them; the rarest as one where they are many."""
+    counted = chosen.value_counts()
+    others = sorted(set(counted.index) - {key}, key=lambda option: (-counted[option], option))
+    if len(others) >= MOST_OPTIONS:
+        others = [*others[: MOST_OPTIONS - 2], OTHERS]
+    return [key, *others]
+
+
+def codes_of(chosen: pd.Series[str], names: list[str]) -> NDArray[np.intp]:
+    """Place of each answer among the options as `options_of` gives them."""
+    place = {name: k for k, name in enumerate(names)}
+    return np.asarray(chosen.map(place).fillna(place.get(OTHERS, 0)), dtype=np.intp)
+
+
+def _weigh(
+    steepest: list[NDArray[np.float64]], counts: list[NDArray[np.intp]]
+) -> tuple[list[NDArray[np.float64]], float]:
+    """Probability of each option to be right, the key first, and the share of wrong keys."""
+    share, floor = 0.05, 0.5 / max(1, len(steepest))
+    posteriors = [np.eye(1, p.size)[0] for p in steepest]
+    for _ in range(MOST_ROUNDS):
+        alpha, beta = _right_shares(posteriors, counts)
+        posteriors = [_right(p, n, share, alpha, beta) for p, n in zip(steepest, counts, strict=True)]
+        found = float(np.clip(np.mean([1 - p[0] for p in posteriors]), floor, 0.5)) if posteriors else share
+        if abs(found - share) < TOLERANCE:
+            break
+        share = found
+    return posteriors, share
+
+
+def _right(
+    steepest: NDArray[np.float64], counts: NDArray[np.intp], share: float, alpha: float, beta: float
+) -> NDArray[np.float64]:
+    """Probability of each of an item's options to be right, shape (n_options,)."""
+    m, n = steepest.size, counts.sum()
+    if m < 2:
+        return np.ones(1)
+    log_prior = np.full(m, np.log(share / (m - 1)))
+    log_prior[0] = np.log1p(-share)
+    popularity = betabinom.logpmf(counts, n, alpha, beta)
+    rest = n - counts
+    popularity -= gammaln(rest + m - 1) - gammaln(rest + 1) - gammaln(m - 1)
+    joint = log_prior + np.log(np.maximum(steepest, np.finfo(np.float64).tiny)) + popularity
+    return np.asarray(softmax(joint), dtype=np.float64)
+
+
+def _right_shares(posteriors: list[NDArray[np.float64]], counts: list[NDArray[np.intp]]) -> tuple[float, float]:
+    """Alpha and beta of the beta density of the right options' shares, by their mean and variance."""
+    told = [(p, n / n.sum(), n.sum()) for p, n in zip(posteriors, counts, strict=True) if n.sum() and p.size > 1]
+    if not told:
+        return 1.0, 1.0
+    mean = float(np.mean([p @ share for p, share, _ in told]))
+    mean = min(max(mean, 0.01), 0.99)
+    variance = float(np.mean([p @ (share - mean) ** 2 for p, share, _ in told]))
+    by_chance = float(np.mean([1 / n for _, _, n in told]))
+    between = (variance - mean * (1 - mean) * by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
+    total = mean * (1 - mean) / max(between, np.finfo(np.float64).tiny) - 1
+    total = min(max(total, FIRMNESS[0]), FIRMNESS[1])
+    return mean * total, (1 - mean) * total

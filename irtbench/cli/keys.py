@@ -1,0 +1,81 @@
+"""``irtbench keys``: items whose key is probably wrong, and who chooses which option."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from irtbench.cli.options import Answers, Columns, Folder, ItemColumns, Json, Quiet, Seed, Table, Where, named
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
+from irtbench.cli.progress import reporting
+
+FILES = ("keys.csv", "distractors.csv")
+SUSPICIOUS = 0.5  # probability from which on an item is put forward
+
+
+def keys(
+    answers: Answers,
+    items: Annotated[Path, typer.Option("--items", metavar="ITEMS", help="Items with their keys.")],
+    output: Folder,
+    prior: Annotated[
+        Literal["weak", "hierarchical"] | None,
+        typer.Option("--prior", help="Of the items; weak, or hierarchical with more items than respondents."),
+    ] = None,
+    column: Columns = [],  # noqa: B006 - typer copies it
+    item_column: ItemColumns = [],  # noqa: B006
+    where: Where = [],  # noqa: B006
+    table: Table = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Rank items by the probability that their key is wrong, and propose the option that the able choose.
+
+    Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
+    """
+    from irtbench.analysis.wrong_keys import wrong_keys
+    from irtbench.building.pruning import answered
+    from irtbench.building.removals import constant_items
+    from irtbench.data.grading import GradingSettings, grade, normalise_answers, normalised_keys
+    from irtbench.data.readers.item_table import read_items
+    from irtbench.data.readers.recognise import read_answers
+    from irtbench.diagnostics.distractors import distractor_table
+    from irtbench.estimation.fit import fit_model
+    from irtbench.estimation.settings import FitSettings
+
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+        known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
+        given = read_answers(answers, format=table, columns=named("--column", column)).frame
+        if where:
+            given = given[given["item_id"].isin(known.item_ids)]
+        grading = GradingSettings()
+        right = normalised_keys(known, grading)
+        responses = grade(given, known, grading)
+        responses = answered(responses.select_items([i for i in responses.item_ids if i in set(given["item_id"])]))
+        given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
+        constant = {removal.item_id for removal in constant_items(responses)}
+        varied = responses.select_items([item for item in responses.item_ids if item not in constant])
+        few = varied.n_items > varied.n_respondents
+        chosen = prior or ("hierarchical" if few else "weak")
+        progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
+        fitted = fit_model(varied, FitSettings(prior=chosen, standard_errors=False), seed=seed)
+        progress("options of every item")
+        found = wrong_keys(given, right, responses, fitted.items, population=fitted.quadrature, seed=seed)
+        ranked = found.table()
+        options = distractor_table(given, right, responses)
+        write_table(ranked, folder / "keys.csv")
+        write_table(options, folder / "distractors.csv")
+    if json:
+        print(to_json({"keys": ranked, "distractors": options, "share_wrong": found.share_wrong}))
+    elif not quiet:
+        suspicious = int((found.p_wrong_key > SUSPICIOUS).sum())
+        show_table(ranked.head(max(10, min(30, suspicious))), title="The most suspicious keys")
+        say(f"{suspicious} of {len(ranked)} keys are probably wrong (p > {SUSPICIOUS:g})")
+        for first in sorted({suspicious, 10, 100}):
+            if 0 < first <= len(ranked):
+                expected = found.expected_precision(first)
+                say(f"of the first {first} to check, {expected * first:.1f} are expected to be wrong ({expected:.0%})")
+        if not fitted.converged:
+            say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")

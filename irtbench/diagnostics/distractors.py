@@ -1,0 +1,122 @@
+"""Who chooses which option of an item: shares by score group, point-biserial correlations, flags."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+
+NOBODY = "chosen by nobody"
+BY_THE_ABLE = "chosen more by the able than by the weak"
+MORE_THAN_KEY = "draws the able more than the key does"
+
+
+def distractor_table(
+    answers: pd.DataFrame,
+    keys: dict[str, str],
+    responses: ResponseMatrix,
+    *,
+    options: dict[str, list[str]] | None = None,
+) -> pd.DataFrame:
+    """Every option of every item, columns of distractors.csv.
+
+    Shares are of all who were asked the item, those without an answer included. The score groups are thirds of the
+    respondents by sum score (by the share right of what they answered, where responses are missing), at its quantiles
+    1/3 and 2/3. ``point_biserial`` is the correlation of choosing the option with the score; ``point_biserial_rest``
+    with the score without this item.
+
+    Flags: nobody chose it; a wrong option that more of the able than of the weak third chose; a wrong option whose
+    correlation with the rest of the score is above the key's.
+
+    Parameters
+    ----------
+    answers
+        Long table ``respondent_id, item_id, answer``; an empty answer is none.
+    keys
+        The key of each item.
+    responses
+        The answers as graded by the keys.
+    options
+        Options offered by an item, if known: those that nobody chose are then listed too.
+
+    Returns
+    -------
+    DataFrame
+        ``item_id, option, is_key, n, share, point_biserial, flags, share_low, share_middle, share_high,
+        point_biserial_rest``, the key first, then by how many chose it.
+
+    Raises
+    ------
+    InputError
+        If the responses have an item without a key.
+    """
+    without = [item for item in responses.item_ids if item not in keys]
+    if without:
+        raise InputError(f"distractors: item {without[0]} has no key; expected one for every item")
+    seen = ~np.isnan(responses.values)
+    right = np.where(seen, responses.values, 0.0)
+    n_seen = seen.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        score = right.sum(axis=1) / n_seen
+    low, high = np.nanquantile(score, [1 / 3, 2 / 3]) if n_seen.any() else (np.nan, np.nan)
+    thirds = np.column_stack([score <= low, (score > low) & (score <= high), score > high])
+    row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
+    rows = []
+    by_item = dict(tuple(answers.groupby("item_id", sort=False)))
+    for k, item in enumerate(responses.item_ids):
+        asked = seen[:, k]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rest = (right.sum(axis=1) - right[:, k]) / np.where(n_seen > 1, n_seen - seen[:, k], np.nan)
+        chosen = np.full(responses.n_respondents, "", dtype=object)
+        if item in by_item:
+            given = by_item[item].drop_duplicates("respondent_id")
+            chosen[row_of[given["respondent_id"]].to_numpy()] = given["answer"].fillna("").to_numpy()
+        counted = pd.Series(chosen[asked]).value_counts()
+        names = {keys[item], *(options or {}).get(item, []), *counted.index} - {""}
+        rest_of_key = _correlation((chosen == keys[item])[asked], rest[asked])
+        for option in sorted(names, key=lambda name: (name != keys[item], -counted.get(name, 0), name)):
+            picks = chosen == option
+            shares = [_share(picks[asked & third]) for third in thirds.T]
+            with_rest = _correlation(picks[asked], rest[asked])
+            wrong = option != keys[item]
+            flags = [
+                flag
+                for flag, raised in (
+                    (NOBODY, not picks.any()),
+                    (BY_THE_ABLE, wrong and shares[2] > shares[0]),
+                    (MORE_THAN_KEY, wrong and with_rest > rest_of_key),
+                )
+                if raised
+            ]
+            rows.append(
+                {
+                    "item_id": item,
+                    "option": option,
+                    "is_key": not wrong,
+                    "n": int(picks[asked].sum()),
+                    "share": _share(picks[asked]),
+                    "point_biserial": _correlation(picks[asked], score[asked]),
+                    "flags": "; ".join(flags),
+                    "share_low": shares[0],
+                    "share_middle": shares[1],
+                    "share_high": shares[2],
+                    "point_biserial_rest": with_rest,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _share(picks: NDArray[np.bool_]) -> float:
+    return float(picks.mean()) if picks.size else float("nan")
+
+
+def _correlation(picks: NDArray[np.bool_], score: NDArray[np.float64]) -> float:
+    """Correlation over those with a score; NaN where one of the two does not vary."""
+    known = np.isfinite(score)
+    x, y = picks[known].astype(np.float64), score[known]
+    if x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])

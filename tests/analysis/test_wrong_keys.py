@@ -1,0 +1,132 @@
+"""Keys turned round on purpose are found, right ones are left alone, and the probabilities mean what they say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+from irtbench.analysis.option_model import fit_options
+from irtbench.analysis.wrong_keys import OTHERS, WrongKeys, options_of, wrong_keys
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
+
+OPTIONS = np.array(list("abcd"))
+
+
+def crowd(n: int, n_items: int, *, seed: int, answered: float = 1.0) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Answers of a crowd to items of four options, whose distractors draw the weak unequally, and the true keys."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=n)
+    slope = rng.normal(0, 0.5, (n_items, 4))
+    intercept = rng.normal(0, 0.8, (n_items, 4))
+    right = rng.integers(4, size=n_items)
+    slope[np.arange(n_items), right] = slope.max(axis=1) + rng.uniform(0.4, 1.4, n_items)
+    logit = theta[:, None, None] * slope + intercept
+    chosen = (logit + rng.gumbel(size=logit.shape)).argmax(axis=2)
+    answers = pd.DataFrame(OPTIONS[chosen], columns=[f"i{k}" for k in range(n_items)])
+    answers.insert(0, "respondent_id", [f"r{k}" for k in range(n)])
+    long = answers.melt("respondent_id", var_name="item_id", value_name="answer")
+    return long[rng.random(len(long)) < answered], {f"i{k}": str(OPTIONS[o]) for k, o in enumerate(right)}
+
+
+def examined(answers: pd.DataFrame, keys: dict[str, str], *, prior: str = "weak") -> WrongKeys:
+    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
+    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
+    share = responses.proportion_correct()
+    varied = [item for item, p in zip(responses.item_ids, share, strict=True) if 0 < p < 1]
+    settings = FitSettings(prior=prior, standard_errors=False)  # type: ignore[arg-type]
+    fitted = fit_model(responses.select_items(varied), settings)
+    return wrong_keys(answers, keys, responses, fitted.items, population=fitted.quadrature)
+
+
+def turned(keys: dict[str, str], which: NDArray[np.intp], *, seed: int) -> dict[str, str]:
+    rng, wrong = np.random.default_rng(seed), dict(keys)
+    for item in np.array(list(keys))[which]:
+        wrong[item] = str(rng.choice(OPTIONS[keys[item] != OPTIONS]))
+    return wrong
+
+
+@pytest.mark.parametrize(("n", "n_items", "answered"), [(500, 40, 1.0), (600, 40, 0.4)])
+def test_wrong_keys_come_first_with_the_true_option(n: int, n_items: int, answered: float) -> None:
+    answers, keys = crowd(n, n_items, seed=n, answered=answered)
+    found = examined(answers, turned(keys, np.array([3, 17, 29, 30]), seed=1)).table()
+    assert set(found["item_id"][:4]) == {"i3", "i17", "i29", "i30"}
+    assert (found["p_wrong_key"][:4] > 0.9).all()
+    assert (found["p_wrong_key"][4:] < 0.5).all()
+    assert [keys[item] for item in found["item_id"][:4]] == found["proposed"][:4].tolist()
+
+
+def test_right_keys_are_left_alone() -> None:
+    flagged = 0
+    for seed in range(5):
+        found = examined(*crowd(400, 30, seed=seed))
+        flagged += int((found.p_wrong_key > 0.5).sum())
+        assert found.share_wrong < 0.05
+    assert flagged <= 1  # of 150 clean keys
+
+
+def test_probabilities_are_calibrated_where_evidence_is_thin() -> None:
+    said, true = [], []
+    for seed in range(6):  # 60 people who answer a quarter of the items: some 15 answers an item
+        answers, keys = crowd(60, 60, seed=100 + seed, answered=0.25)
+        which = np.arange(0, 60, 10)
+        found = examined(answers, turned(keys, which, seed=seed))
+        said.append(found.p_wrong_key)
+        true.append(np.isin(np.arange(60), which))
+    said_all, true_all = np.concatenate(said), np.concatenate(true)
+    assert said_all.mean() == pytest.approx(0.1, abs=0.05)
+    likely = said_all > 0.5
+    assert true_all[likely].mean() == pytest.approx(said_all[likely].mean(), abs=0.2)
+
+
+def test_a_key_that_nobody_chose_is_judged_too() -> None:
+    answers, keys = crowd(400, 20, seed=3)
+    keys["i5"] = "e"
+    found = examined(answers, keys).table().set_index("item_id").loc["i5"]
+    assert found["p_wrong_key"] > 0.5
+    assert np.isnan(found["discrimination"])
+
+
+def test_an_item_without_an_answer_or_with_one_option_keeps_its_key() -> None:
+    answers, keys = crowd(300, 15, seed=4)
+    answers.loc[answers["item_id"] == "i2", "answer"] = keys["i2"]
+    answers = answers[answers["item_id"] != "i7"]
+    found = examined(answers, keys).table().set_index("item_id")
+    assert found.loc[["i2", "i7"], "p_wrong_key"].tolist() == [0.0, 0.0]
+    assert found.loc[["i2", "i7"], "proposed"].tolist() == ["", ""]
+
+
+def test_rare_options_count_as_one() -> None:
+    chosen = pd.Series(["k"] * 9 + ["a"] * 5 + [f"rare {k}" for k in range(20)])
+    names = options_of(chosen, "k")
+    assert names[:2] == ["k", "a"]
+    assert names[-1] == OTHERS
+    assert len(names) == 8
+
+
+def test_an_item_without_a_key_is_refused() -> None:
+    answers, keys = crowd(50, 8, seed=5)
+    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
+    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
+    fitted = fit_model(responses, FitSettings(prior="weak", standard_errors=False))
+    with pytest.raises(InputError, match="item i0 has no key"):
+        wrong_keys(answers, {"i1": "a"}, responses, fitted.items)
+
+
+def test_the_option_model_finds_slopes_and_their_errors() -> None:
+    rng = np.random.default_rng(8)
+    slope, intercept = np.array([1.0, 0.0, -1.0]), np.array([0.0, 0.5, -0.5])
+    nodes = np.linspace(-4, 4, 33)
+    estimates, errors = [], []
+    for _ in range(60):
+        theta = rng.choice(nodes, 400, p=np.exp(-(nodes**2) / 2) / np.exp(-(nodes**2) / 2).sum())
+        chosen = (np.outer(theta, slope) + intercept + rng.gumbel(size=(400, 3))).argmax(axis=1)
+        found = fit_options(chosen, nodes, np.eye(33)[np.searchsorted(nodes, theta)], 3)
+        contrast = np.array([1.0, -1.0, 0.0])
+        estimates.append(found.slope @ contrast)
+        errors.append(np.sqrt(contrast @ found.covariance @ contrast))
+        np.testing.assert_allclose(found.probabilities(nodes).sum(axis=1), 1.0)
+    assert np.mean(estimates) == pytest.approx(1.0, abs=4 * np.std(estimates) / np.sqrt(60) + 0.03)  # and a weak prior
+    assert np.std(estimates) == pytest.approx(np.mean(errors), rel=0.3)
