@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from irtbench.data.grading import grade as grade
     from irtbench.data.input_error import InputError as InputError
     from irtbench.data.items import ItemTable as ItemTable
+    from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
     from irtbench.data.readers.groups import read_groups as read_groups
@@ -91,9 +92,10 @@ if TYPE_CHECKING:
     from irtbench.evaluation.agreement import Agreement as Agreement
     from irtbench.evaluation.agreement import agreement as agreement
     from irtbench.evaluation.agreement import agreement_by_label as agreement_by_label
-    from irtbench.evaluation.agreement import category_kappas as category_kappas
-    from irtbench.evaluation.agreement import fleiss_kappa as fleiss_kappa
-    from irtbench.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
+    from irtbench.evaluation.agreement_tables import ItemAgreement as ItemAgreement
+    from irtbench.evaluation.agreement_tables import RespondentAgreement as RespondentAgreement
+    from irtbench.evaluation.agreement_tables import item_agreement as item_agreement
+    from irtbench.evaluation.agreement_tables import respondent_agreement as respondent_agreement
     from irtbench.evaluation.artifacts import Artifacts as Artifacts
     from irtbench.evaluation.artifacts import Baseline as Baseline
     from irtbench.evaluation.artifacts import artifacts as artifacts
@@ -108,12 +110,22 @@ if TYPE_CHECKING:
     from irtbench.evaluation.calibration import calibration as calibration
     from irtbench.evaluation.calibration_difference import CalibrationDifference as CalibrationDifference
     from irtbench.evaluation.calibration_difference import calibration_difference as calibration_difference
+    from irtbench.evaluation.chance_agreement import CoefficientWithError as CoefficientWithError
+    from irtbench.evaluation.chance_agreement import bootstrap_coefficient as bootstrap_coefficient
+    from irtbench.evaluation.chance_agreement import category_kappas as category_kappas
+    from irtbench.evaluation.chance_agreement import coefficient_with_error as coefficient_with_error
+    from irtbench.evaluation.chance_agreement import fleiss_kappa as fleiss_kappa
+    from irtbench.evaluation.chance_agreement import gwet_ac1 as gwet_ac1
+    from irtbench.evaluation.chance_agreement import krippendorff_alpha as krippendorff_alpha
     from irtbench.evaluation.consistency import SwitchProtocol as SwitchProtocol
     from irtbench.evaluation.consistency import compare_measures as compare_measures
     from irtbench.evaluation.consistency import contrast_measures as contrast_measures
     from irtbench.evaluation.consistency import switch_protocol as switch_protocol
     from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
     from irtbench.evaluation.error_interval import error_interval as error_interval
+    from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
+    from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
+    from irtbench.evaluation.gold_labels import majority_labels as majority_labels
     from irtbench.evaluation.human_bound import HumanAccuracy as HumanAccuracy
     from irtbench.evaluation.human_bound import crowd_filter as crowd_filter
     from irtbench.evaluation.human_bound import fresh_accuracy as fresh_accuracy
@@ -206,6 +218,7 @@ _NAMES = {
     "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
     "data.screening": "ScreeningSettings Screening screen",
+    "data.peer_agreement": "peer_agreement",
     "models.item_parameters": "ItemParameters",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
@@ -259,7 +272,13 @@ _NAMES = {
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
-    "evaluation.agreement": "Agreement agreement agreement_by_label fleiss_kappa category_kappas krippendorff_alpha",
+    "evaluation.agreement": "Agreement agreement agreement_by_label",
+    "evaluation.chance_agreement": (
+        "fleiss_kappa category_kappas krippendorff_alpha gwet_ac1 CoefficientWithError coefficient_with_error "
+        "bootstrap_coefficient"
+    ),
+    "evaluation.gold_labels": "GoldLabels majority_labels dawid_skene_labels",
+    "evaluation.agreement_tables": "ItemAgreement item_agreement RespondentAgreement respondent_agreement",
     "evaluation.proportion": "wilson_interval",
     "evaluation.paired_tests": "PermutationTest permutation_test McNemar mcnemar",
     "evaluation.system_comparison": "SystemComparison compare_systems paired_bootstrap",

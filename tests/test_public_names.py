@@ -59,6 +59,7 @@ INNER_FUNCTIONS = {
     "scoring.ability": "abilities_of",
     "scoring.modal": "find_modes",
     "scoring.eap_sum": "sum_score_posterior",
+    "data.peer_agreement": "peer_shares",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
