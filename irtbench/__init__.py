@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from irtbench.building.scale_checks import check_scale as check_scale
     from irtbench.config import StudyFile as StudyFile
     from irtbench.config import read_study as read_study
+    from irtbench.data.answer_patterns import longest_pattern as longest_pattern
+    from irtbench.data.answer_patterns import longest_run as longest_run
+    from irtbench.data.answer_times import RapidGuesses as RapidGuesses
+    from irtbench.data.answer_times import rapid_guesses as rapid_guesses
+    from irtbench.data.answer_times import robust_time_limit as robust_time_limit
+    from irtbench.data.approval_rates import approval_rates as approval_rates
     from irtbench.data.choices import ChoiceItems as ChoiceItems
     from irtbench.data.grading import GradingSettings as GradingSettings
     from irtbench.data.grading import grade as grade
@@ -63,6 +69,8 @@ if TYPE_CHECKING:
     from irtbench.data.sparse_responses import SparseResponses as SparseResponses
     from irtbench.data.sparse_responses import responses_from_long as responses_from_long
     from irtbench.data.tags import ItemTags as ItemTags
+    from irtbench.diagnostics.answer_similarity import AnswerSimilarity as AnswerSimilarity
+    from irtbench.diagnostics.answer_similarity import answer_similarity as answer_similarity
     from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
     from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
     from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
@@ -197,9 +205,16 @@ if TYPE_CHECKING:
     from irtbench.scoring.scores import grade_answers as grade_answers
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
+    from irtbench.study.crowd_similarity import crowd_similarity as crowd_similarity
+    from irtbench.study.person_screening import ScaleFit as ScaleFit
+    from irtbench.study.person_screening import fit_scales as fit_scales
+    from irtbench.study.person_screening import joint_person_fit as joint_person_fit
+    from irtbench.study.person_screening import screen_by_fit as screen_by_fit
     from irtbench.study.results import ScaleStudy as ScaleStudy
     from irtbench.study.results import Study as Study
     from irtbench.study.run import run_study as run_study
+    from irtbench.study.screening_effect import ScreeningEffect as ScreeningEffect
+    from irtbench.study.screening_effect import screening_effect as screening_effect
 
 _NAMES = {
     "data.input_error": "InputError",
@@ -218,6 +233,9 @@ _NAMES = {
     "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
     "data.screening": "ScreeningSettings Screening screen",
+    "data.answer_patterns": "longest_run longest_pattern",
+    "data.answer_times": "RapidGuesses rapid_guesses robust_time_limit",
+    "data.approval_rates": "approval_rates",
     "data.peer_agreement": "peer_agreement",
     "models.item_parameters": "ItemParameters",
     "models.curves": "icc information",
@@ -244,6 +262,7 @@ _NAMES = {
     "diagnostics.local_dependence": "LocalDependence local_dependence",
     "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",
     "diagnostics.person_fit": "PersonFit person_fit",
+    "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
     "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
     "diagnostics.residuals": "mean_squares",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
@@ -303,6 +322,9 @@ _NAMES = {
     "config": "StudyFile read_study",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
+    "study.crowd_similarity": "crowd_similarity",
+    "study.person_screening": "ScaleFit fit_scales joint_person_fit screen_by_fit",
+    "study.screening_effect": "ScreeningEffect screening_effect",
 }  # of each module, in the order of the procedure
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -38,6 +38,7 @@ COMMANDS = (
     "score",
     "compare",
     "predict",
+    "screen",
     "agree",
     "simulate",
     "power",
