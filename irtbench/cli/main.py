@@ -38,6 +38,8 @@ COMMANDS = (
     "score",
     "compare",
     "predict",
+    "plan",
+    "sample",
     "screen",
     "agree",
     "simulate",
