@@ -11,7 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
+    from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
+    from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
+    from irtbench.analysis.crowd_plan import attention_checks as attention_checks
+    from irtbench.analysis.crowd_plan import plan_crowd as plan_crowd
     from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
+    from irtbench.analysis.design_information import DesignInformation as DesignInformation
+    from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPrecision
+    from irtbench.analysis.design_information import ability_precision as ability_precision
+    from irtbench.analysis.design_information import design_information as design_information
+    from irtbench.analysis.design_information import typical_items as typical_items
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
@@ -46,10 +56,16 @@ if TYPE_CHECKING:
     from irtbench.data.answer_times import rapid_guesses as rapid_guesses
     from irtbench.data.answer_times import robust_time_limit as robust_time_limit
     from irtbench.data.approval_rates import approval_rates as approval_rates
+    from irtbench.data.booklets import deal_items as deal_items
+    from irtbench.data.booklets import make_booklets as make_booklets
     from irtbench.data.choices import ChoiceItems as ChoiceItems
     from irtbench.data.grading import GradingSettings as GradingSettings
     from irtbench.data.grading import grade as grade
     from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
+    from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
+    from irtbench.data.item_sampling import annotated_items as annotated_items
+    from irtbench.data.item_sampling import sample_items as sample_items
     from irtbench.data.items import ItemTable as ItemTable
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
@@ -66,6 +82,7 @@ if TYPE_CHECKING:
     from irtbench.data.screening import Screening as Screening
     from irtbench.data.screening import ScreeningSettings as ScreeningSettings
     from irtbench.data.screening import screen as screen
+    from irtbench.data.sheets.crowd_sheets import crowd_sheets as crowd_sheets
     from irtbench.data.sparse_responses import SparseResponses as SparseResponses
     from irtbench.data.sparse_responses import responses_from_long as responses_from_long
     from irtbench.data.tags import ItemTags as ItemTags
@@ -237,6 +254,9 @@ _NAMES = {
     "data.answer_times": "RapidGuesses rapid_guesses robust_time_limit",
     "data.approval_rates": "approval_rates",
     "data.peer_agreement": "peer_agreement",
+    "data.item_sampling": "AgreementLevel AnnotatedItems annotated_items sample_items",
+    "data.booklets": "deal_items make_booklets",
+    "data.sheets.crowd_sheets": "crowd_sheets",
     "models.item_parameters": "ItemParameters",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
@@ -273,6 +293,10 @@ _NAMES = {
     "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
     "analysis.rotation": "RotatedLoadings rotate_to_labels",
     "analysis.dimensions": "Dimensions find_dimensions",
+    "analysis.design_information": (
+        "ExpectedPrecision DesignInformation typical_items design_information ability_precision"
+    ),
+    "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
     "bank.norms": "Norms",
     "bank.scale": "Scale",

@@ -99,6 +99,7 @@ def plan(
                 "item_id": used.item_ids,
                 "discrimination": used.discrimination,
                 "difficulty": -used.intercept / used.discrimination,
+                "intercept": used.intercept,
                 "se_discrimination": found.precision.se_discrimination,
                 "se_difficulty": found.precision.se_difficulty,
             }

@@ -270,13 +270,15 @@ def screen(
         (("max_straight_line", "max_pattern", "min_agreement"), answers, "raw answers"),
         (("min_approval",), approval, "approval rates"),
     ):
-        for name in rules_of:
-            if getattr(settings, name) is not None and given is None:
-                raise InputError(f"screening: {name} is set but no {what} are given")
+        for rule in rules_of:
+            if getattr(settings, rule) is not None and given is None:
+                raise InputError(f"screening: {rule} is set but no {what} are given")
     unknown = np.full(responses.n_respondents, np.nan)
 
     def by_respondent(values: pd.Series[float] | None) -> NDArray[np.float64]:
-        return unknown if values is None else values.reindex(list(responses.respondent_ids)).to_numpy(dtype=np.float64)
+        if values is None:
+            return unknown
+        return np.asarray(values.reindex(list(responses.respondent_ids)), dtype=np.float64)
 
     times = None if seconds is None else seconds[seconds["item_id"].isin(scale.item_ids)]
     raw = None if answers is None else answers[answers["item_id"].isin(scale.item_ids)]
@@ -316,8 +318,8 @@ def screen(
         "unlike the others": found["agreement"] < (settings.min_agreement or 0),
     }
     reason: list[Reason] = [""] * responses.n_respondents
-    for name, applies in reversed(rules.items()):
-        for i in np.flatnonzero(applies):
+    for name in reversed(list(rules)):
+        for i in np.flatnonzero(rules[name]):
             reason[i] = name
     demand_somebody(reason)
     return Screening(

@@ -12,7 +12,7 @@ from scipy.special import entr
 
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.items import ItemTable
-from irtbench.data.peer_agreement import peer_agreement, peer_shares
+from irtbench.data.peer_agreement import peer_shares
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of, keys_of
 from irtbench.evaluation.gold_labels import GoldLabels
 
@@ -163,16 +163,19 @@ def respondent_agreement(
     n = by_respondent.size()
     labels = {} if gold is None else {i: g for i, g in zip(gold.item_ids, gold.label, strict=True) if g}
 
+    def by_person(values: pd.Series[float]) -> NDArray[np.float64]:
+        return np.asarray(values.groupby(rows["respondent_id"]).mean().reindex(n.index), dtype=np.float64)
+
     def share_of(expected: dict[str, str]) -> NDArray[np.float64]:
         wanted = rows["item_id"].map(expected)
         right = (rows["answer"] == wanted).astype(np.float64).mask(wanted.isna())
-        return right.groupby(rows["respondent_id"]).mean().reindex(n.index).to_numpy(dtype=np.float64)
+        return by_person(right)
 
     return RespondentAgreement(
         respondent_ids=tuple(map(str, n.index)),
-        n_answers=n.to_numpy(dtype=np.int64),
-        agreement=peer_agreement(rows).reindex(n.index).to_numpy(dtype=np.float64),
-        expected=rows["item_id"].map(typical).groupby(rows["respondent_id"]).mean().reindex(n.index).to_numpy(),
+        n_answers=np.asarray(n, dtype=np.int64),
+        agreement=by_person(peer_shares(rows)),
+        expected=by_person(rows["item_id"].map(typical)),
         key_share=share_of(keys_of(items, normalise)),
         gold_share=share_of(labels),
     )

@@ -44,9 +44,12 @@ def crowd_similarity(answers: pd.DataFrame, responses: ResponseMatrix, fits: Seq
     scale = np.repeat(np.arange(len(parts)), [part.n_items for part in parts])
     theta = np.stack(
         [
-            pd.Series(fit.abilities.theta, index=list(fit.responses.respondent_ids))
-            .reindex(list(responses.respondent_ids))
-            .to_numpy()
+            np.asarray(
+                pd.Series(fit.abilities.theta, index=list(fit.responses.respondent_ids)).reindex(
+                    list(responses.respondent_ids)
+                ),
+                dtype=np.float64,
+            )
             for fit in fits
         ],
         axis=1,

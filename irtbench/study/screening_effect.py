@@ -39,17 +39,6 @@ class ScreeningEffect:
     items: pd.DataFrame
 
 
-def empirical_reliability(abilities: Abilities) -> float:
-    """Share of the variance of the EAP estimates and their errors that is between respondents.
-
-    var(theta) / (var(theta) + mean se^2); NaN with fewer than two respondents.
-    """
-    if len(abilities.theta) < 2:
-        return np.nan
-    between = abilities.theta.var()
-    return float(between / (between + (abilities.standard_error**2).mean()))
-
-
 def screening_effect(
     screening: Screening,
     responses: ResponseMatrix,
@@ -116,7 +105,7 @@ def _row(
         "fleiss_kappa": np.nan if agreed is None else agreed.fleiss_kappa,
         "krippendorff_alpha": np.nan if agreed is None else agreed.krippendorff_alpha,
         "gwet_ac1": np.nan if agreed is None else agreed.gwet_ac1,
-        "reliability": np.nan if fit is None else empirical_reliability(fit.abilities),
+        "reliability": np.nan if fit is None else _reliability(fit.abilities),
     }
 
 
@@ -125,3 +114,11 @@ def _parameters(fits: Iterable[ScaleFit], stage: str) -> pd.DataFrame:
     tables = [parameter_table(fit.fitted.items, fit.responses).assign(scale=fit.name)[columns] for fit in fits]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
     return table.rename(columns={name: f"{name}_{stage}" for name in _COMPARED})
+
+
+def _reliability(abilities: Abilities) -> float:
+    """Empirical reliability of EAP estimates, var(theta) / (var(theta) + mean se^2); NaN for fewer than two people."""
+    if len(abilities.theta) < 2:
+        return np.nan
+    between = abilities.theta.var()
+    return float(between / (between + (abilities.standard_error**2).mean()))
