@@ -99,9 +99,7 @@ def make_booklets(
         raise InputError("booklets: item names must be unique, those of attention checks too")
     places = n_each + n_checks
     if n_checks > n_each:
-        raise InputError(
-            f"booklets: {n_checks} attention checks among {n_each} items; expected fewer checks than items"
-        )
+        raise InputError(f"booklets: {n_checks} attention checks among {n_each} items; expected no more than items")
     parts = []
     for number, dealt in enumerate(deal_items(len(item_ids), n_each, n_booklets, rng=rng), start=1):
         ends = np.linspace(1, places, n_checks + 1).round().astype(np.int64)

@@ -65,18 +65,18 @@ def read_data(settings: StudyFile) -> StudyData:
         if items is None:
             raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
         answers = read_answers(data.answers, format=data.format, columns=data.columns).frame
-        respondents = read_columns_of_norms(settings, answers)
+        norms, norms_from = read_columns_of_norms(settings, answers)
         if data.where:
             answers = answers[answers["item_id"].isin(items.item_ids)]
         approval = read_approval(settings, answers)
-        return StudyData(answers, grade(answers, items, settings.grading), items, *respondents, approval)
+        return StudyData(answers, grade(answers, items, settings.grading), items, norms, norms_from, approval)
     table = read_responses(data.answers, format=data.format, columns=data.columns).frame
-    respondents = read_columns_of_norms(settings, table)
+    norms, norms_from = read_columns_of_norms(settings, table)
     if items is not None and data.where:
         table = table[table["item_id"].isin(items.item_ids)]
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     approval = read_approval(settings, table)
-    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), *respondents, approval)
+    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
 
 
 def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:

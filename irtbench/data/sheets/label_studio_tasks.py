@@ -16,12 +16,13 @@ def label_studio_tasks(placed: pd.DataFrame, options: Sequence[str], question: s
     tasks get numbers of its own; the item's name stands in the data of the task.
     """
     files = {}
-    for number, rows in placed.groupby("booklet", sort=True):
+    for number in placed["booklet"].unique().tolist():
+        rows = placed[placed["booklet"] == number]
         tasks = [
-            {"data": {"item_id": item, "text": text}, "meta": {"booklet": int(number), "position": int(position)}}
-            for item, text, position in zip(rows["item_id"], rows["text"], rows["position"], strict=True)
+            {"data": {"item_id": item, "text": text}, "meta": {"booklet": number, "position": position}}
+            for item, text, position in zip(rows["item_id"], rows["text"], rows["position"].tolist(), strict=True)
         ]
-        files[f"label_studio_{int(number):04d}.json"] = json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+        files[f"label_studio_{number:04d}.json"] = json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
     choices = "\n".join(f"    <Choice value={quoteattr(option)}/>" for option in options)
     files["label_studio.xml"] = (
         "<View>\n"

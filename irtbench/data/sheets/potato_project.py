@@ -16,8 +16,12 @@ def potato_project(placed: pd.DataFrame, options: Sequence[str], question: str) 
     """
     items = placed.drop_duplicates("item_id")
     groups = [
-        {"name": f"booklet_{int(number):04d}", "instances": list(rows["item_id"]), "max_annotators": 1}
-        for number, rows in placed.groupby("booklet", sort=True)
+        {
+            "name": f"booklet_{number:04d}",
+            "instances": list(placed.loc[placed["booklet"] == number, "item_id"]),
+            "max_annotators": 1,
+        }
+        for number in placed["booklet"].unique().tolist()
     ]
     config = {
         "annotation_task_name": "irtbench",
