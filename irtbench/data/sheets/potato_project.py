@@ -27,7 +27,7 @@ def potato_project(placed: pd.DataFrame, options: Sequence[str], question: str) 
         "annotation_task_name": "irtbench",
         "task_dir": ".",
         "output_annotation_dir": "annotation_output/",
-        "output_annotation_format": "csv",
+        "export_annotation_format": "csv",
         "data_files": ["potato_items.jsonl"],
         "item_properties": {"id_key": "id", "text_key": "text"},
         "user_config": {"allow_all_users": True, "users": []},
