@@ -110,5 +110,10 @@ def plan(
     if json:
         print(to_json(summary))
     elif not quiet:
-        rows = [{"what": words, "value": f"{summary[name]:.4g}"} for name, words in SHOWN.items()]
+        rows = [{"what": words, "value": shown(summary[name])} for name, words in SHOWN.items()]
         show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items")
+
+
+def shown(value: object) -> str:
+    """A count with commas, anything else to three digits."""
+    return f"{value:,.3f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}"

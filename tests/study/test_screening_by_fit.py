@@ -104,6 +104,20 @@ def test_screening_brings_items_nearer_to_the_truth(crowd) -> None:
     assert without.scales["fleiss_kappa"].isna().all()
 
 
+def test_the_chance_rule_takes_honest_people_and_moves_the_scale(crowd) -> None:
+    """A negative control: people of low ability go with the guessers, and 0 is the mean of those who are left."""
+    responses, known, _, items = crowd
+    screening = screen(responses, known, ScreeningSettings(chance_level=1 / 3))
+    assert screening.kept[-N_GUESSERS:].sum() == 2
+    assert (~screening.kept[:-N_GUESSERS]).sum() == 50
+    found = screening_effect(screening, responses, known, known.scales(), KEEP_ERRORS_OUT, seed=0)
+    by_item = found.items.set_index("item_id").loc[list(items.item_ids)]
+    truth = -items.intercept / items.discrimination
+    before, after = (np.abs(by_item[f"difficulty_{stage}"] - truth).median() for stage in ("before", "after"))
+    assert before < 0.15
+    assert after > 0.4
+
+
 def test_a_planted_pair_is_found_over_two_scales(crowd) -> None:
     responses, known, table, _ = crowd
     fits = fit_scales(responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
