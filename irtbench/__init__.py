@@ -11,7 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
+    from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
+    from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
+    from irtbench.analysis.crowd_plan import attention_checks as attention_checks
+    from irtbench.analysis.crowd_plan import plan_crowd as plan_crowd
     from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
+    from irtbench.analysis.design_information import DesignInformation as DesignInformation
+    from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPrecision
+    from irtbench.analysis.design_information import ability_precision as ability_precision
+    from irtbench.analysis.design_information import design_information as design_information
+    from irtbench.analysis.design_information import typical_items as typical_items
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
@@ -42,11 +52,24 @@ if TYPE_CHECKING:
     from irtbench.building.scale_checks import check_scale as check_scale
     from irtbench.config import StudyFile as StudyFile
     from irtbench.config import read_study as read_study
+    from irtbench.data.answer_patterns import longest_pattern as longest_pattern
+    from irtbench.data.answer_patterns import longest_run as longest_run
+    from irtbench.data.answer_times import RapidGuesses as RapidGuesses
+    from irtbench.data.answer_times import rapid_guesses as rapid_guesses
+    from irtbench.data.answer_times import robust_time_limit as robust_time_limit
+    from irtbench.data.approval_rates import approval_rates as approval_rates
+    from irtbench.data.booklets import deal_items as deal_items
+    from irtbench.data.booklets import make_booklets as make_booklets
     from irtbench.data.choices import ChoiceItems as ChoiceItems
     from irtbench.data.grading import GradingSettings as GradingSettings
     from irtbench.data.grading import grade as grade
     from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
+    from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
+    from irtbench.data.item_sampling import annotated_items as annotated_items
+    from irtbench.data.item_sampling import sample_items as sample_items
     from irtbench.data.items import ItemTable as ItemTable
+    from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
     from irtbench.data.readers.groups import read_groups as read_groups
@@ -61,9 +84,12 @@ if TYPE_CHECKING:
     from irtbench.data.screening import Screening as Screening
     from irtbench.data.screening import ScreeningSettings as ScreeningSettings
     from irtbench.data.screening import screen as screen
+    from irtbench.data.sheets.crowd_sheets import crowd_sheets as crowd_sheets
     from irtbench.data.sparse_responses import SparseResponses as SparseResponses
     from irtbench.data.sparse_responses import responses_from_long as responses_from_long
     from irtbench.data.tags import ItemTags as ItemTags
+    from irtbench.diagnostics.answer_similarity import AnswerSimilarity as AnswerSimilarity
+    from irtbench.diagnostics.answer_similarity import answer_similarity as answer_similarity
     from irtbench.diagnostics.classical import ClassicalStatistics as ClassicalStatistics
     from irtbench.diagnostics.classical import classical_statistics as classical_statistics
     from irtbench.diagnostics.distractors import distractor_table as distractor_table
@@ -105,9 +131,10 @@ if TYPE_CHECKING:
     from irtbench.evaluation.agreement import Agreement as Agreement
     from irtbench.evaluation.agreement import agreement as agreement
     from irtbench.evaluation.agreement import agreement_by_label as agreement_by_label
-    from irtbench.evaluation.agreement import category_kappas as category_kappas
-    from irtbench.evaluation.agreement import fleiss_kappa as fleiss_kappa
-    from irtbench.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
+    from irtbench.evaluation.agreement_tables import ItemAgreement as ItemAgreement
+    from irtbench.evaluation.agreement_tables import RespondentAgreement as RespondentAgreement
+    from irtbench.evaluation.agreement_tables import item_agreement as item_agreement
+    from irtbench.evaluation.agreement_tables import respondent_agreement as respondent_agreement
     from irtbench.evaluation.artifacts import Artifacts as Artifacts
     from irtbench.evaluation.artifacts import Baseline as Baseline
     from irtbench.evaluation.artifacts import artifacts as artifacts
@@ -122,12 +149,22 @@ if TYPE_CHECKING:
     from irtbench.evaluation.calibration import calibration as calibration
     from irtbench.evaluation.calibration_difference import CalibrationDifference as CalibrationDifference
     from irtbench.evaluation.calibration_difference import calibration_difference as calibration_difference
+    from irtbench.evaluation.chance_agreement import CoefficientWithError as CoefficientWithError
+    from irtbench.evaluation.chance_agreement import bootstrap_coefficient as bootstrap_coefficient
+    from irtbench.evaluation.chance_agreement import category_kappas as category_kappas
+    from irtbench.evaluation.chance_agreement import coefficient_with_error as coefficient_with_error
+    from irtbench.evaluation.chance_agreement import fleiss_kappa as fleiss_kappa
+    from irtbench.evaluation.chance_agreement import gwet_ac1 as gwet_ac1
+    from irtbench.evaluation.chance_agreement import krippendorff_alpha as krippendorff_alpha
     from irtbench.evaluation.consistency import SwitchProtocol as SwitchProtocol
     from irtbench.evaluation.consistency import compare_measures as compare_measures
     from irtbench.evaluation.consistency import contrast_measures as contrast_measures
     from irtbench.evaluation.consistency import switch_protocol as switch_protocol
     from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
     from irtbench.evaluation.error_interval import error_interval as error_interval
+    from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
+    from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
+    from irtbench.evaluation.gold_labels import majority_labels as majority_labels
     from irtbench.evaluation.human_bound import HumanAccuracy as HumanAccuracy
     from irtbench.evaluation.human_bound import crowd_filter as crowd_filter
     from irtbench.evaluation.human_bound import fresh_accuracy as fresh_accuracy
@@ -199,9 +236,16 @@ if TYPE_CHECKING:
     from irtbench.scoring.scores import grade_answers as grade_answers
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
+    from irtbench.study.crowd_similarity import crowd_similarity as crowd_similarity
+    from irtbench.study.person_screening import ScaleFit as ScaleFit
+    from irtbench.study.person_screening import fit_scales as fit_scales
+    from irtbench.study.person_screening import joint_person_fit as joint_person_fit
+    from irtbench.study.person_screening import screen_by_fit as screen_by_fit
     from irtbench.study.results import ScaleStudy as ScaleStudy
     from irtbench.study.results import Study as Study
     from irtbench.study.run import run_study as run_study
+    from irtbench.study.screening_effect import ScreeningEffect as ScreeningEffect
+    from irtbench.study.screening_effect import screening_effect as screening_effect
 
 _NAMES = {
     "data.input_error": "InputError",
@@ -220,6 +264,13 @@ _NAMES = {
     "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
     "data.screening": "ScreeningSettings Screening screen",
+    "data.answer_patterns": "longest_run longest_pattern",
+    "data.answer_times": "RapidGuesses rapid_guesses robust_time_limit",
+    "data.approval_rates": "approval_rates",
+    "data.peer_agreement": "peer_agreement",
+    "data.item_sampling": "AgreementLevel AnnotatedItems annotated_items sample_items",
+    "data.booklets": "deal_items make_booklets",
+    "data.sheets.crowd_sheets": "crowd_sheets",
     "models.item_parameters": "ItemParameters",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
@@ -250,6 +301,7 @@ _NAMES = {
     "diagnostics.local_dependence": "LocalDependence local_dependence",
     "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",
     "diagnostics.person_fit": "PersonFit person_fit",
+    "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
     "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
     "diagnostics.residuals": "mean_squares",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
@@ -260,6 +312,10 @@ _NAMES = {
     "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
     "analysis.rotation": "RotatedLoadings rotate_to_labels",
     "analysis.dimensions": "Dimensions find_dimensions",
+    "analysis.design_information": (
+        "ExpectedPrecision DesignInformation typical_items design_information ability_precision"
+    ),
+    "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "bank.norms": "Norms",
@@ -279,7 +335,13 @@ _NAMES = {
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
-    "evaluation.agreement": "Agreement agreement agreement_by_label fleiss_kappa category_kappas krippendorff_alpha",
+    "evaluation.agreement": "Agreement agreement agreement_by_label",
+    "evaluation.chance_agreement": (
+        "fleiss_kappa category_kappas krippendorff_alpha gwet_ac1 CoefficientWithError coefficient_with_error "
+        "bootstrap_coefficient"
+    ),
+    "evaluation.gold_labels": "GoldLabels majority_labels dawid_skene_labels",
+    "evaluation.agreement_tables": "ItemAgreement item_agreement RespondentAgreement respondent_agreement",
     "evaluation.proportion": "wilson_interval",
     "evaluation.paired_tests": "PermutationTest permutation_test McNemar mcnemar",
     "evaluation.system_comparison": "SystemComparison compare_systems paired_bootstrap",
@@ -304,6 +366,9 @@ _NAMES = {
     "config": "StudyFile read_study",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
+    "study.crowd_similarity": "crowd_similarity",
+    "study.person_screening": "ScaleFit fit_scales joint_person_fit screen_by_fit",
+    "study.screening_effect": "ScreeningEffect screening_effect",
 }  # of each module, in the order of the procedure
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -60,6 +60,7 @@ INNER_FUNCTIONS = {
     "scoring.ability": "abilities_of",
     "scoring.modal": "find_modes",
     "scoring.eap_sum": "sum_score_posterior",
+    "data.peer_agreement": "peer_shares",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
@@ -72,7 +73,8 @@ INNER_FILES = {
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
     "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.sources "
-    "readers.summary readers.trials readers.wide_columns",
+    "readers.summary readers.trials readers.wide_columns "
+    "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "doubts status",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pandas as pd
 import typer
 
 from irtbench.cli.options import Answers, Columns, ItemColumns, Json, Quiet, Seed, Table, Where, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 
 
 def agree(
@@ -20,8 +21,13 @@ def agree(
         Path | None, typer.Option("--items", metavar="ITEMS", help="Items with key and label, for figures by label.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for agreement.json.")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
+    gold: Annotated[
+        Literal["majority", "dawid-skene"],
+        typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
+    ] = "majority",
+    level: Annotated[float, typer.Option("--level", help="Nominal coverage of the intervals.")] = 0.95,
     column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
@@ -30,10 +36,16 @@ def agree(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Majority, two-thirds majority, Fleiss' kappa and Krippendorff's alpha, overall and by label."""
+    """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
+
+    Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
+    respondent_agreement.csv.
+    """
     from irtbench.data.readers.item_table import read_items
     from irtbench.data.readers.recognise import read_answers
     from irtbench.evaluation.agreement import agreement, agreement_by_label
+    from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
+    from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
@@ -43,12 +55,19 @@ def agree(
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
         if where:
             given = given[given["item_id"].isin(known.item_ids)]
-    overall = agreement(given, items=known)
-    by_label = {} if known is None else agreement_by_label(given, known)
+    overall = agreement(given, items=known, level=level)
+    by_label = {} if known is None else agreement_by_label(given, known, level=level)
+    labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
+    by_item = item_agreement(given, items=known).table().merge(labels.table(), on="item_id", how="left")
+    contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
+    found |= {"contradicts_key": contradicted}
     if output is not None:
         with output_folder(output) as folder:
             write_json(found, folder / "agreement.json")
+            write_table(by_item, folder / "item_agreement.csv")
+            people = respondent_agreement(given, items=known, gold=labels)
+            write_table(people.table(), folder / "respondent_agreement.csv")
     if json:
         print(to_json(found))
     elif not quiet:
@@ -61,7 +80,11 @@ def agree(
                 "supermajority": result.supermajority,
                 "fleiss_kappa": result.fleiss_kappa,
                 "krippendorff_alpha": result.krippendorff_alpha,
+                "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
+                "gwet_ac1": result.gwet_ac1,
             }
             for name, result in {"all": overall, **by_label}.items()
         ]
         show_table(pd.DataFrame(rows))
+        if contradicted:
+            say(f"the majority contradicts the key of item {name_first(contradicted)}")

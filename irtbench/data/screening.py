@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import bdtrc
+from scipy.special import bdtrc, ndtri
 
+from irtbench.data.answer_patterns import longest_pattern, longest_run
+from irtbench.data.answer_times import RapidMethod, median_seconds, rapid_guesses, robust_time_limit
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.peer_agreement import peer_agreement
 from irtbench.data.responses import ResponseMatrix
 
 Reason = Literal[
     "",
     "no response",
     "too few responses",
+    "low approval rate",
     "failed attention checks",
     "too fast",
+    "rapid guessing",
     "straight-lining",
+    "repeated pattern",
     "not above chance",
+    "unlike the others",
+    "unlike the model",
 ]
+
+ORDER: tuple[Reason, ...] = get_args(Reason)
 
 
 @dataclass(frozen=True)
@@ -34,19 +45,38 @@ class ScreeningSettings(Settings):
     ----------
     min_responses
         Fewest responses to items that are not attention checks.
+    min_approval
+        Smallest approval rate on the platform, in (0, 1]. Who has none is not removed by this rule.
     attention_share
         Smallest share of the answered attention checks that must be right, in (0, 1]. Who answered none is not
         removed by this rule.
     min_seconds
         Smallest median time for an item. Who has no time is not removed by this rule.
+    fast_quantile
+        The same, the limit coming from the crowd: the lower quantile of people's median times as if they were
+        log-normal with the crowd's median and median absolute deviation, see ``robust_time_limit``; in (0, .5). Of
+        people who read about this share is removed.
+    min_effort
+        Smallest share of answers that are no rapid guesses, in (0, 1]: response time effort (Wise & Kong, 2005, take
+        .9). Who has no time is not removed by this rule.
+    rapid_method, rapid_share
+        How rapid guesses are told, see ``rapid_guesses``.
     max_straight_line
         Longest allowed run of one and the same answer, in the order of the answers.
+    max_pattern
+        Longest allowed run of answers that a repeated pattern of two to four answers foretells, in the order of the
+        answers, see ``longest_pattern``.
     chance_level
         Probability of a right answer by guessing, in (0, 1), such as 1/3 with three options. A respondent with k of
         n right is removed if k is not significantly above it: P(X >= k) > ``chance_p`` for X ~ Binomial(n,
         ``chance_level``). With few responses nobody can pass (n = 2 at 1/3: 1/9 even with both right).
     chance_p
         Largest p at which a number right counts as above chance, in (0, 1).
+    min_agreement
+        Smallest mean share of the others who gave the same answer to an item, in (0, 1], see ``peer_agreement``.
+    person_fit_p
+        A respondent is removed if lz* after a first fit has a smaller one-sided p, in (0, 1). It needs that fit, so
+        that ``screen`` itself only keeps the setting; a study and ``irtbench screen`` apply it.
 
     Raises
     ------
@@ -55,11 +85,19 @@ class ScreeningSettings(Settings):
     """
 
     min_responses: Annotated[int, Range(at_least=1)] | None = None
+    min_approval: Annotated[float, Range(above=0, at_most=1)] | None = None
     attention_share: Annotated[float, Range(above=0, at_most=1)] | None = None
     min_seconds: Annotated[float, Range(at_least=0)] | None = None
+    fast_quantile: Annotated[float, Range(above=0, below=0.5)] | None = None
+    min_effort: Annotated[float, Range(above=0, at_most=1)] | None = None
+    rapid_method: RapidMethod = "normative"
+    rapid_share: Inside = 0.1
     max_straight_line: Annotated[int, Range(at_least=1)] | None = None
+    max_pattern: Annotated[int, Range(at_least=1)] | None = None
     chance_level: Inside | None = None
     chance_p: Inside = 0.05
+    min_agreement: Annotated[float, Range(above=0, at_most=1)] | None = None
+    person_fit_p: Inside | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +112,24 @@ class Screening:
         Why a respondent is removed: the first rule that applies, in the order of ``screen``; empty if kept.
     n_responses, n_correct
         Responses, and those that are correct, among items that are not attention checks.
+    approval_rate
+        On the platform, NaN if not known.
     attention_asked, attention_correct
         Attention checks answered, and those that are right.
     median_seconds
         Median time for an item, NaN if not known.
-    longest_run
-        Longest run of one and the same answer, NaN if answers were not given.
+    effort
+        Share of the answers that are no rapid guesses, NaN if no time is known.
+    longest_run, longest_pattern
+        Longest run of one and the same answer, and of answers foretold by a pattern; NaN if answers were not given.
     chance_probability
         P(X >= n_correct) under guessing, NaN without a chance level.
+    agreement
+        Mean share of the others who gave the same answer to an item, NaN if answers were not given.
+    person_fit
+        lz* after a first fit, NaN before it.
+    time_limit
+        Smallest median time by the rules, ``min_seconds`` or from the crowd, whichever is longer; NaN without one.
     settings
         The rules.
     """
@@ -92,9 +140,15 @@ class Screening:
     n_correct: NDArray[np.int64]
     attention_asked: NDArray[np.int64]
     attention_correct: NDArray[np.int64]
+    approval_rate: NDArray[np.float64]
     median_seconds: NDArray[np.float64]
+    effort: NDArray[np.float64]
     longest_run: NDArray[np.float64]
+    longest_pattern: NDArray[np.float64]
     chance_probability: NDArray[np.float64]
+    agreement: NDArray[np.float64]
+    person_fit: NDArray[np.float64]
+    time_limit: float
     settings: ScreeningSettings
 
     @property
@@ -123,8 +177,48 @@ class Screening:
                 "median_seconds": self.median_seconds,
                 "longest_run": self.longest_run,
                 "chance_probability": self.chance_probability,
+                "approval_rate": self.approval_rate,
+                "effort": self.effort,
+                "longest_pattern": self.longest_pattern,
+                "agreement": self.agreement,
+                "person_fit": self.person_fit,
             }
         )
+
+    def with_person_fit(self, person_fit: NDArray[np.float64]) -> Screening:
+        """The same after a first fit: whoever was kept and fits worse than ``person_fit_p`` allows is removed.
+
+        Parameters
+        ----------
+        person_fit
+            lz* of each respondent, standard normal under the model, low where the pattern is unlike it; NaN where
+            there is none, shape (n_respondents,).
+
+        Raises
+        ------
+        InputError
+            If nobody is left.
+        """
+        p = self.settings.person_fit_p
+        misfits = self.kept & (person_fit < (-np.inf if p is None else ndtri(p)))
+        reason = tuple(
+            "unlike the model" if misfit else given for misfit, given in zip(misfits, self.reason, strict=True)
+        )
+        demand_somebody(reason)
+        return replace(self, reason=reason, person_fit=person_fit)
+
+
+def demand_somebody(reason: Sequence[Reason]) -> None:
+    """Refuse rules that remove everybody.
+
+    Raises
+    ------
+    InputError
+        Saying how many each rule removes.
+    """
+    if all(reason):
+        counts = ", ".join(f"{reason.count(name)} {name}" for name in dict.fromkeys(sorted(reason, key=ORDER.index)))
+        raise InputError(f"screening: nobody is left of {len(reason)} respondents: {counts}")
 
 
 def screen(
@@ -134,11 +228,14 @@ def screen(
     *,
     seconds: pd.DataFrame | None = None,
     answers: pd.DataFrame | None = None,
+    approval: pd.Series[float] | None = None,
 ) -> Screening:
     """Apply the rules to every respondent.
 
-    The first rule that applies gives the reason, in this order: no response (always), too few responses, failed
-    attention checks, too fast, straight-lining, not above chance. Attention checks count for their own rule only.
+    The first rule that applies gives the reason, in this order: no response (always), too few responses, low approval
+    rate, failed attention checks, too fast, rapid guessing, straight-lining, repeated pattern, not above chance, unlike
+    the others; unlike the model comes after a first fit (``Screening.with_person_fit``). Attention checks count for
+    their own rule only. What others answered, and how fast, is taken from all respondents, whether kept or not.
 
     Parameters
     ----------
@@ -149,16 +246,18 @@ def screen(
     settings
         The rules; None removes only respondents without any response.
     seconds
-        Long table ``respondent_id, item_id, seconds``, for ``min_seconds``.
+        Long table ``respondent_id, item_id, seconds``, for ``min_seconds``, ``fast_quantile`` and ``min_effort``.
     answers
         Long table ``respondent_id, item_id, answer`` with each respondent's rows in the order they were answered,
-        for ``max_straight_line``.
+        for ``max_straight_line``, ``max_pattern`` and ``min_agreement``.
+    approval
+        Approval rates as shares, the index holding respondents (``approval_rates``), for ``min_approval``.
 
     Raises
     ------
     InputError
-        If an item is not in the item table, a rule lacks what it needs (attention checks, seconds, answers), or
-        nobody is left.
+        If an item is not in the item table, a rule lacks what it needs (attention checks, seconds, answers, approval
+        rates), or nobody is left.
     """
     settings = settings or ScreeningSettings()
     known = items.select(responses.item_ids)
@@ -166,35 +265,63 @@ def screen(
     checks = responses.select_items(known.attention_items)
     if settings.attention_share is not None and checks.n_items == 0:
         raise InputError("screening: attention_share is set but no item is an attention check")
-    if settings.min_seconds is not None and seconds is None:
-        raise InputError("screening: min_seconds is set but no seconds are given")
-    if settings.max_straight_line is not None and answers is None:
-        raise InputError("screening: max_straight_line is set but no raw answers are given")
+    for rules_of, given, what in (
+        (("min_seconds", "fast_quantile", "min_effort"), seconds, "seconds"),
+        (("max_straight_line", "max_pattern", "min_agreement"), answers, "raw answers"),
+        (("min_approval",), approval, "approval rates"),
+    ):
+        for rule in rules_of:
+            if getattr(settings, rule) is not None and given is None:
+                raise InputError(f"screening: {rule} is set but no {what} are given")
     unknown = np.full(responses.n_respondents, np.nan)
+
+    def by_respondent(values: pd.Series[float] | None) -> NDArray[np.float64]:
+        if values is None:
+            return unknown
+        return np.asarray(values.reindex(list(responses.respondent_ids)), dtype=np.float64)
+
+    times = None if seconds is None else seconds[seconds["item_id"].isin(scale.item_ids)]
+    raw = None if answers is None else answers[answers["item_id"].isin(scale.item_ids)]
+    if raw is not None:
+        raw = raw.sort_values("respondent_id", kind="stable")
     n_responses = scale.observed.sum(axis=1)
     n_correct = (scale.values == 1).sum(axis=1)
     attention_asked = checks.observed.sum(axis=1)
     attention_correct = (checks.values == 1).sum(axis=1)
-    median_seconds = unknown if seconds is None else _median_seconds(seconds, scale)
-    longest_run = unknown if answers is None else _longest_run(answers, scale)
-    chance = unknown if settings.chance_level is None else bdtrc(n_correct - 1, n_responses, settings.chance_level)
+    found = {
+        "approval_rate": by_respondent(approval),
+        "median_seconds": by_respondent(None if times is None else median_seconds(times)),
+        "effort": by_respondent(None if times is None else _effort(times, settings)),
+        "longest_run": by_respondent(None if raw is None else longest_run(raw)),
+        "longest_pattern": by_respondent(None if raw is None else longest_pattern(raw)),
+        "chance_probability": unknown
+        if settings.chance_level is None
+        else bdtrc(n_correct - 1, n_responses, settings.chance_level),
+        "agreement": by_respondent(None if raw is None else peer_agreement(raw)),
+    }
+    limits = [settings.min_seconds or np.nan]
+    if settings.fast_quantile is not None:
+        limits.append(robust_time_limit(found["median_seconds"], settings.fast_quantile))
+    time_limit = float(np.fmax.reduce(limits))
     attention_share = np.divide(attention_correct, attention_asked, out=unknown.copy(), where=attention_asked > 0)
     # A rule that is off gets a limit nobody can break; a statistic that is not known (NaN) breaks none.
-    rules: dict[Reason, NDArray[np.bool_]] = {
+    rules: Mapping[Reason, NDArray[np.bool_]] = {
         "no response": n_responses == 0,
         "too few responses": n_responses < (settings.min_responses or 0),
+        "low approval rate": found["approval_rate"] < (settings.min_approval or 0),
         "failed attention checks": attention_share < (settings.attention_share or 0),
-        "too fast": median_seconds < (settings.min_seconds or 0),
-        "straight-lining": longest_run > (settings.max_straight_line or np.inf),
-        "not above chance": chance > settings.chance_p,
+        "too fast": found["median_seconds"] < time_limit,
+        "rapid guessing": found["effort"] < (settings.min_effort or 0),
+        "straight-lining": found["longest_run"] > (settings.max_straight_line or np.inf),
+        "repeated pattern": found["longest_pattern"] > (settings.max_pattern or np.inf),
+        "not above chance": found["chance_probability"] > settings.chance_p,
+        "unlike the others": found["agreement"] < (settings.min_agreement or 0),
     }
     reason: list[Reason] = [""] * responses.n_respondents
-    for name, applies in reversed(rules.items()):
-        for i in np.flatnonzero(applies):
+    for name in reversed(list(rules)):
+        for i in np.flatnonzero(rules[name]):
             reason[i] = name
-    if all(reason):
-        counts = ", ".join(f"{reason.count(name)} {name}" for name in rules if name in reason)
-        raise InputError(f"screening: nobody is left of {responses.n_respondents} respondents: {counts}")
+    demand_somebody(reason)
     return Screening(
         respondent_ids=responses.respondent_ids,
         reason=tuple(reason),
@@ -202,25 +329,12 @@ def screen(
         n_correct=n_correct,
         attention_asked=attention_asked,
         attention_correct=attention_correct,
-        median_seconds=median_seconds,
-        longest_run=longest_run,
-        chance_probability=chance,
+        person_fit=unknown,
+        time_limit=time_limit,
         settings=settings,
+        **found,
     )
 
 
-def _median_seconds(seconds: pd.DataFrame, scale: ResponseMatrix) -> NDArray[np.float64]:
-    """Median over the scale's items for each respondent, NaN where no time is known."""
-    rows = seconds[seconds["item_id"].isin(scale.item_ids)]
-    medians = rows.groupby("respondent_id")["seconds"].median()
-    return medians.reindex(list(scale.respondent_ids)).to_numpy(dtype=np.float64)
-
-
-def _longest_run(answers: pd.DataFrame, scale: ResponseMatrix) -> NDArray[np.float64]:
-    """Longest run of equal answers to the scale's items for each respondent; an empty answer ends a run."""
-    rows = answers[answers["item_id"].isin(scale.item_ids)].sort_values("respondent_id", kind="stable")
-    respondent, answer = rows["respondent_id"], rows["answer"].fillna("")
-    continues = (respondent == respondent.shift()) & (answer == answer.shift())
-    lengths = (answer != "").astype(np.float64).groupby([respondent, (~continues).cumsum()]).sum()
-    longest = lengths.groupby(level=0).max()
-    return np.asarray(longest.reindex(list(scale.respondent_ids)), dtype=np.float64)
+def _effort(times: pd.DataFrame, settings: ScreeningSettings) -> pd.Series[float]:
+    return rapid_guesses(times, method=settings.rapid_method, share=settings.rapid_share).effort

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +14,17 @@ from irtbench.data.grading import NormalisationRule, normalise_answers, normalis
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import resolve_duplicates
+from irtbench.evaluation.chance_agreement import (
+    ALPHA,
+    GWET_AC1,
+    KAPPA,
+    category_kappas,
+    coefficient_with_error,
+    fleiss_kappa,
+    krippendorff_alpha,
+    observed_agreement,
+)
+from irtbench.evaluation.proportion import check_level
 
 EmptyAnswer = Literal["missing", "category"]
 
@@ -44,6 +54,16 @@ class Agreement:
         Agreement beyond chance on each category against all others, see ``category_kappas``.
     krippendorff_alpha
         Agreement beyond chance, see ``krippendorff_alpha``.
+    observed_agreement
+        Chance that two answers to an item are the same, mean over items.
+    gwet_ac1
+        Agreement beyond chance, see ``gwet_ac1``.
+    fleiss_se, krippendorff_se, gwet_se
+        Standard errors of the three, the items being a sample, see ``coefficient_with_error``.
+    fleiss_lower, fleiss_upper, krippendorff_lower, krippendorff_upper, gwet_lower, gwet_upper
+        Their intervals.
+    level
+        Nominal coverage of the intervals.
     """
 
     n_items: int
@@ -58,6 +78,18 @@ class Agreement:
     categories: tuple[str, ...]
     category_kappa: tuple[float, ...]
     krippendorff_alpha: float
+    observed_agreement: float
+    gwet_ac1: float
+    fleiss_se: float
+    fleiss_lower: float
+    fleiss_upper: float
+    krippendorff_se: float
+    krippendorff_lower: float
+    krippendorff_upper: float
+    gwet_se: float
+    gwet_lower: float
+    gwet_upper: float
+    level: float
 
 
 def agreement(
@@ -66,6 +98,7 @@ def agreement(
     items: ItemTable | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
+    level: float = 0.95,
 ) -> Agreement:
     """Agreement over all items.
 
@@ -80,19 +113,22 @@ def agreement(
         Rules applied to answers and keys before they are compared, see ``GradingSettings``.
     empty
         Whether an empty answer is missing or a category of its own.
+    level
+        Nominal coverage of the intervals.
 
     Raises
     ------
     InputError
-        If a (respondent, item) pair is repeated, an item is not in the item table, or there is no answer.
+        If a (respondent, item) pair is repeated, an item is not in the item table, or there is no answer; if the
+        level lies outside (0, 1).
 
     Warns
     -----
     RuntimeWarning
         If a statistic is undefined (NaN): no item has two answers, or all answers are the same.
     """
-    answers = _prepare(answers, items, normalise, empty)
-    return _agreement(answers, _keys(items, normalise))
+    answers = answers_that_count(answers, items, normalise, empty)
+    return _agreement(answers, keys_of(items, normalise), level)
 
 
 def agreement_by_label(
@@ -101,105 +137,22 @@ def agreement_by_label(
     *,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
+    level: float = 0.95,
 ) -> dict[str, Agreement]:
     """Agreement over the items of each label; labels without an answer are left out.
 
     Parameters, errors and warnings as for ``agreement``.
     """
-    answers = _prepare(answers, items, normalise, empty)
-    keys = _keys(items, normalise)
+    answers = answers_that_count(answers, items, normalise, empty)
+    keys = keys_of(items, normalise)
     rows_of = {label: answers[answers["item_id"].isin(members)] for label, members in items.scales().items()}
-    return {label: _agreement(rows, keys) for label, rows in rows_of.items() if not rows.empty}
+    return {label: _agreement(rows, keys, level) for label, rows in rows_of.items() if not rows.empty}
 
 
-def fleiss_kappa(counts: NDArray[np.int64]) -> float:
-    """Fleiss' kappa for any number of answers an item.
-
-    kappa = (P - P_e) / (1 - P_e). With n_ik answers k to item i and n_i in all: P = mean over items with n_i >= 2 of
-    sum_k n_ik (n_ik - 1) / (n_i (n_i - 1)), the chance that two answers to an item agree; P_e = sum_k p_k^2;
-    p_k = mean over items with n_i >= 1 of n_ik / n_i.
-
-    With equally many answers an item this is Fleiss (1971, doi:10.1037/h0031619), else its generalisation by Gwet
-    (2014, Handbook of Inter-Rater Reliability, 4th ed., ch. 2). NaN with a warning if all answers are the same
-    (0 / 0) or no item has two.
-
-    Parameters
-    ----------
-    counts
-        Answers of each category to each item, shape (n_items, n_categories).
-
-    Examples
-    --------
-    >>> fleiss_kappa(np.array([[2, 0], [0, 2], [1, 1], [1, 1]]))
-    0.0
-    """
-    observed, expected = _disagreement(counts)
-    return _beyond_chance("Fleiss' kappa", float(observed.sum()), float(expected.sum()))
-
-
-def category_kappas(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Fleiss' kappa of each category against all others taken together, shape (n_categories,).
-
-    kappa_k = 1 - mean_i[n_ik (n_i - n_ik) / (n_i (n_i - 1))] / (p_k (1 - p_k)), in the terms of ``fleiss_kappa``,
-    which is the mean of these with weights p_k (1 - p_k). NaN for a category that holds no answer, or all.
-    """
-    observed, expected = _disagreement(counts)
-    return 1 - np.divide(observed, expected, out=np.full(expected.shape, np.nan), where=expected > 0)
-
-
-def krippendorff_alpha(counts: NDArray[np.int64]) -> float:
-    """Krippendorff's alpha for nominal answers and any number of answers an item.
-
-    alpha = 1 - D_o / D_e over the items with n_i >= 2 answers, n of them in all, n_k in category k:
-    D_o = (1/n) sum_i (n_i^2 - sum_k n_ik^2) / (n_i - 1),   D_e = (n^2 - sum_k n_k^2) / (n (n - 1)).
-
-    NaN with a warning if all answers are the same (0 / 0) or no item has two (Krippendorff 2018, Content Analysis,
-    4th ed., ch. 12).
-
-    Parameters
-    ----------
-    counts
-        Answers of each category to each item, shape (n_items, n_categories).
-    """
-    n_i = counts.sum(axis=1)
-    counts, n_i = counts[n_i >= 2], n_i[n_i >= 2]
-    n = int(n_i.sum())
-    if n == 0:
-        return _beyond_chance("Krippendorff's alpha", np.nan, np.nan)
-    # over ordered pairs of n answers, the sum of [the two differ] is n^2 - sum_k n_k^2
-    observed = ((n_i**2 - (counts**2).sum(axis=1)) / (n_i - 1)).sum() / n
-    expected = (n**2 - (counts.sum(axis=0) ** 2).sum()) / (n * (n - 1))
-    return _beyond_chance("Krippendorff's alpha", float(observed), float(expected))
-
-
-def _disagreement(counts: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Observed and expected disagreement on each category against all others, each of shape (n_categories,).
-
-    Summed over categories they are 1 - P and 1 - P_e of ``fleiss_kappa``; NaN if no item has two answers.
-    """
-    n = counts.sum(axis=1, keepdims=True)
-    answered, paired = n[:, 0] >= 1, n[:, 0] >= 2
-    if not paired.any():
-        unknown = np.full(counts.shape[1], np.nan)
-        return unknown, unknown
-    observed = (counts * (n - counts))[paired] / (n * (n - 1))[paired]
-    share = (counts[answered] / n[answered]).mean(axis=0)
-    return observed.mean(axis=0), share * (1 - share)
-
-
-def _beyond_chance(name: str, observed: float, expected: float) -> float:
-    """1 - observed / expected disagreement; NaN with a warning where none can be expected."""
-    if expected > 0:
-        return 1 - observed / expected
-    reason = "no item has two answers" if np.isnan(expected) else "all answers are the same"
-    warnings.warn(f"{name} is undefined: {reason}", RuntimeWarning, stacklevel=3)
-    return np.nan
-
-
-def _prepare(
+def answers_that_count(
     answers: pd.DataFrame, items: ItemTable | None, rules: Sequence[NormalisationRule], empty: EmptyAnswer
 ) -> pd.DataFrame:
-    """The answers that count, normalised."""
+    """Answers that are not to attention checks and not empty, normalised; errors as for ``agreement``."""
     rows = resolve_duplicates(answers)
     if items is not None:
         known = items.select(list(pd.unique(rows["item_id"])))
@@ -212,7 +165,7 @@ def _prepare(
     return rows
 
 
-def _keys(items: ItemTable | None, rules: Sequence[NormalisationRule]) -> dict[str, str]:
+def keys_of(items: ItemTable | None, rules: Sequence[NormalisationRule]) -> dict[str, str]:
     """The normalised key of each item that has one."""
     if items is None:
         return {}
@@ -220,17 +173,25 @@ def _keys(items: ItemTable | None, rules: Sequence[NormalisationRule]) -> dict[s
     return {item: normalise_text(key, rules) for item, key in pairs if key is not None}
 
 
-def _agreement(rows: pd.DataFrame, keys: Mapping[str, str]) -> Agreement:
+def counts_of(rows: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]]:
+    """Answers of each category to each item, shape (n_items, n_categories), the items, and the categories sorted."""
     item, item_ids = pd.factorize(rows["item_id"])
     category, categories = pd.factorize(rows["answer"], sort=True)
     counts = np.zeros((len(item_ids), len(categories)), dtype=np.int64)
     np.add.at(counts, (item, category), 1)
+    return counts, tuple(map(str, item_ids)), tuple(map(str, categories))
+
+
+def _agreement(rows: pd.DataFrame, keys: Mapping[str, str], level: float) -> Agreement:
+    check_level(level, where="agreement")
+    counts, item_ids, categories = counts_of(rows)
     n = counts.sum(axis=1)
     majority, supermajority = _majorities(counts.max(axis=1), n)
-    key = pd.Series(item_ids).map(keys)
+    key = pd.Series(item_ids, dtype=object).map(keys)
     keyed = key.notna().to_numpy()
-    votes = (counts * (categories.to_numpy() == key.to_numpy()[:, None])).sum(axis=1)[keyed]
+    votes = (counts * (np.array(categories, dtype=object) == key.to_numpy()[:, None])).sum(axis=1)[keyed]
     key_majority, key_supermajority = _majorities(votes, n[keyed]) if keyed.any() else (None, None)
+    kappa, alpha, ac1 = (coefficient_with_error(counts, which, level=level) for which in (KAPPA, ALPHA, GWET_AC1))
     return Agreement(
         n_items=len(item_ids),
         n_respondents=rows["respondent_id"].nunique(),
@@ -241,9 +202,21 @@ def _agreement(rows: pd.DataFrame, keys: Mapping[str, str]) -> Agreement:
         key_supermajority=key_supermajority,
         proportion_correct=float(votes.sum() / n[keyed].sum()) if keyed.any() else None,
         fleiss_kappa=fleiss_kappa(counts),
-        categories=tuple(str(name) for name in categories),
+        categories=categories,
         category_kappa=tuple(category_kappas(counts).tolist()),
         krippendorff_alpha=krippendorff_alpha(counts),
+        observed_agreement=observed_agreement(counts),
+        gwet_ac1=ac1.value,
+        fleiss_se=kappa.standard_error,
+        fleiss_lower=kappa.lower,
+        fleiss_upper=kappa.upper,
+        krippendorff_se=alpha.standard_error,
+        krippendorff_lower=alpha.lower,
+        krippendorff_upper=alpha.upper,
+        gwet_se=ac1.standard_error,
+        gwet_lower=ac1.lower,
+        gwet_upper=ac1.upper,
+        level=level,
     )
 
 

@@ -148,16 +148,30 @@ def _screening(rules: ScreeningSettings) -> str:
     asked = []
     if rules.min_responses is not None:
         asked.append(f"at least {plural(rules.min_responses, 'response')}")
+    if rules.min_approval is not None:
+        asked.append(f"an approval rate of at least {percent(rules.min_approval, 0)}")
     if rules.attention_share is not None:
         asked.append(f"at least {percent(rules.attention_share, 0)} of the attention checks right")
     if rules.min_seconds is not None:
         asked.append(f"a median of at least {rules.min_seconds:g} seconds an item")
+    if rules.fast_quantile is not None:
+        asked.append(f"a median time above the crowd's robust {percent(rules.fast_quantile)} quantile")
+    if rules.min_effort is not None:
+        asked.append(f"at least {percent(rules.min_effort, 0)} of the answers not rapid guesses ({rules.rapid_method})")
     if rules.max_straight_line is not None:
         asked.append(f"no more than {rules.max_straight_line} equal answers in a row")
+    if rules.max_pattern is not None:
+        asked.append(f"no more than {rules.max_pattern} answers in a row foretold by a repeated pattern")
     if rules.chance_level is not None:
         asked.append(
             f"significantly more right than guessing at {percent(rules.chance_level)} gives "
             f"(binomial p at most {rules.chance_p:g})"
+        )
+    if rules.min_agreement is not None:
+        asked.append(f"answers that on average {percent(rules.min_agreement, 0)} of the others give too")
+    if rules.person_fit_p is not None:
+        asked.append(
+            f"answers that some ability explains (lz* after a first fit, one-sided p at least {rules.person_fit_p:g})"
         )
     if not asked:
         return "No rule of screening was set: only respondents without any response were removed."

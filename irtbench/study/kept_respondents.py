@@ -7,11 +7,13 @@ from irtbench.data.input_error import InputError
 from irtbench.data.screening import Screening, screen
 from irtbench.estimation.fit import FEWEST_RESPONDENTS
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
+from irtbench.study.division import divide
+from irtbench.study.person_screening import screen_by_fit
 from irtbench.study.study_data import StudyData
 
 
 def screen_respondents(settings: StudyFile, data: StudyData) -> Screening:
-    """Apply the rules of screening.
+    """Apply the rules of screening; those that ask for a fit come last, after one of each scale to the others' keep.
 
     Raises
     ------
@@ -20,14 +22,31 @@ def screen_respondents(settings: StudyFile, data: StudyData) -> Screening:
     """
     answers = data.answers
     seconds = answers if answers is not None and "seconds" in answers else None
-    screening = screen(data.responses, data.items, settings.screening, seconds=seconds, answers=answers)
+    screening = screen(
+        data.responses, data.items, settings.screening, seconds=seconds, answers=answers, approval=data.approval
+    )
+    if settings.screening.person_fit_p is not None:
+        demand_enough(screening, settings)
+        scales = divide(data.items, settings)
+        screening = screen_by_fit(screening, data.responses, scales, settings.model, seed=settings.study.seed)
+    demand_enough(screening, settings)
+    return screening
+
+
+def demand_enough(screening: Screening, settings: StudyFile) -> None:
+    """Refuse a screening that leaves too few respondents.
+
+    Raises
+    ------
+    InputError
+        If fewer respondents are left than items can be estimated from.
+    """
     n_kept = int(screening.kept.sum())
     if n_kept < FEWEST_RESPONDENTS:
         raise InputError(
             f"{settings.data.answers}: {n_kept} respondents are left; "
             f"expected at least {FEWEST_RESPONDENTS} to estimate items from"
         )
-    return screening
 
 
 def agreement_of_kept(

@@ -20,10 +20,10 @@ def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.
     data, weight = settings.data, settings.score.norm_weight
     names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
     if not names:
-        if data.respondents is not None:
+        if data.respondents is not None and settings.screening.min_approval is None:
             raise InputError(
                 f"{settings.path}: data.respondents: no column of it is asked for; "
-                "expected score.norm_groups, score.norm_group or score.norm_weight"
+                "expected score.norm_groups, score.norm_group, score.norm_weight or screening.min_approval"
             )
         return None, None
     if data.respondents is not None:

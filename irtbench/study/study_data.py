@@ -8,11 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from irtbench.config import StudyFile
+from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column, approval_rates
 from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.recognise import read_answers, read_responses
+from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.study.norm_columns import read_columns_of_norms
 
@@ -33,6 +35,8 @@ class StudyData:
         The columns of the respondents that norms are formed by, weights included; None if none is asked for.
     respondents_from
         The file that these are from.
+    approval
+        Approval rates of the respondents, the index holding them; None if no rule asks for them.
     """
 
     answers: pd.DataFrame | None
@@ -40,6 +44,7 @@ class StudyData:
     items: ItemTable
     respondents: pd.DataFrame | None = None
     respondents_from: Path | None = None
+    approval: pd.Series[float] | None = None
 
 
 def read_data(settings: StudyFile) -> StudyData:
@@ -60,13 +65,38 @@ def read_data(settings: StudyFile) -> StudyData:
         if items is None:
             raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
         answers = read_answers(data.answers, format=data.format, columns=data.columns).frame
-        respondents = read_columns_of_norms(settings, answers)
+        norms, norms_from = read_columns_of_norms(settings, answers)
         if data.where:
             answers = answers[answers["item_id"].isin(items.item_ids)]
-        return StudyData(answers, grade(answers, items, settings.grading), items, *respondents)
+        approval = read_approval(settings, answers)
+        return StudyData(answers, grade(answers, items, settings.grading), items, norms, norms_from, approval)
     table = read_responses(data.answers, format=data.format, columns=data.columns).frame
-    respondents = read_columns_of_norms(settings, table)
+    norms, norms_from = read_columns_of_norms(settings, table)
     if items is not None and data.where:
         table = table[table["item_id"].isin(items.item_ids)]
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
-    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), *respondents)
+    approval = read_approval(settings, table)
+    return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
+
+
+def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:
+    """Approval rates, from the table of respondents if there is one, else from the answers; None if no rule asks.
+
+    Raises
+    ------
+    InputError
+        If a rule asks for them and there is no column of them.
+    """
+    if settings.screening.min_approval is None:
+        return None
+    file = settings.data.respondents or settings.data.answers
+    if settings.data.respondents is not None:
+        own = settings.data.respondent_columns.get("respondent_id", "respondent_id")
+        table = read_table(file).rename(columns={own: "respondent_id"})
+        demand_columns(table, ["respondent_id"], file)
+    column = approval_column(table.columns)
+    if column is None:
+        raise InputError(
+            f"{settings.path}: screening.min_approval: file {file} has no column {' or '.join(APPROVAL_COLUMNS)}"
+        )
+    return approval_rates(table, column, place=f"file {file}")

@@ -142,9 +142,53 @@ def test_nobody_left_is_an_error_that_says_why():
         screen(*study([[NAN, NAN], [0, 0], [1, 1]]), ScreeningSettings(chance_level=0.5))
 
 
+def test_newer_rules_stand_in_the_order_stated():
+    """Each respondent breaks one rule more than the next; the first that applies is the reason."""
+    letters = ["ab" * 4] * 5 + ["abcdefgh"] * 2
+    responses, items = study(np.ones((7, 8)))
+    answers = long("answer", letters)
+    seconds = long("seconds", [[1.0] * 8, [0.5] + [9.0] * 7, *[[9.0] * 8] * 5])
+    approval = pd.Series({"r0": 0.5})
+    settings = ScreeningSettings(min_approval=0.9, min_seconds=2, min_effort=0.9, max_pattern=4)
+    screening = screen(responses, items, settings, seconds=seconds, answers=answers, approval=approval)
+    expected = ["low approval rate", "rapid guessing", *["repeated pattern"] * 3, "", ""]
+    assert list(screening.reason) == expected
+    assert screening.effort[1] == 7 / 8
+    assert screening.longest_pattern.tolist() == [6] * 5 + [0] * 2
+    late = screen(responses, items, ScreeningSettings(min_agreement=0.5), answers=answers)
+    # r5 and r6 agree with each other and, on a and b of the first two items, with all: (2 x 1 + 6 x 1/6) / 8
+    assert late.agreement[5] == pytest.approx(3 / 8)
+    assert late.reason[4:] == ("", "unlike the others", "unlike the others")
+
+
+def test_a_limit_from_the_crowd_and_a_fixed_one_whichever_is_longer():
+    responses, items = study(np.ones((5, 1)))
+    seconds = long("seconds", np.exp([[0.0], [1], [2], [3], [4]]))
+    crowd = ScreeningSettings(fast_quantile=0.4)
+    screening = screen(responses, items, crowd, seconds=seconds)
+    assert screening.time_limit == pytest.approx(np.exp(2 - 0.2533471031357997 / 0.6744897501960817))
+    assert screening.reason == ("too fast", "too fast", "", "", "")
+    both = ScreeningSettings(fast_quantile=0.4, min_seconds=10)
+    assert screen(responses, items, both, seconds=seconds).reason == ("too fast",) * 3 + ("",) * 2
+
+
+def test_person_fit_removes_those_kept_who_fit_worse_than_the_level():
+    responses, items = study([[1, 0], [1, 1], [NAN, NAN], [0, 1]])
+    screening = screen(responses, items, ScreeningSettings(person_fit_p=0.05))
+    fit = np.array([-1.65, -1.64, -9, NAN])  # the quantile is -1.645
+    found = screening.with_person_fit(fit)
+    assert found.reason == ("unlike the model", "", "no response", "")
+    np.testing.assert_array_equal(found.table()["person_fit"], fit)
+    with pytest.raises(InputError, match="nobody is left of 4 respondents: 1 no response, 3 unlike the model"):
+        screening.with_person_fit(np.full(4, -9.0))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        (ScreeningSettings(fast_quantile=0.01), "fast_quantile is set but no seconds"),
+        (ScreeningSettings(max_pattern=9), "max_pattern is set but no raw answers"),
+        (ScreeningSettings(min_approval=0.97), "min_approval is set but no approval rates"),
         (ScreeningSettings(attention_share=0.5), "no item is an attention check"),
         (ScreeningSettings(min_seconds=1), "no seconds are given"),
         (ScreeningSettings(max_straight_line=3), "no raw answers are given"),

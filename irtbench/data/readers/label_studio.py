@@ -33,7 +33,11 @@ def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterat
     questions: dict[str, None] = {}
     for task in records(head):
         gold, found = None, []
-        content = content_hash(task.values.get("data"))
+        data = task.values.get("data")
+        content = content_hash(data)
+        # tasks are numbered by Label Studio; who uploaded them may have named the items in their data
+        given = data.get("item_id") if isinstance(data, dict) else None
+        item = given if isinstance(given, str) and given.strip() else task.name("id")
         for annotation in task.objects("annotations"):
             if annotation.values.get("was_cancelled"):
                 left_out[_CANCELLED] += 1
@@ -57,7 +61,7 @@ def _tasks(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterat
         for annotation, answer in found:
             yield Observation(
                 respondent_id=_annotator(annotation),
-                item_id=task.name("id"),
+                item_id=item,
                 number=task.number,
                 score=_score(annotation, answer) if settings.want == "response" else None,
                 answer=answer,

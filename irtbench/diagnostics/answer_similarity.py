@@ -1,0 +1,290 @@
+"""Pairs of respondents whose answers are more alike than their abilities explain: copying, or one machine behind both.
+
+Wrong answers tell most: two able people agree because both are right, but few pairs choose the same wrong options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, resolve_duplicates
+from irtbench.models.curve_formulas import Curve
+from irtbench.models.curves import logistic
+from irtbench.models.item_parameters import ItemParameters
+
+PSEUDO_COUNT = 0.5  # added to each wrong option's count, so that none is impossible
+SUSPECT_Z = 2.0  # pairs above it get the tail of their own distribution; below it the normal one will do
+LEAST_VARIANCE = 1e-9  # of the number of identical answers, where two people are sure to agree
+LEAST_LEFT = 0.05  # share of that variance that estimated abilities leave at least
+BLOCK = 256  # respondents compared with all others at a time
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerSimilarity:
+    """Answer similarity of pairs of respondents; arrays have shape (n_pairs,).
+
+    Parameters
+    ----------
+    pairs
+        The two respondents of each pair, most suspect first.
+    n_items
+        Items that both answered.
+    n_identical
+        Items on which both gave the same answer.
+    n_identical_wrong
+        Of those, the same wrong answer.
+    expected
+        Identical answers expected of two people of their abilities.
+    z
+        (n_identical - expected) / its standard deviation.
+    p
+        P(at least ``n_identical``) of two people who work alone.
+    p_adjusted
+        Holm's over all ``n_tested`` pairs.
+    n_tested
+        Pairs that were compared; those listed may be fewer.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    n_items: NDArray[np.int64]
+    n_identical: NDArray[np.int64]
+    n_identical_wrong: NDArray[np.int64]
+    expected: NDArray[np.float64]
+    z: NDArray[np.float64]
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    n_tested: int
+
+    def table(self) -> pd.DataFrame:
+        """One row a pair, columns of similar_pairs.csv."""
+        return pd.DataFrame(
+            {
+                "respondent_1": [first for first, _ in self.pairs],
+                "respondent_2": [second for _, second in self.pairs],
+                "n_items": self.n_items,
+                "n_identical": self.n_identical,
+                "n_identical_wrong": self.n_identical_wrong,
+                "expected": self.expected,
+                "z": self.z,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+            }
+        )
+
+
+def answer_similarity(
+    answers: pd.DataFrame,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    theta: NDArray[np.float64],
+    *,
+    scale: NDArray[np.int64] | None = None,
+    min_items: int = 10,
+    most_listed: int = 1_000,
+) -> AnswerSimilarity:
+    """Compare every two respondents: identical answers against those expected at their abilities.
+
+    The generalised binomial test of van der Linden & Sotaridona (2006), in its symmetric form, that knows no copier
+    and no source: given the abilities, two people who work alone agree on item j with probability
+
+        m_j = P_j(theta_1) P_j(theta_2) + sum_k Q_j(theta_1) s_jk Q_j(theta_2) s_jk,      Q = 1 - P,
+
+    k over the wrong options and s_jk the option's share of the item's wrong answers (a nested logit model whose options
+    are equally attractive at all abilities: Suh & Bolt, 2010). The number M of identical answers is a sum of
+    independent indicators with these probabilities.
+
+    Abilities are estimated from these very answers (EAP), so that M varies less about sum_j m_j than V = sum_j
+    m_j (1 - m_j) says, and the plain test finds too little. To first order the variance is
+
+        V* = V - c_1^2 / (I_1 + 1) - c_2^2 / (I_2 + 1),    c_1 = sum_j P'_j(theta_1) (P_j(theta_2) - Q_j(theta_2) S_j),
+
+    c_1 the covariance of M with the score of theta_1, S_j = sum_k s_jk^2, I the test information and 1 that of the
+    standard normal prior; with several scales the terms are summed over them. p is the upper tail of the generalised
+    binomial distribution at sum m + (M - sum m) sqrt(V / V*), interpolated between whole numbers, or that of the normal
+    distribution at z, whichever is larger. docs/crowds.md has false alarm rates and power.
+
+    Parameters
+    ----------
+    answers
+        Long table ``respondent_id, item_id, answer``; empty answers are left out.
+    responses
+        The same, graded: who is compared, on which items.
+    items
+        Parameters of these items.
+    theta
+        EAP abilities, shape (n_respondents,), or (n_respondents, n_scales) with ``scale``; NaN, where a respondent
+        has none on a scale, leaves those answers out.
+    scale
+        The column of ``theta`` for each item, shape (n_items,).
+    min_items
+        Fewest items that both must have answered.
+    most_listed
+        Pairs in the result, the most suspect; all are tested.
+
+    Raises
+    ------
+    InputError
+        If items or shapes differ, no pair has enough items in common, or a pair (respondent, item) is repeated.
+    """
+    abilities = theta.reshape(len(theta), -1)
+    column = np.zeros(items.n_items, dtype=np.int64) if scale is None else np.asarray(scale)
+    if items.item_ids != responses.item_ids:
+        raise InputError("answer similarity: the parameters are not those of the items answered, in their order")
+    if len(abilities) != responses.n_respondents or column.size != items.n_items or column.max() >= abilities.shape[1]:
+        raise InputError(
+            f"answer similarity: abilities of shape {theta.shape} do not fit {responses.n_respondents} respondents and "
+            f"{1 if scale is None else column.max() + 1} scales"
+        )
+    model = _model(answers, responses, items, abilities, column)
+    listed: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+    n_tested = 0
+    for start in range(0, responses.n_respondents, BLOCK):
+        own = np.arange(start, min(start + BLOCK, responses.n_respondents))
+        excess, variance = np.zeros((2, own.size, responses.n_respondents))
+        for j, block in enumerate(model.blocks):
+            match = block[own] @ block.T
+            excess += ((model.coded[own, j, None] == model.coded[:, j]) & (model.coded[:, j] >= 0)) - match
+            variance += match * (1 - match)
+        variance = np.maximum(variance, LEAST_VARIANCE)
+        left = np.maximum(variance - model.explained(own), LEAST_LEFT * variance)
+        tested = (own[:, None] < np.arange(responses.n_respondents)) & (model.n_common(own) >= min_items)
+        n_tested += int(tested.sum())
+        z = np.where(tested, excess / np.sqrt(left), -np.inf)
+        n_listed = min(max(most_listed, int((z > SUSPECT_Z).sum())), int(tested.sum()))
+        first, second = np.unravel_index(np.argsort(z, axis=None)[::-1][:n_listed], z.shape)
+        inflation = np.sqrt(variance / left)[first, second]
+        listed.append((own[first], second, z[first, second], inflation))
+    if n_tested == 0:
+        raise InputError(f"answer similarity: no two respondents have {min_items} items in common")
+    first, second, z, inflation = (np.concatenate(part) for part in zip(*listed, strict=True))
+    match = np.stack([(block[first] * block[second]).sum(axis=1) for block in model.blocks], axis=1)
+    coded = model.coded
+    identical = (coded[first] == coded[second]) & (coded[first] >= 0)
+    p = ndtr(-z)
+    suspect = z > SUSPECT_Z
+    expected = match.sum(axis=1)
+    stretched = expected + (identical.sum(axis=1) - expected) * inflation
+    p[suspect] = np.maximum(p[suspect], generalised_binomial_tail(match[suspect], stretched[suspect]))
+    order = np.lexsort((-z, p))[:most_listed]
+    first, second, p = first[order], second[order], p[order]
+    ids = responses.respondent_ids
+    # Holm's method over all pairs, of which these have the smallest p
+    adjusted = np.maximum.accumulate(p * (n_tested - np.arange(p.size)))
+    return AnswerSimilarity(
+        pairs=tuple((ids[i], ids[k]) for i, k in zip(first, second, strict=True)),
+        n_items=((coded[first] >= 0) & (coded[second] >= 0)).sum(axis=1),
+        n_identical=identical[order].sum(axis=1),
+        n_identical_wrong=(identical[order] & (coded[first] > 0)).sum(axis=1),
+        expected=expected[order],
+        z=z[order],
+        p=p,
+        p_adjusted=np.minimum(adjusted, 1.0),
+        n_tested=n_tested,
+    )
+
+
+def generalised_binomial_tail(probability: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
+    """P(sum of independent indicators >= n) for each row of their probabilities, shape (n_rows,).
+
+    By recursion over the indicators: after each, P(sum = k) = P(k) (1 - p) + P(k - 1) p. Between whole numbers log P is
+    interpolated; beyond the number of indicators it falls as it did before.
+
+    Examples
+    --------
+    >>> generalised_binomial_tail(np.array([[0.5, 0.5, 0.5]]), np.array([2.0])).round(6).tolist()
+    [0.5]
+    """
+    n_rows, n_indicators = probability.shape
+    distribution = np.zeros((n_rows, n_indicators + 1))
+    distribution[:, 0] = 1
+    for p in probability.T[:, :, None]:
+        distribution[:, 1:] = distribution[:, 1:] * (1 - p) + distribution[:, :-1] * p
+        distribution[:, :1] *= 1 - p
+    at_least = np.cumsum(distribution[:, ::-1], axis=1)[:, ::-1]
+    log_tail = np.log(np.maximum(at_least, np.finfo(np.float64).tiny))
+    low = np.clip(np.floor(n).astype(np.int64), 0, n_indicators - 1)
+    row = np.arange(n_rows)
+    at = log_tail[row, low]
+    return np.exp(np.minimum(at + (log_tail[row, low + 1] - at) * (n - low), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What everybody answered and would have been expected to.
+
+    ``coded``: the answer as a number within the item, 0 the right one, -1 none; (n_respondents, n_items).
+    ``blocks``: for each item the probability of every option, rows of 0 where there is no answer.
+    ``slope``: P'_j at each respondent's ability, ``gain``: P_j - Q_j S_j; 0 where there is no answer.
+    ``information``: of each respondent's answers on each scale. ``column``: the scale of each item.
+    """
+
+    coded: NDArray[np.int64]
+    blocks: list[NDArray[np.float64]]
+    slope: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    information: NDArray[np.float64]
+    column: NDArray[np.int64]
+
+    def n_common(self, own: NDArray[np.int64]) -> NDArray[np.float64]:
+        observed = (self.coded >= 0).astype(np.float64)
+        return observed[own] @ observed.T
+
+    def explained(self, own: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The part of the variance that goes into the estimated abilities, for pairs of these with everybody."""
+        total = np.zeros((own.size, len(self.coded)))
+        for s in range(self.information.shape[1]):
+            on = self.column == s
+            first = self.slope[np.ix_(own, on)] @ self.gain[:, on].T
+            second = self.gain[np.ix_(own, on)] @ self.slope[:, on].T
+            total += first**2 / (self.information[own, s, None] + 1) + second**2 / (self.information[:, s] + 1)
+        return total
+
+
+def _model(
+    answers: pd.DataFrame,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    abilities: NDArray[np.float64],
+    column: NDArray[np.int64],
+) -> _Model:
+    theta = abilities[:, column]
+    coded = np.where(np.isfinite(theta), _coded(answers, responses), -1)
+    curve = Curve(np.nan_to_num(theta) * items.discrimination + items.intercept, items.guessing, logistic)
+    blocks, same = [], np.zeros(items.n_items)
+    for j in range(items.n_items):
+        counts = np.bincount(coded[coded[:, j] > 0, j], minlength=2)[1:] + PSEUDO_COUNT
+        share = counts / counts.sum()
+        same[j] = (share**2).sum()
+        block = np.hstack([curve.p[:, [j]], (1 - curve.p[:, [j]]) * share])
+        blocks.append(np.where(coded[:, [j]] >= 0, block, 0.0))
+    observed = coded >= 0
+    information = np.where(observed, items.discrimination**2 * curve.information_zz, 0.0)
+    slope = np.sign(items.discrimination) * np.sqrt(information * curve.p * (1 - curve.p))
+    by_scale = np.stack([information[:, column == s].sum(axis=1) for s in range(abilities.shape[1])], axis=1)
+    gain = np.where(observed, curve.p - (1 - curve.p) * same, 0.0)
+    return _Model(coded, blocks, slope, gain, by_scale, column)
+
+
+def _coded(answers: pd.DataFrame, responses: ResponseMatrix) -> NDArray[np.int64]:
+    """The answer of each respondent to each item as a number within the item: 0 right, wrong ones from 1, -1 none.
+
+    All right answers to an item are one, however they are written.
+    """
+    rows = resolve_duplicates(answers)
+    row = pd.Index(responses.respondent_ids).get_indexer(pd.Index(rows["respondent_id"]))
+    column = pd.Index(responses.item_ids).get_indexer(pd.Index(rows["item_id"]))
+    given = (row >= 0) & (column >= 0) & (rows["answer"].fillna("") != "").to_numpy()
+    row, column, text = row[given], column[given], rows["answer"].to_numpy(dtype=object)[given]
+    response = responses.values[row, column]
+    coded = np.full(responses.values.shape, -1)
+    coded[row[response == 1], column[response == 1]] = 0
+    wrong = pd.DataFrame({"row": row, "column": column, "text": text})[response == 0]
+    number = wrong.groupby("column")["text"].transform(lambda texts: pd.factorize(texts, sort=True)[0] + 1)
+    coded[wrong["row"], wrong["column"]] = number.to_numpy(dtype=np.int64)
+    return coded

@@ -1,0 +1,122 @@
+"""Screening after a first fit: respondents whose answers no ability explains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.building.pruning import answered
+from irtbench.building.removals import constant_items
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.screening import Screening
+from irtbench.diagnostics.person_fit import person_fit
+from irtbench.estimation.fit import FEWEST_RESPONDENTS, fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import FitSettings
+from irtbench.scoring.ability import Abilities, abilities_of
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleFit:
+    """A scale fitted to some respondents, without pruning.
+
+    Parameters
+    ----------
+    name
+        The scale.
+    responses
+        Of the respondents with a response to an item that some got right and others wrong.
+    fitted
+        The fit.
+    abilities
+        EAP of these respondents.
+    """
+
+    name: str
+    responses: ResponseMatrix
+    fitted: FittedModel
+    abilities: Abilities
+
+
+def fit_scales(
+    responses: ResponseMatrix,
+    scales: Mapping[str, Sequence[str]],
+    settings: FitSettings,
+    *,
+    seed: int,
+) -> list[ScaleFit]:
+    """Fit each scale's items once; scales that nothing can be estimated from are left out.
+
+    Parameters
+    ----------
+    responses
+        Graded responses of the respondents who count.
+    scales
+        Items of each scale.
+    settings
+        How the items are fitted.
+    seed
+        For the fit.
+    """
+    fits = []
+    for name, item_ids in scales.items():
+        part = responses.select_items(item_ids)
+        constant = {removal.item_id for removal in constant_items(part)}
+        part = answered(part.select_items([item for item in item_ids if item not in constant]))
+        if part.n_items < 2 or part.n_respondents < FEWEST_RESPONDENTS:
+            continue
+        fitted = fit_model(part, settings, seed=seed)
+        fits.append(ScaleFit(name, part, fitted, abilities_of(fitted, part)))
+    return fits
+
+
+def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) -> NDArray[np.float64]:
+    """Person fit of each respondent over all scales, standard normal under the model; NaN without any.
+
+    sum_s lz*_s / sqrt(S) over the S scales of which the respondent has one: given the abilities the scales are
+    independent (Stouffer et al., 1949). lz* is that of ``person_fit``.
+    """
+    total, n = np.zeros(len(respondent_ids)), np.zeros(len(respondent_ids))
+    row = {respondent: i for i, respondent in enumerate(respondent_ids)}
+    for fit in fits:
+        if fit.responses.n_items < 2:
+            continue
+        found = person_fit(fit.responses, fit.fitted.items, fit.abilities.theta).lz_star
+        rows = np.array([row[respondent] for respondent in fit.responses.respondent_ids])
+        known = np.isfinite(found)
+        total[rows[known]] += found[known]
+        n[rows[known]] += 1
+    return np.divide(total, np.sqrt(n), out=np.full(total.shape, np.nan), where=n > 0)
+
+
+def screen_by_fit(
+    screening: Screening,
+    responses: ResponseMatrix,
+    scales: Mapping[str, Sequence[str]],
+    settings: FitSettings,
+    *,
+    seed: int,
+) -> Screening:
+    """Fit the scales to the respondents kept so far, and remove those whom the model does not fit.
+
+    Without ``person_fit_p`` nothing is fitted and the screening is what it was.
+
+    Parameters
+    ----------
+    screening
+        What the other rules made of the respondents.
+    responses
+        Graded responses of all of them.
+    scales
+        Items of each scale.
+    settings, seed
+        For the fit; standard errors are not computed.
+    """
+    if screening.settings.person_fit_p is None:
+        return screening
+    kept = responses.select_respondents(screening.kept)
+    fits = fit_scales(kept, scales, replace(settings, standard_errors=False), seed=seed)
+    return screening.with_person_fit(joint_person_fit(fits, screening.respondent_ids))

@@ -1,0 +1,124 @@
+"""What screening changes: agreement, reliability and item parameters of everybody and of those kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.screening import Screening
+from irtbench.estimation.settings import FitSettings
+from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
+from irtbench.models.parameter_table import parameter_table
+from irtbench.scoring.ability import Abilities
+from irtbench.study.person_screening import ScaleFit, fit_scales
+
+_COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
+
+
+@dataclass(frozen=True, eq=False)
+class ScreeningEffect:
+    """Scales and items before and after screening.
+
+    Parameters
+    ----------
+    scales
+        A row a scale and stage (``before``, ``after``), and of all scales together: ``scale, stage, n_respondents,
+        n_responses, proportion_correct, fleiss_kappa, krippendorff_alpha, gwet_ac1, reliability``; agreement is NaN
+        without raw answers, reliability where nothing is fitted. Where a scale holds the items of one label, agreement
+        on it is low whoever answers, for chance agreement is high.
+    items
+        A row an item: discrimination and difficulty with their standard errors, before and after.
+    """
+
+    scales: pd.DataFrame
+    items: pd.DataFrame
+
+
+def screening_effect(
+    screening: Screening,
+    responses: ResponseMatrix,
+    items: ItemTable,
+    scales: Mapping[str, Sequence[str]],
+    settings: FitSettings,
+    *,
+    answers: pd.DataFrame | None = None,
+    seed: int,
+) -> ScreeningEffect:
+    """Agree and fit twice: with everybody who has a response, and with the respondents kept.
+
+    Parameters
+    ----------
+    screening
+        Who is kept.
+    responses
+        Graded responses of all respondents.
+    items
+        The items, for keys and labels.
+    scales
+        Items of each scale.
+    settings, seed
+        For the fits.
+    answers
+        Raw answers ``respondent_id, item_id, answer``; None if only graded responses are there.
+    """
+    rows, tables = [], []
+    for stage, kept in (("before", screening.n_responses > 0), ("after", screening.kept)):
+        chosen = responses.select_respondents(kept)
+        fits = {fit.name: fit for fit in fit_scales(chosen, scales, settings, seed=seed)}
+        agreed = _agreement(answers, items, chosen, scales)
+        together = {**scales, "all": [item for ids in scales.values() for item in ids]}
+        rows += [
+            _row(name, stage, chosen.select_items(ids), fits.get(name), agreed.get(name))
+            for name, ids in together.items()
+        ]
+        tables.append(_parameters(fits.values(), stage))
+    both = tables[0].merge(tables[1], on=["scale", "item_id"], how="outer", sort=False)
+    order = {item: k for k, item in enumerate(responses.item_ids)}
+    return ScreeningEffect(
+        pd.DataFrame(rows), both.sort_values("item_id", key=lambda ids: ids.map(order), kind="stable")
+    )
+
+
+def _agreement(
+    answers: pd.DataFrame | None, items: ItemTable, chosen: ResponseMatrix, scales: Mapping[str, Sequence[str]]
+) -> Mapping[str, Agreement]:
+    if answers is None:
+        return {}
+    own = answers[answers["respondent_id"].isin(chosen.respondent_ids)]
+    return agreement_by_label(own, items) | {"all": agreement(own, items=items)}
+
+
+def _row(
+    name: str, stage: str, responses: ResponseMatrix, fit: ScaleFit | None, agreed: Agreement | None
+) -> dict[str, object]:
+    return {
+        "scale": name,
+        "stage": stage,
+        "n_respondents": int((responses.n_by_respondent > 0).sum()),
+        "n_responses": responses.n_responses,
+        "proportion_correct": float(np.nanmean(responses.values)),
+        "fleiss_kappa": np.nan if agreed is None else agreed.fleiss_kappa,
+        "krippendorff_alpha": np.nan if agreed is None else agreed.krippendorff_alpha,
+        "gwet_ac1": np.nan if agreed is None else agreed.gwet_ac1,
+        "reliability": np.nan if fit is None else _reliability(fit.abilities),
+    }
+
+
+def _parameters(fits: Iterable[ScaleFit], stage: str) -> pd.DataFrame:
+    columns = ["scale", "item_id", *_COMPARED]
+    tables = [parameter_table(fit.fitted.items, fit.responses).assign(scale=fit.name)[columns] for fit in fits]
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+    return table.rename(columns={name: f"{name}_{stage}" for name in _COMPARED})
+
+
+def _reliability(abilities: Abilities) -> float:
+    """Empirical reliability of EAP estimates, var(theta) / (var(theta) + mean se^2); NaN for fewer than two people."""
+    if len(abilities.theta) < 2:
+        return np.nan
+    between = abilities.theta.var()
+    return float(between / (between + (abilities.standard_error**2).mean()))

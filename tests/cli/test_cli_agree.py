@@ -1,0 +1,53 @@
+"""``irtbench agree`` as a user meets it: figures for all, by item and by respondent, and keys that look wrong."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from builders.command_line import run_here, run_without_torch
+from irtbench.data.input_error import InputError
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Path:
+    """Six people, eight items; all say y to i0 whose key is n."""
+    rows = [
+        {"respondent_id": f"p{r}", "item_id": f"i{i}", "answer": "y" if i == 0 or (i + r) % 3 else "n"}
+        for i in range(8)
+        for r in range(6)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
+    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7})
+    items.to_csv(tmp_path / "items.csv", index=False)
+    return tmp_path
+
+
+def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
+    out = crowd / "out"
+    printed = run_without_torch("agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
+    found = json.loads(printed)
+    assert json.loads((out / "agreement.json").read_text()) == found
+    assert found["contradicts_key"] == ["i0"]
+    overall = found["overall"]
+    assert overall["krippendorff_lower"] < overall["krippendorff_alpha"] < overall["krippendorff_upper"]
+    by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
+    assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
+    assert by_item["contradicts_key"].sum() == 1
+    people = pd.read_csv(out / "respondent_agreement.csv")
+    assert people["respondent_id"].tolist() == [f"p{r}" for r in range(6)]
+    assert (people["gold_share"] > people["key_share"]).all()
+
+
+def test_items_that_contradict_their_key_are_named(crowd: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_here("agree", crowd / "answers.csv", "--items", crowd / "items.csv")
+    assert "the majority contradicts the key of item i0" in capsys.readouterr().out
+    run_here("agree", crowd / "answers.csv")
+    assert "contradicts" not in capsys.readouterr().out
+
+
+def test_a_level_outside_its_range_is_refused_and_nothing_is_written(crowd: Path) -> None:
+    with pytest.raises(InputError, match="level must be between 0 and 1"):
+        run_here("agree", crowd / "answers.csv", "--level", 2, "-o", crowd / "out")
+    assert not (crowd / "out").exists()

@@ -1,0 +1,156 @@
+"""From sheet to answers and back: what is uploaded, answered in the tool's own layout, is read under the same names."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.data.booklets import make_booklets
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import read_answers
+from irtbench.data.sheets.crowd_sheets import SheetFormat, crowd_sheets
+
+OPTIONS = ("yes", "no", 'it "depends" <a & b>')
+ITEMS = [f"i{j}" for j in range(8)]
+CHECKS = ["check1", "check2"]
+TEXTS = {item: f'Text of "{item}", with a comma & <marks>\nand a line' for item in (*ITEMS, *CHECKS)}
+
+
+@pytest.fixture
+def booklets() -> pd.DataFrame:
+    return make_booklets(ITEMS, n_booklets=4, n_each=5, checks=CHECKS, rng=np.random.default_rng(1))
+
+
+def answered(booklets: pd.DataFrame) -> pd.DataFrame:
+    """One respondent a booklet."""
+    rng = np.random.default_rng(2)
+    return pd.DataFrame(
+        {
+            "respondent_id": [f"worker{b}" for b in booklets["booklet"]],
+            "item_id": booklets["item_id"],
+            "answer": rng.choice(OPTIONS, len(booklets)),
+        }
+    )
+
+
+def files_of(booklets: pd.DataFrame, format: SheetFormat) -> dict[str, str]:
+    return crowd_sheets(booklets, TEXTS, format=format, options=OPTIONS, question="True?")
+
+
+def triples(frame: pd.DataFrame) -> set[tuple[str, ...]]:
+    return set(frame[["respondent_id", "item_id", "answer"]].itertuples(index=False, name=None))
+
+
+def test_label_studio(booklets: pd.DataFrame, tmp_path: Path) -> None:
+    files = files_of(booklets, "label-studio")
+    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    interface = ElementTree.fromstring(files.pop("label_studio.xml"))
+    assert [choice.get("value") for choice in interface.iter("Choice")] == list(OPTIONS)
+    name = interface.find("Choices").get("name")
+    number = 100  # a counter of Label Studio's own
+    for k, (file, content) in enumerate(sorted(files.items()), start=1):
+        tasks = json.loads(content)
+        own = booklets[booklets["booklet"] == k]
+        assert [task["data"]["item_id"] for task in tasks] == list(own["item_id"])
+        for task in tasks:
+            number += 1
+            answer = given[f"worker{k}", task["data"]["item_id"]]
+            result = {"from_name": name, "to_name": "text", "type": "choices", "value": {"choices": [answer]}}
+            task |= {
+                "id": number,
+                "annotations": [
+                    {"id": number, "completed_by": {"email": f"worker{k}"}, "result": [result], "was_cancelled": False,
+                     "lead_time": 3.5, "created_at": "2026-11-01T10:00:00Z", "ground_truth": False}
+                ],
+            }  # fmt: skip
+        (tmp_path / file).write_text(json.dumps(tasks))
+    table = read_answers(tmp_path)
+    assert table.format == "label-studio"
+    assert triples(table.frame) == triples(answered(booklets))
+
+
+def test_potato(booklets: pd.DataFrame, tmp_path: Path) -> None:
+    files = files_of(booklets, "potato")
+    config = json.loads(files["potato.yaml"])
+    lines = [json.loads(line) for line in files["potato_items.jsonl"].splitlines()]
+    assert {line["id"]: line["text"] for line in lines} == TEXTS
+    groups = config["batch_assignment"]["groups"]
+    assert [group["instances"] for group in groups] == [list(own["item_id"]) for _, own in booklets.groupby("booklet")]
+    (scheme,) = config["annotation_schemes"]
+    assert [label["name"] for label in scheme["labels"]] == list(OPTIONS)
+    export = [
+        {"instance_id": row["item_id"], "user_id": row["respondent_id"],
+         "labels": {scheme["name"]: {row["answer"]: "true"}}}
+        for _, row in answered(booklets).iterrows()
+    ]  # fmt: skip
+    (tmp_path / "annotations.jsonl").write_text("\n".join(map(json.dumps, export)))
+    table = read_answers(tmp_path / "annotations.jsonl")
+    assert table.format == "potato"
+    assert triples(table.frame) == triples(answered(booklets))
+
+
+def test_mturk(booklets: pd.DataFrame, tmp_path: Path) -> None:
+    files = files_of(booklets, "mturk")
+    hits = pd.read_csv(StringIO(files["mturk.csv"]), dtype=str)
+    assert len(hits) == 4
+    assert hits["text1"].tolist() == [TEXTS[item] for item in hits["item_id1"]]
+    form = files["mturk.html"]
+    assert all(f'name="q{k}"' in form and f"${{text{k}}}" in form for k in range(1, 8))
+    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    batch = hits.add_prefix("Input.")
+    for k in range(1, 8):
+        batch[f"Answer.q{k}"] = [given[f"worker{row['booklet']}", row[f"item_id{k}"]] for _, row in hits.iterrows()]
+    batch.insert(0, "HITId", [f"H{k}" for k in hits["booklet"]])
+    batch.insert(1, "AssignmentId", [f"A{k}" for k in hits["booklet"]])
+    batch.insert(2, "WorkerId", [f"worker{k}" for k in hits["booklet"]])
+    batch["AssignmentStatus"] = "Submitted"
+    batch.to_csv(tmp_path / "batch.csv", index=False)
+    table = read_answers(tmp_path / "batch.csv")
+    assert table.format == "mturk"
+    assert triples(table.frame) == triples(answered(booklets))
+
+
+def test_prolific(booklets: pd.DataFrame, tmp_path: Path) -> None:
+    """Answers as a survey tool gives them, and Prolific's table of participants."""
+    files = files_of(booklets, "prolific")
+    points = pd.read_csv(StringIO(files["prolific.csv"]), dtype=str)
+    schema = json.loads(files["prolific_schema.json"])["fields"]
+    assert set(schema) == set(points)
+    assert [name for name, field in schema.items() if field["type"] == "text"] == ["text"]
+    assert points["text"].tolist() == [TEXTS[item] for item in points["item_id"]]
+    (instruction,) = json.loads(files["prolific_instructions.json"])
+    assert [choice["value"] for choice in instruction["options"]] == list(OPTIONS)
+    given = answered(booklets).set_index(["respondent_id", "item_id"])["answer"]
+    points["respondent_id"] = "worker" + points["booklet"].str[-1]
+    points["answer"] = [given[pair] for pair in zip(points["respondent_id"], points["item_id"], strict=True)]
+    points.to_csv(tmp_path / "answers.csv", index=False)
+    people = sorted(points["respondent_id"].unique())
+    pd.DataFrame(
+        {"Submission id": [f"s{k}" for k in range(4)], "Participant id": people, "Status": "APPROVED",
+         "Started at": "2026-11-01", "Completed at": "2026-11-01", "Time taken": "600", "Total approvals": "10"}
+    ).to_csv(tmp_path / "prolific.csv", index=False)  # fmt: skip
+    table = read_answers([tmp_path / "answers.csv", tmp_path / "prolific.csv"])
+    assert triples(table.frame) == triples(answered(booklets))
+    assert set(table.frame["submission_seconds"]) == {600.0}
+
+
+@pytest.mark.parametrize("format", ["prolific", "label-studio", "potato", "mturk"])
+def test_nothing_says_which_items_are_checks(booklets: pd.DataFrame, format: SheetFormat) -> None:
+    names = {item: f"n{k}" for k, item in enumerate((*ITEMS, *CHECKS))}
+    renamed = booklets.assign(item_id=booklets["item_id"].map(names))
+    texts = {names[item]: "text" for item in names}
+    content = "".join(crowd_sheets(renamed, texts, format=format, options=OPTIONS).values())
+    assert "attention" not in content
+    assert "check" not in content
+
+
+def test_sheets_that_nobody_could_answer_are_refused(booklets: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="item i3 has no text"):
+        crowd_sheets(booklets, TEXTS | {"i3": " "}, format="mturk", options=OPTIONS)
+    for options in (("yes",), ("yes", "yes"), ("yes", "")):
+        with pytest.raises(InputError, match="at least two different answers"):
+            crowd_sheets(booklets, TEXTS, format="mturk", options=options)
