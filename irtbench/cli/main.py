@@ -105,7 +105,7 @@ def main() -> None:
 
     Where the first argument is a command, no other is imported.
     """
-    logging.basicConfig(level=logging.WARNING, format="irtbench: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="irtbench: warning: %(message)s")
     warnings.showwarning = show_warning
     for name in STOPPING:
         number = getattr(signal, name, None)
