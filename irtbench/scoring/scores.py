@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
+OF_A_BANK = GradingSettings(unknown="wrong")  # a bank has the keys of its items, and not all of their options
 UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
 
 
@@ -157,7 +158,8 @@ def grade_answers(
     answers
         Long table ``respondent_id, item_id, answer``.
     grading
-        How answers are compared with the key.
+        How answers are compared with the key; None: as by default, but an answer that is no item's key is wrong, with a
+        warning, for a bank has keys alone and not all options.
     unknown_items
         What items mean that no scale has: an error that names the first five, or nothing.
 
@@ -170,7 +172,7 @@ def grade_answers(
     scales = scales_of(bank)
     check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
-    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading)
+    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or OF_A_BANK)
 
 
 def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
@@ -255,7 +257,7 @@ def keys_of(bank: ItemBank | Scale) -> Keys:
     InputError
         If scales disagree about a key, or one is empty once normalised.
     """
-    items, rules = _all_details(scales_of(bank)), GradingSettings()
+    items, rules = _all_details(scales_of(bank)), OF_A_BANK
     return Keys(normalised_keys(items, rules), rules)
 
 

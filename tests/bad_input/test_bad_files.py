@@ -131,6 +131,8 @@ def test_a_bad_study_is_refused_before_anything_is_fitted(
         (b"respondent_id,item_id,response\ns,item1,1\n", "answers were wanted but it holds responses"),
         (b"respondent_id,item_id,answer\ns,item1,1\ns,item2,0\n", "no answer is the key of any item: 0, 1"),
         (b"respondent_id,item_id,answer\ns,item1,yes\ns,item1,no\n", "duplicate"),
+        (b"respondent_id,item_id,answer\ns,item1,yes\ns,item2,Yes\n", 'grading.normalise = ["strip", "casefold"]'),
+        (b"respondent_id,item_id,answer\ns,item1,yes\ns,item2,perhaps\n", "1 of 2 answers are neither key nor option"),
     ],
 )
 def test_bad_systems_are_refused_before_anything_is_fitted(
