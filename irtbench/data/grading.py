@@ -135,8 +135,8 @@ def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str], setti
         return
     if settings.unknown == "error":
         raise InputError(
-            f"grading: {n_strange} of {len(given)} answers are neither key nor option of any item: {name_first(strange)}; "
-            f"expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
+            f"grading: {n_strange} of {len(given)} answers are neither key nor option of any item: "
+            f"{name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
         )
     log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
 
