@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
-OF_A_BANK = GradingSettings(unknown="wrong")  # a bank has the keys of its items, and not all of their options
 UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
 
 
@@ -172,7 +171,12 @@ def grade_answers(
     scales = scales_of(bank)
     check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
-    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or OF_A_BANK)
+    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or grading_of_a_bank())
+
+
+def grading_of_a_bank() -> GradingSettings:
+    """How answers are graded by a bank, which has the keys of its items and not all of their options."""
+    return GradingSettings(unknown="wrong")
 
 
 def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
@@ -257,7 +261,7 @@ def keys_of(bank: ItemBank | Scale) -> Keys:
     InputError
         If scales disagree about a key, or one is empty once normalised.
     """
-    items, rules = _all_details(scales_of(bank)), OF_A_BANK
+    items, rules = _all_details(scales_of(bank)), grading_of_a_bank()
     return Keys(normalised_keys(items, rules), rules)
 
 
