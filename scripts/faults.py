@@ -42,7 +42,16 @@ import pandas as pd  # noqa: E402
 from builders.valid_inputs import write_valid_inputs  # noqa: E402
 from irtbench.cli.main import main as main_of_command  # noqa: E402
 
-for _module in ("cli.build", "cli.fit", "cli.score", "estimation.fit", "study.run", "report.html", "scoring.bulk"):
+for _module in (
+    "cli.build",
+    "cli.convert",
+    "cli.fit",
+    "cli.score",
+    "estimation.fit",
+    "study.run",
+    "report.html",
+    "scoring.bulk",
+):
     import_module(f"irtbench.{_module}")
 
 SECONDS = re.compile(rb'"seconds": [0-9.eE+-]+')
@@ -57,11 +66,13 @@ systems = ["systems.csv"]
 COMMANDS = {
     "build": ["build", "study.toml", "-o", "out", "-q", "--allow-unconverged"],
     "fit": ["fit", "responses.csv", "-o", "out", "-q", "--allow-unconverged"],
+    "convert": ["convert", "answers.csv", "-o", "out/long.csv", "-q"],
     "score": ["score", "bank.json", "people.parquet", "-o", "out/scores.csv", "-q"],
 }
 INPUTS = {
     "build": ("study.toml", "answers.csv", "items.csv", "systems.csv"),
     "fit": ("responses.csv",),
+    "convert": ("answers.csv",),
     "score": ("bank.json", "people.parquet"),
 }
 DISK = 2**26  # bytes of a disk in memory
