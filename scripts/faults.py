@@ -1,16 +1,22 @@
-"""Faults on purpose: kills at random moments, full disks, two runs in one folder, folders that vanish, a wrong clock.
+"""Faults on purpose: kills at random moments, full disks, several runs in one folder, folders that vanish or cannot be
+written to, a clock set back.
 
 After each fault: every file that was there before is there, the results are those of one whole run or those that were
 there, and a rerun gives the bytes of a run that nothing disturbed (times taken left out).
 
-    python scripts/faults.py [--kills N] [--seed S] [--only NAME]
+    python scripts/faults.py [--kills N] [--sizes N] [--others N] [--seed S] [--only NAME] [--command NAME]
+
+Each run is a process of its own, a copy of one in which the libraries are loaded: so a kill falls into the work. On
+Linux and as root disks are really full and really read-only: small file systems in memory, mounted for the while.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
 import json
+import multiprocessing
 import os
 import random
 import re
@@ -21,10 +27,33 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from builders.valid_inputs import write_valid_inputs  # noqa: E402
+from irtbench.cli.main import main as main_of_command  # noqa: E402
+
+for _module in (
+    "cli.build",
+    "cli.convert",
+    "cli.fit",
+    "cli.score",
+    "estimation.fit",
+    "study.run",
+    "report.html",
+    "scoring.bulk",
+):
+    import_module(f"irtbench.{_module}")
+
 SECONDS = re.compile(rb'"seconds": [0-9.eE+-]+')
 STUDY = """[data]
 answers = "answers.csv"
@@ -37,39 +66,81 @@ systems = ["systems.csv"]
 COMMANDS = {
     "build": ["build", "study.toml", "-o", "out", "-q", "--allow-unconverged"],
     "fit": ["fit", "responses.csv", "-o", "out", "-q", "--allow-unconverged"],
-    "score": ["score", "bank.json", "people.csv", "-o", "out/scores.csv", "-q"],
+    "convert": ["convert", "answers.csv", "-o", "out/long.csv", "-q"],
+    "score": ["score", "bank.json", "people.parquet", "-o", "out/scores.csv", "-q"],
 }
+INPUTS = {
+    "build": ("study.toml", "answers.csv", "items.csv", "systems.csv"),
+    "fit": ("responses.csv",),
+    "convert": ("answers.csv",),
+    "score": ("bank.json", "people.parquet"),
+}
+DISK = 2**26  # bytes of a disk in memory
+PEOPLE = 120_000  # enough to be scored part by part
+YEAR = 365 * 86_400.0  # seconds
+DROP_FROM_BOUNDS, OVERRIDE_PERMISSIONS = 24, 1  # PR_CAPBSET_DROP and CAP_DAC_OVERRIDE of Linux
 
 
-def command(name: str) -> list[str]:
-    return [sys.executable, "-m", "irtbench", *COMMANDS[name]]
+class Run:
+    """A command at work in a folder.
+
+    Parameters
+    ----------
+    name, folder
+        Which of `COMMANDS`, and where.
+    before
+        Done in the process first.
+    """
+
+    def __init__(self, name: str, folder: Path, before: Callable[[], None] = lambda: None) -> None:
+        self.name, self.folder, self.before = name, folder, before
+        reading, writing = os.pipe()
+        self.process = multiprocessing.get_context("fork").Process(target=self.work, args=(writing,))
+        self.process.start()
+        os.close(writing)
+        self.said = os.fdopen(reading)
+
+    def work(self, errors: int) -> None:
+        os.chdir(self.folder)
+        os.dup2(errors, 2)
+        self.before()
+        sys.argv = ["irtbench", *COMMANDS[self.name]]
+        main_of_command()
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process.pid is not None and self.process.exitcode is None:
+            os.kill(self.process.pid, number)
+
+    def end(self) -> tuple[int, str]:
+        """Status (that of a signal negative) and what was said on standard error."""
+        said = self.said.read()
+        self.process.join()
+        self.said.close()
+        return int(self.process.exitcode or 0), said.strip()
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+def run(name: str, folder: Path, before: Callable[[], None] = lambda: None) -> tuple[int, str]:
+    return Run(name, folder, before).end()
 
 
-def run(name: str, folder: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        command(name), cwd=folder, env=environment(), capture_output=True, text=True, check=False, **options
-    )
+def run_anew(name: str, folder: Path, before: Callable[[], None] = lambda: None) -> tuple[int, str]:
+    """The same from the beginning, as a user's shell starts it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "irtbench", *COMMANDS[name]],
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        preexec_fn=before,
+    )  # fmt: skip
+    return done.returncode, done.stderr.strip()
 
 
 def write_inputs(folder: Path) -> None:
     """A crowd with a key each, a bank, and enough people to be scored part by part."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    import numpy as np
-
-    from builders.valid_inputs import write_valid_inputs
-
     write_valid_inputs(folder)
     (folder / "study.toml").write_text(STUDY)
     rng = np.random.default_rng(0)
-    rows = rng.integers(0, 2, (300_000, 8))
-    with (folder / "people.csv").open("w") as file:
-        file.write("respondent_id," + ",".join(f"item{k}" for k in range(1, 9)) + "\n")
-        for number, row in enumerate(rows):
-            file.write(f"person{number:07d}," + ",".join(map(str, row)) + "\n")
+    people = pd.DataFrame(rng.integers(0, 2, (PEOPLE, 8)), columns=[f"item{k}" for k in range(1, 9)])
+    people.insert(0, "respondent_id", [f"person{k:07d}" for k in range(PEOPLE)])
+    people.to_parquet(folder / "people.parquet")
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -90,27 +161,42 @@ class Trial:
         self.name, self.inputs = name, inputs
         self.folder = place / name
         self.wrong: list[str] = []
+        self.after: dict[str, str] = {}
         self.fresh()
         self.before = digests(self.folder)
-        began = time.monotonic()
-        done = run(name, self.folder)
-        self.seconds = time.monotonic() - began
-        if done.returncode != 0:
-            raise SystemExit(f"{name} does not work undisturbed: {done.stderr}")
+        status, said = run_anew(name, self.folder)
+        if status != 0:
+            raise SystemExit(f"{name} does not work undisturbed: {said}")
         self.after = digests(self.folder)
+        self.fresh()
+        began = time.monotonic()
+        run(name, self.folder)
+        self.seconds = time.monotonic() - began
+        self.check("undisturbed")
 
     def fresh(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(self.inputs, self.folder)
+        """The folder with the inputs alone; it stays the same folder where it is a disk of its own."""
+        self.folder.mkdir(exist_ok=True)
+        self.folder.chmod(0o755)
+        for old in self.folder.iterdir():
+            shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+        for name in INPUTS[self.name]:
+            shutil.copy(self.inputs / name, self.folder)
+
+    def demand_ended_well(self, what: str, status: int, said: str) -> None:
+        """Status 0, or 2 with one line, warnings left out."""
+        lines = [line for line in said.splitlines() if not line.startswith("irtbench: warning:")]
+        if status not in (0, 2) or len(lines) != (status == 2) or "internal error" in said:
+            self.wrong.append(f"{what}: status {status}: {said[-300:]}")
 
     def check(self, what: str, *, may_finish: bool = True) -> None:
         """Nothing lost and nothing half; then run again, undisturbed."""
         found = digests(self.folder)
         if found not in ([self.before, self.after] if may_finish else [self.before]):
             self.wrong.append(f"{what}: lost or half: {sorted(set(found.items()) ^ set(self.before.items()))[:3]}")
-        done = run(self.name, self.folder)
-        if done.returncode != 0:
-            self.wrong.append(f"{what}: the rerun ends with {done.returncode}: {done.stderr.strip()[:200]}")
+        status, said = run(self.name, self.folder)
+        if status != 0:
+            self.wrong.append(f"{what}: the rerun ends with {status}: {said[:200]}")
         elif digests(self.folder) != self.after:
             self.wrong.append(f"{what}: the rerun differs")
         hidden = [path.name for path in self.folder.iterdir() if path.name.startswith(".")]
@@ -119,21 +205,34 @@ class Trial:
 
 
 def kills(trial: Trial, rng: random.Random, n: int) -> str:
-    """SIGKILL, SIGTERM and SIGHUP in turn at a random moment of the run, the first and the second over old results."""
+    """SIGKILL, SIGTERM and SIGHUP in turn at a random moment of the run; every second time over results."""
+    interrupted = 0
     for number in range(n):
         trial.fresh()
+        if number % 2:
+            run(trial.name, trial.folder)
         sent = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)[number % 3]
-        process = subprocess.Popen(command(trial.name), cwd=trial.folder, env=environment(), stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.3, 1.05) * trial.seconds)
-        process.send_signal(sent)
-        process.wait()
+        interrupted += killed(trial, rng, sent)
+        found = digests(trial.folder)
+        if number % 2 and found != trial.after:
+            trial.wrong.append(f"kill {number} ({sent.name}): the results that were there are gone or half")
         trial.check(f"kill {number} ({sent.name})")
-    return f"{n} kills"
+    return f"{n} kills, {interrupted} before the end"
 
 
-def full_disk(trial: Trial, rng: random.Random, n: int) -> str:
-    """Writing fails beyond a size, as on a disk that is full (a limit on the size of any one file)."""
-    sizes = (0, 100, 1_000, 5_000, 20_000, 200_000)
+def killed(trial: Trial, rng: random.Random, sent: signal.Signals) -> bool:
+    """Send the signal at a random moment of the run; whether the run was still at work."""
+    working = Run(trial.name, trial.folder)
+    time.sleep(rng.uniform(0, 1.05) * trial.seconds)
+    working.send(sent)
+    return working.end()[0] != 0
+
+
+def largest_files(trial: Trial, rng: random.Random, n: int) -> str:
+    """No file may grow beyond a size: from nothing to all of the largest result but its last byte."""
+    run(trial.name, trial.folder)
+    largest = max(path.stat().st_size for path in (trial.folder / "out").iterdir())
+    sizes = sorted({0, largest - 1, *(int(largest ** (k / n)) for k in range(1, n - 1))})
     for size in sizes:
         trial.fresh()
 
@@ -141,85 +240,147 @@ def full_disk(trial: Trial, rng: random.Random, n: int) -> str:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-        done = run(trial.name, trial.folder, preexec_fn=limit)
-        if done.returncode not in (0, 2) or "internal error" in done.stderr:
-            trial.wrong.append(f"full at {size}: status {done.returncode}: {done.stderr.strip()[-200:]}")
-        trial.check(f"full at {size}")
-    return f"{len(sizes)} sizes"
+        trial.demand_ended_well(f"files to {size}", *run(trial.name, trial.folder, limit))
+        trial.check(f"files to {size}")
+    return f"{len(sizes)} sizes, 0 to {largest - 1} bytes"
+
+
+def full_disk(trial: Trial, rng: random.Random, n: int) -> str:
+    """The disk has little room left, from none to more than the results take."""
+    if not may_mount():
+        return "skipped: only root may make a disk"
+    needed = sum(path.stat().st_size for path in trial.folder.rglob("out/*"))
+    rooms = [int(k / (n - 2) * needed) for k in range(n)]
+    for room in rooms:
+        with own_disk(trial.folder):
+            trial.fresh()
+            free = shutil.disk_usage(trial.folder).free
+            (trial.folder / ".ballast").write_bytes(bytes(max(0, free - room)))
+            before = digests(trial.folder)
+            trial.demand_ended_well(f"room of {room}", *run(trial.name, trial.folder))
+            if digests(trial.folder) not in (before, trial.after):
+                trial.wrong.append(f"room of {room}: lost or half")
+            (trial.folder / ".ballast").unlink()
+            trial.check(f"room of {room}")
+    return f"{len(rooms)} rooms, 0 to {rooms[-1]} bytes"
 
 
 def two_runs(trial: Trial, rng: random.Random, n: int) -> str:
     """Two runs in one folder at once, begun at different moments."""
+    return several_runs(trial, rng, n, 2)
+
+
+def eight_runs(trial: Trial, rng: random.Random, n: int) -> str:
+    """Eight."""
+    return several_runs(trial, rng, n, 8)
+
+
+def several_runs(trial: Trial, rng: random.Random, n: int, at_once: int) -> str:
     for number in range(n):
         trial.fresh()
-        first = subprocess.Popen(command(trial.name), cwd=trial.folder, env=environment(), stderr=subprocess.PIPE)
-        time.sleep(rng.uniform(0, 0.5) * trial.seconds)
-        second = subprocess.Popen(command(trial.name), cwd=trial.folder, env=environment(), stderr=subprocess.PIPE)
-        ends = [process.communicate()[1].decode() for process in (first, second)]
-        if first.returncode or second.returncode:
-            trial.wrong.append(f"two runs {number}: {first.returncode}, {second.returncode}: {ends}")
+        working = []
+        for _ in range(at_once):
+            working.append(Run(trial.name, trial.folder))
+            time.sleep(rng.uniform(0, 0.5) * trial.seconds)
+        ends = [one.end() for one in working]
+        if any(status for status, _ in ends):
+            trial.wrong.append(f"{at_once} runs {number}: {ends}")
         if digests(trial.folder) != trial.after:
-            trial.wrong.append(f"two runs {number}: the results are not those of one")
-        trial.check(f"two runs {number}")
-    return f"{n} pairs"
+            trial.wrong.append(f"{at_once} runs {number}: the results are not those of one")
+        trial.check(f"{at_once} runs {number}")
+    return f"{n} times {at_once} runs"
 
 
 def vanishing_folder(trial: Trial, rng: random.Random, n: int) -> str:
     """The folder of the run is removed while it works."""
     for number in range(n):
         trial.fresh()
-        process = subprocess.Popen(command(trial.name), cwd=trial.folder, env=environment(), stderr=subprocess.PIPE)
-        time.sleep(rng.uniform(0.3, 0.9) * trial.seconds)
+        working = Run(trial.name, trial.folder)
+        time.sleep(rng.uniform(0, 1) * trial.seconds)
         shutil.rmtree(trial.folder, ignore_errors=True)
-        said = process.communicate()[1].decode()
-        if process.returncode not in (0, 2) or "internal error" in said:
-            trial.wrong.append(f"vanished {number}: status {process.returncode}: {said.strip()[-200:]}")
+        trial.demand_ended_well(f"vanished {number}", *working.end())
         trial.fresh()
         trial.check(f"vanished {number}")
     return f"{n} times"
 
 
 def read_only_folder(trial: Trial, rng: random.Random, n: int) -> str:
-    """The folder cannot be written to."""
-    if os.geteuid() == 0:
-        return "skipped: root may write anywhere"
+    """The folder cannot be written to: by its permissions (which root is made to heed), and as a disk that is so."""
+    said = []
     trial.fresh()
     trial.folder.chmod(0o500)
-    done = run(trial.name, trial.folder)
+    done = run_anew(trial.name, trial.folder, heed_permissions)
     trial.folder.chmod(0o700)
-    if done.returncode != 2 or len(done.stderr.strip().splitlines()) != 1:
-        trial.wrong.append(f"read-only: status {done.returncode}: {done.stderr.strip()[-200:]}")
-    trial.check("read-only", may_finish=False)
-    return "once"
+    demand_refused(trial, "read-only folder", done)
+    said.append("by permission")
+    if may_mount():
+        with own_disk(trial.folder):
+            trial.fresh()
+            subprocess.run(["mount", "-o", "remount,ro", str(trial.folder)], check=True)
+            done = run(trial.name, trial.folder)
+            subprocess.run(["mount", "-o", "remount,rw", str(trial.folder)], check=True)
+            demand_refused(trial, "read-only disk", done)
+        said.append("as a disk")
+    trial.fresh()
+    return ", ".join(said)
+
+
+def demand_refused(trial: Trial, what: str, done: tuple[int, str]) -> None:
+    status, said = done
+    if status != 2 or len(said.splitlines()) != 1:
+        trial.wrong.append(f"{what}: status {status}: {said[-200:]}")
+    trial.check(what, may_finish=False)
+
+
+def heed_permissions() -> None:
+    """Let root, who may write anywhere, have no more rights than the permissions of files give."""
+    if os.geteuid() == 0 and ctypes.CDLL(None).prctl(DROP_FROM_BOUNDS, OVERRIDE_PERMISSIONS, 0, 0, 0) != 0:
+        raise OSError("the right to pass over permissions cannot be given up")
 
 
 def clock_set_back(trial: Trial, rng: random.Random, n: int) -> str:
-    """The clock goes back by a year between a run and the next."""
-    faketime = shutil.which("faketime")
-    if faketime is None:
-        return "skipped: no faketime here"
-    trial.fresh()
-    done = subprocess.run([faketime, "-f", "-365d", *command(trial.name)], cwd=trial.folder, env=environment(),
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    if done.returncode != 0:
-        trial.wrong.append(f"clock: {done.stderr}")
-    if run(trial.name, trial.folder).returncode != 0:
-        trial.wrong.append("clock: the next run fails")
-    return "once"
+    """A run is killed, the clock goes back: inputs, results and what the run left are a year in the future."""
+    for number in range(n):
+        trial.fresh()
+        if number % 2:
+            run(trial.name, trial.folder)
+        killed(trial, rng, signal.SIGKILL)
+        later = time.time() + YEAR
+        for path in (*trial.folder.rglob("*"), trial.folder):
+            os.utime(path, (later, later))
+        trial.check(f"clock {number}")
+    return f"{n} times"
+
+
+def may_mount() -> bool:
+    return sys.platform.startswith("linux") and os.geteuid() == 0 and shutil.which("mount") is not None
+
+
+@contextmanager
+def own_disk(folder: Path) -> Iterator[None]:
+    """The folder as a disk of its own, in memory."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 FAULTS: tuple[Callable[[Trial, random.Random, int], str], ...] = (
-    kills, full_disk, two_runs, vanishing_folder, read_only_folder, clock_set_back,
+    kills, largest_files, full_disk, two_runs, eight_runs, vanishing_folder, read_only_folder, clock_set_back,
 )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=30, help="kills of each command; other faults a tenth of that")
+    parser.add_argument("--kills", type=int, default=30, help="kills of each command")
+    parser.add_argument("--sizes", type=int, default=6, help="sizes of disks and of files")
+    parser.add_argument("--others", type=int, default=3, help="how often each other fault is made")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="name of one fault")
+    parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="one fault only")
     parser.add_argument("--command", choices=list(COMMANDS), help="one command only")
     given = parser.parse_args()
+    counts = {kills: given.kills, largest_files: given.sizes, full_disk: given.sizes}
     failed = 0
     with tempfile.TemporaryDirectory() as place:
         inputs = Path(place) / "inputs"
@@ -234,8 +395,9 @@ def main() -> None:
                 if given.only and fault.__name__ != given.only:
                     continue
                 trial.wrong = []
-                times = given.kills if fault is kills else max(1, given.kills // 10)
-                said = fault(trial, random.Random(f"{given.seed} {name} {fault.__name__}"), times)
+                said = fault(
+                    trial, random.Random(f"{given.seed} {name} {fault.__name__}"), counts.get(fault, given.others)
+                )
                 failed += len(trial.wrong)
                 print(
                     json.dumps({"command": name, "fault": fault.__name__, "run": said, "wrong": trial.wrong}),

@@ -23,7 +23,7 @@ from irtbench.cli.options import (
     Threshold,
     named,
 )
-from irtbench.cli.output import output_folder, show_table, to_json, write_table
+from irtbench.cli.output import output_file, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -69,11 +69,8 @@ def convert(
 
     if not output.name.endswith(ENDINGS):
         raise InputError(f"output {output}: expected a name that ends in {', '.join(ENDINGS)}")
-    own = {path.resolve() for path in inputs}
-    if output.exists() and own & {output.resolve(), *output.resolve().parents}:
-        raise InputError(f"output {output}: is one of the inputs; expected another file")
     columns = named("--column", column)
-    with reporting(quiet=quiet) as progress, output_folder(output.absolute().parent) as folder:
+    with reporting(quiet=quiet) as progress, output_file(output.absolute()) as file:
         progress("reading")
         if content == "auto":
             graded = holds_responses(inputs, format=source, columns=columns, items=items, exclude=exclude_columns)
@@ -106,7 +103,7 @@ def convert(
             )
             frame = table.frame
         found = summarise(table)
-        write_table(in_order(frame), folder / output.name)
+        write_table(in_order(frame), file)
     if json:
         print(to_json(asdict(found) | {"output": output}))
     elif not quiet:

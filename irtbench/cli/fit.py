@@ -99,8 +99,7 @@ def fit(
     guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
     from irtbench.building.removals import constant_items
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.sparse_responses import responses_from_long
+    from irtbench.data.readers.recognise import read_response_matrix
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
 
@@ -113,7 +112,7 @@ def fit(
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        read = read_responses(
+        given = read_response_matrix(
             responses,
             format=table,
             columns=named("--column", column),
@@ -124,7 +123,6 @@ def fit(
             items=item_pattern,
             exclude=exclude_columns,
         )
-        given = responses_from_long(read.frame)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
@@ -132,7 +130,8 @@ def fit(
         kept = [item for item in given.item_ids if item not in gone]
         demand_varied_items(kept, responses)
         data = given.select_items(kept)
-        data = data.select_respondents(data.n_by_respondent > 0)
+        if not data.n_by_respondent.all():
+            data = data.select_respondents(data.n_by_respondent > 0)
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         if not several:

@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
@@ -26,6 +27,8 @@ SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
 OUTPUTS = ("output", "explanation")  # parameters of commands that name what is written; any other path is read
+#: What is wrong with options and arguments; typer exports the class below it alone.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
@@ -58,7 +61,6 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
         name="irtbench",
         help=PURPOSE,
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -107,20 +109,29 @@ def callback(
 def main() -> None:
     """Run the command line; wrong input is one line and status 2, anything unforeseen one line and status 1.
 
-    Where the first argument is a command, no other is imported.
+    Where the first argument is a command, no other is imported. Without any argument it is the help.
     """
-    logging.basicConfig(level=logging.WARNING, format="irtbench: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="irtbench: warning: %(message)s")
     warnings.showwarning = show_warning
     for name in STOPPING:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
-    asked = sys.argv[1:2]
+    asked, arguments = sys.argv[1:2], sys.argv[1:] or ["--help"]
+    if asked and asked[0] not in COMMANDS and not asked[0].startswith("-"):
+        fail(no_such_command(asked[0]), 2)
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
     gc.set_threshold(100_000, 50, 50)
     try:
-        application(asked if asked and asked[0] in COMMANDS else COMMANDS)()
+        app = application(asked if asked and asked[0] in COMMANDS else COMMANDS)
+        status = app(arguments, prog_name="irtbench", standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
+    except UsageError as error:
+        fail_usage(error, asked)
+    except typer.Abort:
+        fail("stopped by Ctrl-C", 128 + signal.SIGINT)
     except InputError as error:
         fail(str(error), 2)
     except OSError as error:
@@ -141,9 +152,24 @@ def stop(number: int, frame: FrameType | None) -> NoReturn:
     fail(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
-def fail(message: str, status: int) -> NoReturn:
+def no_such_command(name: str) -> str:
+    """Say that there is none, and which there are that are called much the same."""
+    alike = get_close_matches(name, COMMANDS)
+    advice = f"did you mean {' or '.join(alike)}?" if alike else f"expected one of {', '.join(COMMANDS)}"
+    return f"no command '{name}'; {advice}"
+
+
+def fail_usage(error: Exception, asked: Sequence[str]) -> NoReturn:
+    """Say in one line what is wrong with an option or an argument of the command asked for."""
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    place = " ".join(["irtbench", *(name for name in asked if name in COMMANDS)])
+    message = message.replace("Value error, ", "").rstrip(".")
+    fail(f"{message} ({place} --help shows what there is)", 2, place=place)
+
+
+def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:
     """Print one line on standard error and stop."""
-    print(f"irtbench: {printable(' '.join(message.split()))}", file=sys.stderr)
+    print(f"{place}: {printable(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
 
 

@@ -19,10 +19,13 @@ from irtbench.data.responses import ResponseMatrix, name_first
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
+Unknown = Literal["error", "wrong"]
 
 log = logging.getLogger(__name__)
 
 GRADED = frozenset({"1", "0", "-1", "1.0", "0.0", "true", "false", "True", "False", "TRUE", "FALSE"})
+#: What is tried to explain answers that are no key: whether they would be, if they were normalised so.
+THOROUGH: tuple[NormalisationRule, ...] = ("unicode", "punctuation", "casefold", "collapse_spaces")
 FEW_ANSWERS = 5  # so many may all be wrong options that are no item's key
 
 # A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
@@ -48,15 +51,21 @@ class GradingSettings(Settings):
     empty
         Whether an answer that is empty after normalisation is wrong (the item was asked, as the paper scored it) or
         missing. A respondent without any row for an item is missing there in either case.
+    options
+        Answers to choose from that are no item's key. Those that are some item's key need not be named.
+    unknown
+        Whether an answer that is neither key nor option, where items share their options, is an error or wrong.
 
     Raises
     ------
     InputError
-        If a rule or ``empty`` is not one of those named.
+        If a rule, ``empty`` or ``unknown`` is not one of those named.
     """
 
     normalise: tuple[NormalisationRule, ...] = ("strip",)
     empty: Empty = "wrong"
+    options: tuple[str, ...] = ()
+    unknown: Unknown = "error"
 
 
 def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
@@ -88,11 +97,12 @@ def normalise_answers(answers: pd.Series[str], rules: Sequence[NormalisationRule
     return pd.Series(texts[codes], index=answers.index)
 
 
-def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> None:
-    """Refuse answers that cannot be meant for these keys: all would be wrong without a word.
+def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str], settings: GradingSettings) -> None:
+    """Refuse answers that cannot be meant for these keys: they would be wrong without a word.
 
     They are graded responses where no key is 1 or 0, or, where items share keys as those with fixed options do, texts
-    of which not one is the key of any item. Where only some are no item's key, a warning names them.
+    that are neither the key of any item nor an option. Where ``settings.unknown`` says that these are wrong, a warning
+    names them, unless there is nothing else.
 
     Parameters
     ----------
@@ -100,16 +110,19 @@ def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> No
         Answers, normalised; empty where none was given.
     keys
         The key of each item, normalised alike.
+    settings
+        How they were normalised, the options, and what other answers mean.
 
     Raises
     ------
     InputError
-        Naming the answers, some keys, and what helps.
+        Naming the first of the answers, how many there are, some keys, and what helps.
     """
-    given, known = answers[answers != ""], set(keys.values())
+    given, of_items = answers[answers != ""], set(keys.values())
+    known = of_items | {normalise_text(option, settings.normalise) for option in settings.options}
     strange = sorted(set(given.unique()) - known)
-    share_keys = 2 <= len(known) <= len(keys) / 2
-    if not strange or not known or not (share_keys or GRADED.issuperset(strange)):
+    share_keys = 2 <= len(of_items) <= len(keys) / 2
+    if not strange or not of_items or not (share_keys or GRADED.issuperset(strange)):
         return
     n_strange = int(given.isin(strange).sum())
     if n_strange == len(given) and (GRADED.issuperset(strange) or n_strange >= FEW_ANSWERS):
@@ -118,8 +131,25 @@ def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> No
             f"{name_first(sorted(known), most=3)} (one meant as wrong may be left empty); graded responses 1 / 0 are "
             'read with --content responses, in a study file with data.content = "responses"'
         )
-    if share_keys:
-        log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+    if not share_keys:
+        return
+    if settings.unknown == "error":
+        raise InputError(
+            f"grading: {n_strange} of {len(given)} answers are neither key nor option of any item: "
+            f"{name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
+        )
+    log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+
+
+def _advice(strange: Sequence[str], known: set[str]) -> str:
+    """The setting of a study that makes something of answers that are neither key nor option."""
+    thorough = {normalise_text(text, THOROUGH) for text in known}
+    if all(normalise_text(text, THOROUGH) in thorough for text in strange):
+        for rules in (("strip", "casefold"), ("strip", "punctuation"), ("strip", "punctuation", "casefold"), THOROUGH):
+            alike = {normalise_text(text, rules) for text in known}
+            if all(normalise_text(text, rules) in alike for text in strange):
+                return f"grading.normalise = {list(rules)} makes them so".replace("'", '"')
+    return 'grading.options names further options, grading.unknown = "wrong" counts all others as wrong'
 
 
 def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
@@ -164,7 +194,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     Raises
     ------
     InputError
-        If no answer can be meant for the keys (see ``demand_known_answers``), an answer is to an item that is not in
+        If answers cannot be meant for the keys (see ``demand_known_answers``), an answer is to an item that is not in
         the table or has no key, a key is empty once normalised, a (respondent, item) pair is repeated, or there is no
         answer.
     """
@@ -175,7 +205,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
     keys = normalised_keys(items, settings)
     given = normalise_answers(answers["answer"], settings.normalise)
-    demand_known_answers(given, keys)
+    demand_known_answers(given, keys, settings)
     response = (given == answers["item_id"].map(keys)).astype(np.float64)
     if settings.empty == "missing":
         response = response.mask(given == "")

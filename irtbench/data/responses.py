@@ -161,6 +161,8 @@ class ResponseMatrix:
         InputError
             If an item is not in the matrix.
         """
+        if tuple(item_ids) == self.item_ids:
+            return self
         columns = positions_of(item_ids, self.item_ids)
         return ResponseMatrix(self.values[:, columns], self.respondent_ids, tuple(item_ids))
 

@@ -30,7 +30,8 @@ def wilson_interval(
     (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)            (Wilson, 1927)
 
     Unlike p +- z sqrt(p (1 - p) / n) it stays in [0, 1] and has a width at p = 0 and p = 1. It always covers p itself:
-    at 0 and n successes it ends there, which rounding must not change.
+    at 0 and n successes it ends there, which rounding must not change, and so lower <= p <= upper holds to the last bit
+    for p as n_successes / n gives it.
 
     Raises
     ------

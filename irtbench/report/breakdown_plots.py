@@ -20,7 +20,8 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
     ax
         Where to draw.
     table
-        Columns ``respondent_id, lower, upper`` and the two named here, every system with the same rows.
+        Columns ``respondent_id, lower, upper`` and the two named here, every system with the same rows; the share lies
+        between the two.
     rows
         The column that names the rows, such as ``type``.
     share
@@ -35,8 +36,7 @@ def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: 
         own = table[table["respondent_id"] == system].set_index(rows).loc[names]
         x, lower, upper = (own[name].to_numpy(dtype=np.float64) for name in (share, "lower", "upper"))
         height = -np.arange(len(names)) + ROOM / 2 - (k + 0.5) * step
-        errors = np.maximum([x - lower, upper - x], 0.0)  # an end may miss the share by rounding
-        ax.errorbar(x, height, xerr=errors, fmt=MARKERS[k % len(MARKERS)], markersize=4, capsize=2,
+        ax.errorbar(x, height, xerr=[x - lower, upper - x], fmt=MARKERS[k % len(MARKERS)], markersize=4, capsize=2,
                     linewidth=1, color=COLOURS[k % len(COLOURS)])  # fmt: skip
     # names come afterwards: as labels, those that begin with an underscore would be left out
     legend = ax.legend(ax.containers, [str(k) for k in range(len(systems))], loc="lower left",

@@ -157,7 +157,8 @@ def grade_answers(
     answers
         Long table ``respondent_id, item_id, answer``.
     grading
-        How answers are compared with the key.
+        How answers are compared with the key; None: as by default, but an answer that is no item's key is wrong, with a
+        warning, for a bank has keys alone and not all options.
     unknown_items
         What items mean that no scale has: an error that names the first five, or nothing.
 
@@ -170,7 +171,12 @@ def grade_answers(
     scales = scales_of(bank)
     check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
-    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading)
+    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or grading_of_a_bank())
+
+
+def grading_of_a_bank() -> GradingSettings:
+    """How answers are graded by a bank, which has the keys of its items and not all of their options."""
+    return GradingSettings(unknown="wrong")
 
 
 def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
@@ -255,7 +261,7 @@ def keys_of(bank: ItemBank | Scale) -> Keys:
     InputError
         If scales disagree about a key, or one is empty once normalised.
     """
-    items, rules = _all_details(scales_of(bank)), GradingSettings()
+    items, rules = _all_details(scales_of(bank)), grading_of_a_bank()
     return Keys(normalised_keys(items, rules), rules)
 
 

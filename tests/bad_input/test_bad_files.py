@@ -131,6 +131,8 @@ def test_a_bad_study_is_refused_before_anything_is_fitted(
         (b"respondent_id,item_id,response\ns,item1,1\n", "answers were wanted but it holds responses"),
         (b"respondent_id,item_id,answer\ns,item1,1\ns,item2,0\n", "no answer is the key of any item: 0, 1"),
         (b"respondent_id,item_id,answer\ns,item1,yes\ns,item1,no\n", "duplicate"),
+        (b"respondent_id,item_id,answer\ns,item1,yes\ns,item2,Yes\n", 'grading.normalise = ["strip", "casefold"]'),
+        (b"respondent_id,item_id,answer\ns,item1,yes\ns,item2,perhaps\n", "1 of 2 answers are neither key nor option"),
     ],
 )
 def test_bad_systems_are_refused_before_anything_is_fitted(
@@ -155,6 +157,11 @@ def must_not_run(*arguments: object) -> None:
         (["score", "bank.json", "systems.csv", "-o", "./link.json"], "is an input of this command"),
         (["score", "bank.json", "systems.csv", "-o", "hard.json"], "is an input of this command"),
         (["predict", "bank.json", "wide.csv", "-o", "wide.csv"], "is an input of this command"),
+        (["convert", "responses.csv", "-o", "responses.csv"], "is an input of this command"),
+        (["convert", "wide.csv", "responses.csv", "-o", "linked.csv"], "is an input of this command"),
+        (["convert", ".", "-o", "responses.csv"], "is an input of this command"),
+        (["convert", "responses.csv", "-o", "responses.csv/x.csv"], "cannot be written"),
+        (["convert", "responses.csv", "-o", "long.json"], "expected a name that ends in"),
         (["build", "study.toml", "-o", "."], "items.csv: is an input of this command"),
         (["diagnose", "responses.csv", "--items", "fits/items.csv", "-o", "/dev/null"], "is not a folder"),
         (["score", "bank.json", "systems.csv", "-o", "responses.csv/x.csv"], "cannot be written"),
@@ -173,6 +180,7 @@ def test_what_cannot_be_is_said_in_one_line(folder: Path, arguments: list[str], 
     if not (folder / "link.json").is_symlink():
         (folder / "link.json").symlink_to("bank.json")
         (folder / "hard.json").hardlink_to(folder / "bank.json")
+        (folder / "linked.csv").hardlink_to(folder / "wide.csv")
     graded = b"respondent_id,item_id,answer\n" + b"".join(b"s,item%d,%d\n" % (k, k % 2) for k in range(1, 9))
     refused_here(folder, "graded.csv", graded, arguments, saying)
 

@@ -16,6 +16,7 @@ from irtbench.models.parameter_table import parameter_table
 #: Arguments of each command, and the files among them that can be damaged; every result goes into out/.
 COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "build": (["build", "study.toml", "-o", "out", "-q"], ("study.toml", "answers.csv", "items.csv", "systems.csv")),
+    "convert": (["convert", "answers.csv", "-o", "out/long.csv", "-q"], ("answers.csv",)),
     "fit": (["fit", "responses.csv", "-o", "out", "-q"], ("responses.csv",)),
     "diagnose": (
         ["diagnose", "responses.csv", "--items", "parameters.csv", "-o", "out", "-q", "--bootstrap", "0"],

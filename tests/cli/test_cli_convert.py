@@ -144,8 +144,8 @@ def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "in" / "a.csv"
     path.parent.mkdir()
     path.write_text(ANSWERS)
-    refused("convert", path, "-o", path, saying="is one of the inputs")
-    refused("convert", path.parent, "-o", path, saying="is one of the inputs")
+    refused("convert", path, "-o", path, saying="is an input of this command")
+    refused("convert", path.parent, "-o", path, saying="is an input of this command")
     assert path.read_text() == ANSWERS
 
 

@@ -101,6 +101,54 @@ def test_answered_item_without_key_is_refused_and_an_unanswered_one_left_out():
         grade(answers_of(("a", "x", "yes"), ("a", "open", "well")), items)
 
 
+FOUR_ITEMS = {"x": "yes", "y": "no", "z": "yes", "w": "no"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "settings", "saying"),
+    [
+        (
+            ["yes", "maybe", "nay", "maybe"],
+            {},
+            "3 of 4 answers are neither key nor option of any item: maybe, nay; expected no",
+        ),
+        (
+            ["yes", "maybe", "nay", "maybe"],
+            {"options": ("maybe",)},
+            "1 of 4 answers are neither key nor option of any item: nay",
+        ),
+        (["yes", "Maybe", "no", "no"], {}, 'grading.options names further options, grading.unknown = "wrong" counts'),
+        (["yes", "Yes", "NO", "no"], {}, 'grading.normalise = ["strip", "casefold"] makes them so'),
+        (["yes", "yes.", "(no)", "no"], {}, 'grading.normalise = ["strip", "punctuation"] makes them so'),
+        (["yes", "maybe", "nay", "maybe", "oh"], {"unknown": "wrong"}, None),
+        (
+            ["oh", "maybe", "nay", "maybe", "oh"],
+            {"unknown": "wrong"},
+            "no answer is the key of any item: maybe, nay, oh",
+        ),
+    ],
+)
+def test_answers_that_are_neither_key_nor_option_are_named(texts, settings, saying, caplog):
+    rows = [(f"r{k}", list(FOUR_ITEMS)[k % 4], text) for k, text in enumerate(texts)]
+    if saying is None:
+        grade(answers_of(*rows), items_with(FOUR_ITEMS), GradingSettings(**settings))
+        assert "4 answers are no item's key and count as wrong: maybe, nay, oh" in caplog.text
+        return
+    with pytest.raises(InputError, match=re.escape(saying)):
+        grade(answers_of(*rows), items_with(FOUR_ITEMS), GradingSettings(**settings))
+
+
+def test_options_that_are_no_key_are_wrong_answers_and_open_answers_have_no_options():
+    options = GradingSettings(options=(" Maybe ",), normalise=("strip", "casefold"))
+    answers = answers_of(("a", "x", "maybe"), ("a", "y", "No"), ("b", "z", ""), ("b", "w", "YES"))
+    np.testing.assert_array_equal(
+        grade(answers, items_with(FOUR_ITEMS), options).values, [[0, 1, np.nan, np.nan], [np.nan, np.nan, 0, 0]]
+    )
+    open_items = items_with({"x": "Paris", "y": "Rome", "z": "Oslo"})
+    answers = answers_of(("a", "x", "Paris"), ("a", "y", "Milan"), ("a", "z", "Bergen"))
+    assert grade(answers, open_items).values.tolist() == [[1, 0, 0]]
+
+
 def test_other_wrong_input_is_refused():
     items = items_with({"x": "?!", "y": "yes"})
     with pytest.raises(InputError, match="the key of item x is empty after punctuation"):

@@ -23,6 +23,20 @@ def test_the_share_itself_is_inside_at_every_size() -> None:
         assert (lower < 1).all()
 
 
+@pytest.mark.parametrize("level", [1e-6, 0.5, 0.95, 1 - 1e-12])
+def test_every_number_of_successes_has_its_share_inside(level: float) -> None:
+    for n in (*range(1, 120), 997, 2_000):
+        k = np.arange(n + 1)
+        lower, upper = wilson_interval(k, n, level=level)
+        share = k / n
+        assert (lower >= 0).all()
+        assert (lower <= share).all()
+        assert (share <= upper).all()
+        assert (upper <= 1).all()
+        assert (np.diff(lower) >= 0).all()
+        assert lower == pytest.approx(1 - upper[::-1], abs=1e-12)  # wrong answers are the other side of right ones
+
+
 def test_no_case_has_no_interval() -> None:
     assert np.isnan(wilson_interval([0], [0])).all()
     with pytest.raises(InputError, match="level must be between 0 and 1"):

@@ -114,7 +114,7 @@ class Keys:
     def demand_meant(self, answers: pa.Array) -> None:
         """Refuse answers that cannot be meant for these keys, see ``demand_known_answers``."""
         coded = _coded(answers.slice(0, FIRST_ANSWERS))
-        demand_known_answers(pd.Series(self.texts(coded)[coded.indices.to_numpy()]), self.of_item)
+        demand_known_answers(pd.Series(self.texts(coded)[coded.indices.to_numpy()]), self.of_item, self.rules)
 
 
 def _coded(column: pa.Array) -> pa.DictionaryArray:

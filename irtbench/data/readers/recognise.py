@@ -20,11 +20,17 @@ from irtbench.data.readers.item_identity import Join, join_items
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns, long_from_frame
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
 from irtbench.data.readers.sources import Sources, find_sources
-from irtbench.data.readers.table import MISSING, demand_columns, read_table
+from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
-from irtbench.data.readers.wide_table import choose_respondent_column, likely_respondent_column, wide_from_frame
-from irtbench.data.responses import name_first
+from irtbench.data.readers.wide_table import (
+    choose_respondent_column,
+    likely_respondent_column,
+    matrix_from_frame,
+    wide_from_frame,
+)
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +87,28 @@ def read_responses(
         Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
     """
     settings = ReadSettings("response", _names(metric), errored)
-    return _read(path, settings, format, columns or {}, threshold, trials, join, items, exclude)
+    return _Reading(path, settings, format, columns or {}, threshold, trials, join, items, exclude).long_table()
+
+
+def read_response_matrix(
+    path: Paths,
+    *,
+    format: Format = "auto",
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+    trials: Trials = "error",
+    metric: str | Sequence[str] = (),
+    errored: Errored = "missing",
+    join: Join = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
+) -> ResponseMatrix | SparseResponses:
+    """Read graded responses into what `responses_from_long` makes of them; a wide table is never made long.
+
+    Parameters and errors as for ``read_responses``.
+    """
+    settings = ReadSettings("response", _names(metric), errored)
+    return _Reading(path, settings, format, columns or {}, threshold, trials, join, items, exclude).matrix()
 
 
 def read_answers(
@@ -97,7 +124,7 @@ def read_answers(
 ) -> LongTable:
     """Read raw answers; parameters and errors as for ``read_responses``."""
     settings = ReadSettings("answer", _names(metric))
-    return _read(path, settings, format, columns or {}, None, trials, join, items, exclude)
+    return _Reading(path, settings, format, columns or {}, None, trials, join, items, exclude).long_table()
 
 
 def holds_responses(
@@ -124,8 +151,7 @@ def holds_responses(
         return find_column(list(frame.columns), "response", columns) is not None
     respondent = choose_respondent_column(frame, first, columns)
     chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
-    cells = pd.Series(without_header_rows(frame)[chosen].to_numpy(dtype=object).ravel())
-    return mostly_responses(cells)
+    return mostly_responses(coded_cells(without_header_rows(frame), chosen))
 
 
 def mostly_responses(cells: pd.Series[str]) -> bool:
@@ -192,97 +218,113 @@ def _sources(path: Paths, format: Format, left_out: Counter[str]) -> Sources:
     return find_sources([Path(one) for one in paths], format, left_out)
 
 
-def _read(
-    path: Paths,
-    settings: ReadSettings,
-    format: Format,
-    columns: Mapping[str, str],
-    threshold: float | None,
-    trials: Trials,
-    join: Join,
-    items: str | None,
-    exclude: Sequence[str],
-) -> LongTable:
-    demand_trials(trials, threshold)
-    left_out: Counter[str] = Counter()
-    sources = _sources(path, format, left_out)
-    place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-    if sources.reader is not None:
-        table = _read_outside(sources, sources.reader, place, settings, columns, left_out, threshold, trials)
-    else:
-        table = _read_tables(sources, settings, format, columns, left_out, threshold, trials, items, exclude)
-    frame = join_items(table.frame, join, place)
-    if trials == "mean" or frame.duplicated(PAIR).any():
-        frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
-    for participants in sources.participants:
-        frame = prolific.join(frame, participants, left_out)
-    taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
-    logger.info("%s: read as a %s table of %ss, %s", f"file {place}", table.format, settings.want, taken)
-    return replace(table, frame=frame, left_out=dict(left_out))
+class _Reading:
+    """Files found and what the user decided about them; they are read when they are asked for.
 
+    Parameters
+    ----------
+    path, format, columns, threshold, trials, join, items, exclude
+        As for ``read_responses``.
+    settings
+        What is wanted of files of outside formats.
+    """
 
-def _read_outside(
-    sources: Sources,
-    reader: Reader,
-    place: str,
-    settings: ReadSettings,
-    columns: Mapping[str, str],
-    left_out: Counter[str],
-    threshold: float | None,
-    trials: Trials,
-) -> LongTable:
-    if columns:
-        raise InputError(f"columns: {name_first(list(columns))} cannot be named for {reader.title}s ({place})")
-    raw = trials == "mean"
-    parts = [collect(reader, head, settings, left_out, threshold=threshold, raw_scores=raw) for head in sources.heads]
-    frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
-    if frame.empty:
-        why = "; ".join(f"{n} {reason}" for reason, n in left_out.items() if n)
-        raise InputError(f"{place}: a file of {reader.title}s without any {settings.want}{f' ({why})' if why else ''}")
-    if "trial" in frame.columns and not frame.duplicated(PAIR).any():
-        frame = frame.drop(columns="trial")  # one trial of each item says nothing
-    return LongTable(frame, sources.heads[0].path, reader.name, {})
+    def __init__(
+        self,
+        path: Paths,
+        settings: ReadSettings,
+        format: Format,
+        columns: Mapping[str, str],
+        threshold: float | None,
+        trials: Trials,
+        join: Join,
+        items: str | None,
+        exclude: Sequence[str],
+    ) -> None:
+        demand_trials(trials, threshold)
+        self.left_out: Counter[str] = Counter()
+        self.sources = _sources(path, format, self.left_out)
+        self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
+        self.settings, self.format, self.columns, self.threshold = settings, format, columns, threshold
+        self.trials, self.join, self.items, self.exclude = trials, join, items, exclude
+        if self.sources.reader is None and settings.metrics:
+            raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
 
+    def long_table(self) -> LongTable:
+        """Observations, one a row."""
+        reader = self.sources.reader
+        return self._finished(self._outside(reader) if reader is not None else self._tables(self._frames()))
 
-def _read_tables(
-    sources: Sources,
-    settings: ReadSettings,
-    format: Format,
-    columns: Mapping[str, str],
-    left_out: Counter[str],
-    threshold: float | None,
-    trials: Trials,
-    items: str | None,
-    exclude: Sequence[str],
-) -> LongTable:
-    if settings.metrics:
-        raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
-    raw = trials == "mean"
-    tables = []
-    for head in sources.heads:
-        frame = read_table(head.path)
-        if _choose_format(frame, head.path, format, columns) == "long":
-            tables.append(
-                long_from_frame(
-                    frame, head.path, want=settings.want, columns=columns, threshold=threshold, raw_scores=raw
+    def matrix(self) -> ResponseMatrix | SparseResponses:
+        """Responses; a wide table is never made long."""
+        if self.sources.reader is not None or self.sources.participants or self.join or self.trials == "mean":
+            return responses_from_long(self.long_table().frame)
+        frames = self._frames()
+        if len(frames) > 1 or frames[0][1] == "long":
+            return responses_from_long(self._finished(self._tables(frames)).frame)
+        return matrix_from_frame(
+            frames[0][0], self.sources.heads[0].path, columns=self.columns, threshold=self.threshold, items=self.items,
+            exclude=self.exclude,
+        )  # fmt: skip
+
+    def _finished(self, table: LongTable) -> LongTable:
+        """Items joined, repeated pairs reduced, and what is known of participants added."""
+        frame = join_items(table.frame, self.join, self.place)
+        if self.trials == "mean" or frame.duplicated(PAIR).any():
+            frame = reduce_trials(with_trials(frame), self.trials, threshold=self.threshold, place=self.place)
+        for participants in self.sources.participants:
+            frame = prolific.join(frame, participants, self.left_out)
+        taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
+        logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.settings.want, taken)
+        return replace(table, frame=frame, left_out=dict(self.left_out))
+
+    def _outside(self, reader: Reader) -> LongTable:
+        """Files of an outside format."""
+        if self.columns:
+            raise InputError(
+                f"columns: {name_first(list(self.columns))} cannot be named for {reader.title}s ({self.place})"
+            )
+        raw = self.trials == "mean"
+        parts = [
+            collect(reader, head, self.settings, self.left_out, threshold=self.threshold, raw_scores=raw)
+            for head in self.sources.heads
+        ]
+        frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
+        if frame.empty:
+            why = "; ".join(f"{n} {reason}" for reason, n in self.left_out.items() if n)
+            raise InputError(
+                f"{self.place}: a file of {reader.title}s without any {self.settings.want}{f' ({why})' if why else ''}"
+            )
+        if "trial" in frame.columns and not frame.duplicated(PAIR).any():
+            frame = frame.drop(columns="trial")  # one trial of each item says nothing
+        return LongTable(frame, self.sources.heads[0].path, reader.name, {})
+
+    def _frames(self) -> list[tuple[pd.DataFrame, TableFormat]]:
+        """Tables of ours, and whether they are long or wide."""
+        frames = [(read_table(head.path), head.path) for head in self.sources.heads]
+        found = [(frame, _choose_format(frame, path, self.format, self.columns)) for frame, path in frames]
+        if len({layout for _, layout in found}) > 1:
+            raise InputError(
+                "tables of two layouts: "
+                + "; ".join(f"file {path}: {layout}" for (_, path), (_, layout) in zip(frames[:5], found, strict=False))
+            )
+        return found
+
+    def _tables(self, frames: Sequence[tuple[pd.DataFrame, TableFormat]]) -> LongTable:
+        """Tables of ours as one."""
+        want, raw = self.settings.want, self.trials == "mean"
+        tables = []
+        for head, (frame, layout) in zip(self.sources.heads, frames, strict=True):
+            if layout == "long":
+                table = long_from_frame(
+                    frame, head.path, want=want, columns=self.columns, threshold=self.threshold, raw_scores=raw
                 )
-            )
-        else:
-            table = wide_from_frame(
-                frame,
-                head.path,
-                want=settings.want,
-                columns=columns,
-                threshold=threshold,
-                items=items,
-                exclude=exclude,
-                raw_scores=raw,
-            )
+            else:
+                table = wide_from_frame(
+                    frame, head.path, want=want, columns=self.columns, threshold=self.threshold, items=self.items,
+                    exclude=self.exclude, raw_scores=raw,
+                )  # fmt: skip
             tables.append(table)
-            left_out.update(table.left_out)
-    if len({table.format for table in tables}) > 1:
-        raise InputError(
-            "tables of two layouts: " + "; ".join(f"file {table.path}: {table.format}" for table in tables[:5])
-        )
-    frame = pd.concat([table.frame for table in tables], ignore_index=True) if len(tables) > 1 else tables[0].frame
-    return replace(tables[0], frame=frame)
+            self.left_out.update(table.left_out)
+        frame = pd.concat([table.frame for table in tables], ignore_index=True) if len(tables) > 1 else tables[0].frame
+        return replace(tables[0], frame=frame)

@@ -119,7 +119,7 @@ def to_numbers(
     Parameters
     ----------
     texts
-        Fields as they stand in the file.
+        Fields as they stand in the file; as categories, too (see ``coded_cells``).
     place
         Says where the field at a position stands, for the error (see ``field_places``).
     words
@@ -130,7 +130,10 @@ def to_numbers(
     InputError
         At the first text that is neither a finite number, nor missing, nor one of the words.
     """
-    codes, distinct = pd.factorize(texts)
+    if isinstance(texts.dtype, pd.CategoricalDtype):
+        codes, distinct = texts.cat.codes.to_numpy(), texts.cat.categories
+    else:
+        codes, distinct = pd.factorize(texts)
     missing = distinct.isin(MISSING)
     numbers = pd.to_numeric(pd.Series(distinct), errors="coerce").to_numpy(dtype=np.float64, copy=True)
     for word, number in (words or {}).items():
@@ -140,6 +143,16 @@ def to_numbers(
         first = int(np.flatnonzero(wrong[codes])[0])
         raise InputError(f"{place(first)}: expected a number but got '{texts.iloc[first]}'")
     return numbers[codes]
+
+
+def coded_cells(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:
+    """The fields of some text columns row by row, as categories: each distinct text is kept once."""
+    columns = pa.Table.from_pandas(frame[list(names)], preserve_index=False).columns
+    coded = pa.chunked_array([chunk for column in columns for chunk in column.chunks]).dictionary_encode()
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in coded.chunks])
+    texts = pd.Index(coded.chunk(0).dictionary.to_pylist())
+    row_by_row = codes.reshape(len(names), len(frame)).T.ravel()
+    return pd.Series(pd.Categorical.from_codes(row_by_row, categories=texts))
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -103,10 +103,9 @@ def item_columns(
 
 
 def _looks_graded(column: pd.Series[str], threshold: float | None) -> bool:
-    filled = column[~column.isin([*MISSING, "-1"])]
-    if filled.empty:
-        return True
-    fits = filled.str.lower().isin(_GRADED)
+    counts = column.value_counts(sort=False)
+    counts = counts[~counts.index.isin([*MISSING, "-1"])]
+    fits = counts.index.str.lower().isin(_GRADED)
     if threshold is not None:
-        fits |= pd.to_numeric(filled, errors="coerce").notna()
-    return bool(2 * fits.sum() >= len(filled))
+        fits |= pd.to_numeric(pd.Series(counts.index), errors="coerce").notna().to_numpy()
+    return bool(2 * counts[fits].sum() >= counts.sum())

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.long_table import LongTable
 from irtbench.data.readers.observations import Want
 from irtbench.data.readers.response_values import to_responses, to_scores
-from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table, row_place
+from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, read_table, row_place
 from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns, without_header_rows
-from irtbench.data.responses import name_first
+from irtbench.data.responses import ResponseMatrix, name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
 
@@ -79,54 +81,110 @@ def wide_from_frame(
     raw_scores: bool = False,
 ) -> LongTable:
     """Take what is wanted from a table already read; see ``read_wide_table``. Raw scores are left as they are."""
-    respondent_column = choose_respondent_column(frame, path, columns or {})
-    frame = without_header_rows(frame)
-    respondents = frame[respondent_column]
-    others = frame.columns.drop(respondent_column)
-    if others.empty or (others == "").any():
-        raise InputError(f"file {path}: expected a named column for each item beside '{respondent_column}'")
-    demand_filled(frame, respondent_column, path)
-    names, left = item_columns(
-        frame, respondent_column, path, items=items, exclude=exclude, graded=want == "response", threshold=threshold
+    table = _WideTable.of(
+        frame, path, columns or {}, items=items, exclude=exclude, graded=want == "response", threshold=threshold
     )
-    unasked = [name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in exclude)]
-    if unasked:
-        warnings.warn(
-            f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
-            stacklevel=2,
-        )
-    if respondents.duplicated().any():
-        repeated = list(respondents[respondents.duplicated()].unique())
-        raise InputError(
-            f"file {path}, column {respondent_column}: respondents must be unique but "
-            f"{name_first(repeated)} is repeated"
-        )
-    if looks_transposed(respondent_column, list(respondents), len(names)):
-        warnings.warn(
-            f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
-            "the table looks transposed; rows are read as respondents",
-            stacklevel=2,
-        )
-    cells = pd.Series(frame[names].to_numpy(dtype=object).ravel())
+    n_rows, n_items = len(table.respondents), len(table.items)
     long = pd.DataFrame(
-        {"respondent_id": np.repeat(respondents.to_numpy(), len(names)), "item_id": np.tile(names, len(frame))}
+        {
+            "respondent_id": pd.Index(table.respondents).take(np.repeat(np.arange(n_rows), n_items)),
+            "item_id": pd.Index(table.items).take(np.tile(np.arange(n_items), n_rows)),
+        }
     )
     if want == "answer":
-        long["answer"] = cells
-        long = long[~cells.isin(MISSING)].reset_index(drop=True)
+        long["answer"] = table.cells.cat.categories.take(table.cells.cat.codes)
+        long = long[~long["answer"].isin(MISSING)].reset_index(drop=True)
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
+    elif raw_scores:
+        long["response"] = to_scores(table.cells, place=table.place)
     else:
+        long["response"] = table.responses(threshold)
+    return LongTable(long, Path(path), "wide", {"respondent_id": table.respondent_column}, table.left_out)
 
-        def place(cell: int) -> str:
-            row, column = divmod(cell, len(names))
-            return f"{row_place(path, int(frame.index[row]))}, column {names[column]}"
 
-        long["response"] = (
-            to_scores(cells, place=place) if raw_scores else to_responses(cells, place=place, threshold=threshold)
+def matrix_from_frame(
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
+) -> ResponseMatrix:
+    """The responses of a wide table already read; parameters, errors and warnings as for ``read_wide_table``."""
+    table = _WideTable.of(frame, path, columns or {}, items=items, exclude=exclude, graded=True, threshold=threshold)
+    values = table.responses(threshold).reshape(len(table.respondents), len(table.items))
+    return ResponseMatrix(values, tuple(table.respondents), tuple(table.items))
+
+
+@dataclass(frozen=True, eq=False)
+class _WideTable:
+    """Respondents, items and fields (row by row) of a wide table, and the number of each row in its file."""
+
+    path: str | Path
+    respondent_column: str
+    respondents: list[str]
+    items: list[str]
+    cells: pd.Series[str]
+    rows: pd.Index[int]
+    left_out: Mapping[str, int]
+
+    def place(self, cell: int) -> str:
+        """Where a field stands in the file."""
+        row, column = divmod(cell, len(self.items))
+        return f"{row_place(self.path, int(self.rows[row]))}, column {self.items[column]}"
+
+    def responses(self, threshold: float | None) -> NDArray[np.float64]:
+        """The fields as 1, 0 and NaN."""
+        return to_responses(self.cells, place=self.place, threshold=threshold)
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        path: str | Path,
+        columns: Mapping[str, str],
+        *,
+        items: str | None,
+        exclude: Sequence[str],
+        graded: bool,
+        threshold: float | None,
+    ) -> _WideTable:
+        """Find and check them; see ``read_wide_table``."""
+        respondent_column = choose_respondent_column(frame, path, columns)
+        frame = without_header_rows(frame)
+        respondents = frame[respondent_column]
+        others = frame.columns.drop(respondent_column)
+        if others.empty or (others == "").any():
+            raise InputError(f"file {path}: expected a named column for each item beside '{respondent_column}'")
+        demand_filled(frame, respondent_column, path)
+        names, left = item_columns(
+            frame, respondent_column, path, items=items, exclude=exclude, graded=graded, threshold=threshold
         )
-    left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
-    return LongTable(long, Path(path), "wide", {"respondent_id": respondent_column}, left_out)
+        unasked = [
+            name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in exclude)
+        ]
+        if unasked:
+            warnings.warn(
+                f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",
+                stacklevel=2,
+            )
+        if respondents.duplicated().any():
+            repeated = list(respondents[respondents.duplicated()].unique())
+            raise InputError(
+                f"file {path}, column {respondent_column}: respondents must be unique but "
+                f"{name_first(repeated)} is repeated"
+            )
+        if looks_transposed(respondent_column, list(respondents), len(names)):
+            warnings.warn(
+                f"file {path}: {len(names)} columns and {len(frame)} rows that are named like items: "
+                "the table looks transposed; rows are read as respondents",
+                stacklevel=2,
+            )
+        left_out = {f"columns that are no items: {name_first(left, most=20)}": len(left)} if left else {}
+        cells = coded_cells(frame, names)
+        return cls(path, respondent_column, respondents.tolist(), names, cells, frame.index, left_out)
 
 
 def looks_transposed(first_column: str, row_names: Sequence[str], n_columns: int) -> bool:

@@ -1,0 +1,75 @@
+"""What is wrong on the command line itself: one line, status 2, nothing on standard output."""
+
+import pytest
+
+from builders.commands_here import Ended, run_main
+from irtbench.cli.main import COMMANDS
+
+
+def refused(ended: Ended, place: str) -> str:
+    """The one line that was said, which begins with the command it is about."""
+    assert ended.status == 2, ended
+    assert len(ended.err.splitlines()) == 1, ended.err
+    assert ended.err.startswith(f"{place}: ")
+    assert ended.out == ""
+    return ended.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_that_is_none_is_named(command: str) -> None:
+    assert "--no-such-option" in refused(run_main(command, "--no-such-option"), f"irtbench {command}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_without_its_value_is_named(command: str) -> None:
+    option = "-n" if command == "power" else "-o"
+    assert f"'{option}' requires an argument" in refused(run_main(command, option), f"irtbench {command}")
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("power", "simulate")])
+def test_what_is_missing_is_named(command: str) -> None:
+    assert "Missing argument" in refused(run_main(command), f"irtbench {command}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (["fit", "x", "-o", "o", "--modle", "2pl"], "--modle"),
+        (["fit", "x", "-o", "o", "--model", "5pl"], "Invalid value for '--model': '5pl' is not one of '2pl', '3pl'"),
+        (["fit", "x", "-o", "o", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["fit", "x", "-o", "o", "--seed", "one"], "Invalid value for '--seed'"),
+        (["fit", "x", "-o", "o", "--quiet=yes"], "'--quiet' does not take a value"),
+        (["fit", "x"], "Missing option '--output'"),
+        (["score", "bank", "responses", "third"], "third"),
+        (["score", "bank", "responses", "--level", "\x1b[31mhigh"], "Invalid value for '--level'"),
+    ],
+)
+def test_options_are_checked_in_words(arguments: list[str], saying: str) -> None:
+    line = refused(run_main(*arguments), f"irtbench {arguments[0]}")
+    assert saying in line
+    assert "\x1b" not in line
+    assert line.rstrip().endswith(f"(irtbench {arguments[0]} --help shows what there is)")
+
+
+@pytest.mark.parametrize(
+    ("typed", "saying"),
+    [
+        ("fti", "no command 'fti'; did you mean fit?"),
+        ("human_bound", "did you mean human-bound?"),
+        ("scores", "did you mean score or compare?"),
+        ("qqq", "expected one of convert, build, fit"),
+        ("", "no command ''; expected one of convert"),
+    ],
+)
+def test_a_misspelt_command_is_told_from_the_one_that_was_meant(typed: str, saying: str) -> None:
+    assert saying in refused(run_main(typed, "x.csv", "-o", "out"), "irtbench")
+
+
+def test_options_before_the_command_are_checked_too() -> None:
+    assert "--quiet" in refused(run_main("--quiet", "fit"), "irtbench")
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    ended = run_main()
+    assert (ended.status, ended.err) == (0, "")
+    assert "human-bound" in ended.out
