@@ -58,6 +58,14 @@ def fit(
         typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
     ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
+    prior_guessing: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-guessing",
+            metavar="DENSITY",
+            help="Prior of guessing: normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c; in place of the usual one.",
+        ),
+    ] = None,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
     pattern: Annotated[
         Path | None,
@@ -107,7 +115,7 @@ def fit(
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
-        posterior=posterior, device=device,
+        prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
     several = factors > 1 or pattern is not None
     if several and settings != FitSettings(device=device):

@@ -100,7 +100,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
-        if found.abilities is None and found.status.converged and priors.name != "none":
+        if found.abilities is None and found.status.converged and not priors.is_flat:
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
