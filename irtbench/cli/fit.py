@@ -103,8 +103,9 @@ def fit(
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
     prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
     items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
-    each axis. With --posterior items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and
-    guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
+    each axis. With --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1%
+    quantiles as standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty
+    and guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
     from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_responses
@@ -205,7 +206,10 @@ def fit_one_ability(
         scores = pd.concat(tables, ignore_index=True)
     items = parameter_table(fitted.items, data)
     if fitted.posterior is not None:
-        items = items.assign(**fitted.posterior.columns())
+        posterior = fitted.posterior
+        items = items.assign(
+            difficulty=posterior.difficulty, se_difficulty=posterior.difficulty_deviation, **posterior.columns()
+        )
     return fitted.summary(), items, scores
 
 
