@@ -206,6 +206,7 @@ if TYPE_CHECKING:
     from irtbench.models.likelihood import log_likelihood as log_likelihood
     from irtbench.models.parameter_table import parameter_table as parameter_table
     from irtbench.models.parameter_table import read_parameters as read_parameters
+    from irtbench.models.priors import GuessingPrior as GuessingPrior
     from irtbench.models.priors import Priors as Priors
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
     from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
@@ -281,7 +282,7 @@ _NAMES = {
     "models.pyro_model.collapsed": "CollapsedLogistic",
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
-    "models.priors": "Priors",
+    "models.priors": "GuessingPrior Priors",
     "models.quadrature": "Quadrature normal_grid",
     "models.sum_score_distribution": "sum_score_distribution",
     "estimation.settings": "FitSettings",

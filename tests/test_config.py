@@ -7,6 +7,7 @@ import pytest
 from irtbench.building.pruning import Exclusion
 from irtbench.config import PRESETS, read_study
 from irtbench.data.input_error import InputError
+from irtbench.models.priors import GuessingPrior
 from irtbench.scoring.scores import ScoringSettings
 
 SHIPPED = Path(__file__).resolve().parents[1] / "configs"
@@ -45,7 +46,7 @@ def test_what_is_said_is_taken(write) -> None:
         )
     )
     assert settings.model.kind == "3pl"
-    assert settings.model.priors.guessing == pytest.approx((20 / 3, 40 / 3))
+    assert settings.model.priors.guessing == GuessingPrior("beta", 20 / 3, 20 - 20 / 3)
     assert settings.pruning.item_fit_alpha == 0.01
     assert settings.pruning.min_communality == 0.15
     assert settings.pruning.exclude == (Exclusion("i1", "typo"),)

@@ -46,6 +46,7 @@ INNER_FUNCTIONS = {
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
+    "estimation.threads": "threads_for",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
     "models.curve_tensors": "log_probabilities",
@@ -76,7 +77,7 @@ INNER_FILES = {
     "readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
-    "estimation": "doubts status",
+    "estimation": "doubts status threads",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "linked_groups option_model",
     "bank": "schema",

@@ -112,7 +112,7 @@ def find_dimensions(
     for number in range(1, max_factors + 1):
         name = "1 factor" if number == 1 else f"{number} factors"
         progress(f"model with {name}")
-        models[name] = fit_factors(responses, number, seed=seed)
+        models[name] = fit_factors(responses, number, seed=seed, standard_errors=False)
     rotated = None
     n_labels = len(set(labels)) if labels is not None else 0
     if labels is not None and 1 < n_labels <= max_factors:

@@ -69,7 +69,7 @@ def one_more_factor(
         sample = draw_sample(responses, smaller, rng)
         if sample is None:
             return replace(observed, note=NO_SAMPLE)
-        models = (fit_factors(sample, model.n_factors, seed=seed) for model in (smaller, larger))
+        models = (fit_factors(sample, model.n_factors, seed=seed, standard_errors=False) for model in (smaller, larger))
         exceed += likelihood_ratio(*models).statistic >= observed.statistic
         if exceed == ENOUGH_EXCEED:
             return replace(observed, p=exceed / number, n_samples=number)

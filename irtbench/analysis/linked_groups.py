@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import threads_for
 from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.multiple_groups import find_group_mode, group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.threads import threads_for
 from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import MISSING, as_rows

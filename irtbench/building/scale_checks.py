@@ -53,7 +53,7 @@ def check_scale(responses: ResponseMatrix, *, n_test_samples: int = 0, seed: int
     """
     if responses.n_items < FEWEST_ITEMS:
         return None
-    one, two = (fit_factors(responses, number, seed=seed) for number in (1, 2))
+    one, two = (fit_factors(responses, number, seed=seed, standard_errors=False) for number in (1, 2))
     return ScaleChecks(
         models=compare_models({"one ability": one, "two abilities": two}),
         two_against_one=one_more_factor(responses, one, two, n_samples=n_test_samples, seed=seed),

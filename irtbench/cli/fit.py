@@ -58,6 +58,14 @@ def fit(
         typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
     ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
+    prior_guessing: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-guessing",
+            metavar="DENSITY",
+            help="Prior of guessing: normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c; in place of the usual one.",
+        ),
+    ] = None,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
     pattern: Annotated[
         Path | None,
@@ -95,8 +103,9 @@ def fit(
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
     prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
     items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
-    each axis. With --posterior items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and
-    guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
+    each axis. With --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1%
+    quantiles as standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty
+    and guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
     from irtbench.building.removals import constant_items
     from irtbench.data.readers.recognise import read_response_matrix
@@ -106,7 +115,7 @@ def fit(
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
-        posterior=posterior, device=device,
+        prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
     several = factors > 1 or pattern is not None
     if several and settings != FitSettings(device=device):
@@ -196,7 +205,10 @@ def fit_one_ability(
         scores = pd.concat(tables, ignore_index=True)
     items = parameter_table(fitted.items, data)
     if fitted.posterior is not None:
-        items = items.assign(**fitted.posterior.columns())
+        posterior = fitted.posterior
+        items = items.assign(
+            difficulty=posterior.difficulty, se_difficulty=posterior.difficulty_deviation, **posterior.columns()
+        )
     return fitted.summary(), items, scores
 
 

@@ -15,6 +15,8 @@ from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 
+BATCH_CELLS = 2**23  # moments x nodes held at once
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -82,7 +84,7 @@ class Moments:
         cls, slopes: NDArray[np.float64], intercept: NDArray[np.float64], free: NDArray[np.bool_]
     ) -> Moments:
         """Moments of a 2PL with several abilities; ``free`` says which slopes are estimated."""
-        quadrature = factor_quadrature(slopes.shape[1])
+        quadrature = factor_quadrature(slopes.shape[1], slopes=slopes)
         weights = np.exp(quadrature.log_weights)
         z = slopes @ quadrature.nodes.T + intercept[:, None]
         p, variance = expit(z), expit(z) * expit(-z)
@@ -174,12 +176,17 @@ class Moments:
         """Xi of these moments written out, shape (n_chosen, n_chosen)."""
         first, second = self.items_of(chosen)
         single = (first == second)[:, None]
-        given_theta = self.level[first] * np.where(single, 1.0, self.level[second])
-        expected = given_theta @ self.weights
-        covariance = (given_theta * self.weights) @ given_theta.T - np.outer(expected, expected)
-        for item in range(self.n_items):
-            has = np.flatnonzero((first == item) | (second == item))
-            other = np.where(single[has], 1.0, self.level[first[has] + second[has] - item])
-            covariance[np.ix_(has, has)] += (other * (self.spread[item] * self.weights)) @ other.T
+        expected, covariance = np.zeros(chosen.size), np.zeros((chosen.size, chosen.size))
+        most = max(1, BATCH_CELLS // chosen.size)
+        for at in (slice(start, start + most) for start in range(0, self.weights.size, most)):
+            level, weights = self.level[:, at], self.weights[at]
+            given_theta = level[first] * np.where(single, 1.0, level[second])
+            expected += given_theta @ weights
+            covariance += (given_theta * weights) @ given_theta.T
+            for item in range(self.n_items):
+                has = np.flatnonzero((first == item) | (second == item))
+                other = np.where(single[has], 1.0, level[first[has] + second[has] - item])
+                covariance[np.ix_(has, has)] += (other * (self.spread[item, at] * weights)) @ other.T
+        covariance -= np.outer(expected, expected)
         np.einsum("ii->i", covariance)[:] += np.where(single[:, 0], 0.0, self.joint_spread[first, second])
         return covariance

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -31,6 +29,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
+from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
@@ -43,7 +42,6 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 
 logger = logging.getLogger(__name__)
 
-FEW_CELLS = 2**26  # respondents x (nodes or items) up to which a second thread gains next to nothing
 FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
 
@@ -79,18 +77,6 @@ def fit_model(
         return estimate(responses, settings, seed)
 
 
-@contextmanager
-def threads_for(n_cells: int) -> Iterator[None]:
-    """Compute with one thread where there is little to compute: waiting for each other would cost threads more."""
-    before = torch.get_num_threads()
-    if n_cells <= FEW_CELLS:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
@@ -100,7 +86,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
-        if found.abilities is None and found.status.converged and priors.name != "none":
+        if found.abilities is None and found.status.converged and not priors.is_flat:
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)

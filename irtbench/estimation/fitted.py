@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import polygamma
 
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
@@ -103,7 +102,7 @@ class FittedModel(InformationCriteria):
             return "posterior mean, items integrated out (random items)"
         if self.kind == "mean":
             return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
-        return "marginal maximum likelihood" if self.priors.name == "none" else "maximum a posteriori"
+        return "marginal maximum likelihood" if self.priors.is_flat else "maximum a posteriori"
 
     @property
     def converged(self) -> bool:
@@ -130,8 +129,7 @@ class FittedModel(InformationCriteria):
     def guessing_not_identified(self) -> tuple[str, ...]:
         """Items meant to be 3PL of whose guessing the data say nothing.
 
-        Without a prior, those fixed at 0; with one, those whose posterior of logit c is about as wide as the prior, a
-        Beta(alpha, beta) of c: its variance there is trigamma(alpha) + trigamma(beta).
+        Without a prior, those fixed at 0; with one, those whose posterior of logit c is about as wide as the prior.
         """
         wanted, _ = self.settings.guessing_of(self.items.item_ids)
         unknown = wanted & ~self.items.guessing_estimated
@@ -139,8 +137,7 @@ class FittedModel(InformationCriteria):
             c = self.items.guessing
             with np.errstate(divide="ignore", invalid="ignore"):
                 width = np.sqrt(self.items.covariance[:, 2, 2]) / (c * (1 - c))
-            prior_width = np.sqrt(polygamma(1, self.priors.guessing).sum())
-            unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * prior_width)
+            unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * self.priors.guessing.logit_deviation)
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
 
     @property

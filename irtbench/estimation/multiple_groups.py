@@ -18,7 +18,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, choose_device, precision, threads_for
+from irtbench.estimation.fit import check_estimable, choose_device, precision
 from irtbench.estimation.marginal.group_information import group_covariance
 from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
 from irtbench.estimation.marginal.mode import find_mode
@@ -26,6 +26,7 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors

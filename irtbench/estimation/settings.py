@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.data.checked_settings import Range, Settings
+from irtbench.data.checked_settings import Range, Settings, WrongSetting
 from irtbench.data.input_error import InputError
-from irtbench.models.priors import PriorName, Priors
+from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
 PosteriorKind = Literal["normal", "lowrank"]
@@ -39,6 +39,9 @@ class FitSettings(Settings):
         3PL.
     n_options
         Number of answers to choose from, for the weak prior of guessing.
+    prior_guessing
+        A prior of guessing in place of the one that `prior` brings: ``normal:MEAN,SD`` of logit c, or
+        ``beta:ALPHA,BETA`` of c. With prior ``none`` it is the only one.
     population
         ``normal``, or a smooth density ``estimated`` with the items, of mean 0 and standard deviation 1.
     optimiser
@@ -65,6 +68,7 @@ class FitSettings(Settings):
     by_item: Mapping[str, ItemModel | Asymptote] = field(default_factory=dict)
     prior: PriorName | None = None
     n_options: Annotated[int, Range(at_least=2)] = 4
+    prior_guessing: str | None = None
     population: Literal["normal", "estimated"] = "normal"
     optimiser: Literal["fisher_scoring", "adam"] = "fisher_scoring"
     tolerance: Annotated[float, Range(above=0, at_most=0.1)] = 1e-5
@@ -85,7 +89,11 @@ class FitSettings(Settings):
             raise InputError("FitSettings: an estimated population goes with prior none or weak")
         if self.population == "estimated" and self.optimiser == "adam":
             raise InputError("FitSettings: an estimated population goes with optimiser fisher_scoring")
-        if self.posterior is not None and self.estimates_guessing and self.prior == "none":
+        if self.prior_guessing is not None and not self.estimates_guessing:
+            raise InputError("FitSettings: prior_guessing goes with guessing that is estimated; expected kind 3pl")
+        if self.prior_guessing is not None:
+            guessing_prior(self.prior_guessing)
+        if self.posterior is not None and self.estimates_guessing and self.priors.guessing is None:
             raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
         if self.posterior is not None and not self.standard_errors:
             raise InputError("FitSettings: a posterior brings standard errors; expected standard_errors true")
@@ -99,7 +107,8 @@ class FitSettings(Settings):
     def priors(self) -> Priors:
         """The prior densities that these settings stand for."""
         name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
-        return Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
+        priors = Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
+        return priors if self.prior_guessing is None else replace(priors, guessing=guessing_prior(self.prior_guessing))
 
     def guessing_of(self, item_ids: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Whether each item's guessing is estimated, and the value it is fixed at if not; shapes (n_items,)."""
@@ -107,3 +116,11 @@ class FitSettings(Settings):
         choices = [self.by_item.get(item, otherwise) for item in item_ids]
         free = np.array([choice == "3pl" for choice in choices])
         return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
+
+
+def guessing_prior(text: str) -> GuessingPrior:
+    """The density of guessing that a setting stands for, see `FitSettings`."""
+    try:
+        return GuessingPrior.read(text)
+    except ValueError as error:
+        raise WrongSetting("FitSettings", "prior_guessing", f"{error} but got {text!r}") from None

@@ -7,7 +7,75 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scipy.special import polygamma
+
 PriorName = Literal["none", "weak", "hierarchical"]
+
+
+@dataclass(frozen=True)
+class GuessingPrior:
+    """Prior density of the guessing parameter c.
+
+    Parameters
+    ----------
+    density
+        ``beta`` of c, whose mode on the logit scale, where c is estimated, lies at logit of the Beta's mean; or
+        ``normal`` of logit c.
+    first, second
+        The two shape parameters of the Beta density; mean and standard deviation of the normal one.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or one that must be positive is not.
+
+    Examples
+    --------
+    >>> GuessingPrior.read("normal:-1.1,0.5")
+    GuessingPrior(density='normal', first=-1.1, second=0.5)
+    >>> GuessingPrior.read("beta:5,15").describe()
+    'c ~ Beta(5, 15)'
+    """
+
+    density: Literal["beta", "normal"]
+    first: float
+    second: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.first) and 0 < self.second < math.inf):
+            raise ValueError("expected finite numbers, the second above 0")
+        if self.density == "beta" and self.first <= 0:
+            raise ValueError("expected two numbers above 0 for a Beta density")
+
+    @classmethod
+    def read(cls, text: str) -> GuessingPrior:
+        """The density that ``normal:MEAN,SD`` (of logit c) or ``beta:ALPHA,BETA`` (of c) stands for.
+
+        Raises
+        ------
+        ValueError
+            If the text is none of these, saying what was expected.
+        """
+        name, _, rest = text.partition(":")
+        try:
+            first, second = (float(number) for number in rest.split(","))
+        except ValueError:
+            name = ""
+        if name not in ("beta", "normal"):
+            raise ValueError("expected normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c")
+        return cls("beta" if name == "beta" else "normal", first, second)
+
+    @property
+    def logit_deviation(self) -> float:
+        """Standard deviation of logit c; of a Beta density sqrt(trigamma(alpha) + trigamma(beta))."""
+        if self.density == "normal":
+            return self.second
+        return math.sqrt(float(polygamma(1, self.first) + polygamma(1, self.second)))
+
+    def describe(self) -> str:
+        """The density in words."""
+        numbers = f"({self.first:.4g}, {self.second:.4g})"
+        return f"c ~ Beta{numbers}" if self.density == "beta" else f"logit c ~ Normal{numbers}"
 
 
 @dataclass(frozen=True)
@@ -108,8 +176,7 @@ class Priors:
     intercept
         Mean and standard deviation of a normal density of the intercept d.
     guessing
-        The two shape parameters of a Beta density of the guessing parameter c. On the logit scale, where c is
-        estimated, its mode lies at logit of the Beta's mean.
+        Density of the guessing parameter c.
     hierarchy
         Density of log |a| and d (or b) together, instead of those of slope and intercept.
     """
@@ -117,7 +184,7 @@ class Priors:
     name: PriorName
     slope: tuple[float, float] | None = None
     intercept: tuple[float, float] | None = None
-    guessing: tuple[float, float] | None = None
+    guessing: GuessingPrior | None = None
     hierarchy: Hierarchy | None = None
 
     @classmethod
@@ -141,17 +208,22 @@ class Priors:
 
         Examples
         --------
-        >>> Priors.named("weak", n_options=4).guessing
-        (5.0, 15.0)
+        >>> Priors.named("weak", n_options=4).guessing.describe()
+        'c ~ Beta(5, 15)'
         """
         if n_options < 2:
             raise ValueError(f"n_options must be at least 2 but got {n_options}")
         if name == "none":
             return cls("none")
-        guessing = (20 / n_options, 20 - 20 / n_options) if guessing_estimated else None
+        guessing = GuessingPrior("beta", 20 / n_options, 20 - 20 / n_options) if guessing_estimated else None
         if name == "weak":
             return cls("weak", slope=(1.0, 1.5), intercept=(0.0, 4.0), guessing=guessing)
         return cls("hierarchical", guessing=guessing, hierarchy=Hierarchy())
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is no density at all: marginal maximum likelihood."""
+        return self.slope is None and self.intercept is None and self.guessing is None and self.hierarchy is None
 
     @property
     def bounds_difficulty(self) -> bool:
@@ -160,7 +232,7 @@ class Priors:
 
     def describe(self) -> str:
         """One line for people, with every number."""
-        if self.name == "none":
+        if self.is_flat:
             return "none (marginal maximum likelihood)"
         parts = []
         if self.slope is not None:
@@ -172,5 +244,5 @@ class Priors:
             for weight, part in self.hierarchy.parts:
                 parts.append((f"{weight:.3g} of items: " if several else "") + part.describe())
         if self.guessing is not None:
-            parts.append(f"c ~ Beta({self.guessing[0]:.4g}, {self.guessing[1]:.4g})")
+            parts.append(self.guessing.describe())
         return f"{self.name}: " + ", ".join(parts)

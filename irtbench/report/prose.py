@@ -192,7 +192,7 @@ def _model(settings: StudyFile) -> str:
         "hierarchical": "posterior means under a bivariate normal prior learnt from the items "
         "(where respondents are few and their abilities well known, under a mixture of such priors, while the "
         "respondents’ abilities are estimated with the items integrated out)",
-    }[prior.name]
+    }["weak" if prior.name == "none" and not prior.is_flat else prior.name]
     return (
         f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "
         "items of each scale apart. Ability θ is standard normal among the screened respondents and is integrated out; "

@@ -19,6 +19,7 @@ from irtbench.scoring.eap_sum import sum_score_posterior
 from irtbench.scoring.modal import ModeMethod, find_modes
 
 Method = Literal["eap", "map", "ml", "wle", "eap_sum"]
+Estimator = Literal[Method, "joint"]
 
 AT_END = 0.01  # of the highest mass: with more at the end of the grid, the posterior leans on it
 
@@ -46,7 +47,7 @@ class Abilities:
         Whether the estimate leans on the end of the grid or of the allowed range, so that it says "at least" or
         "at most", shape (n_respondents,).
     method
-        How theta was estimated.
+        How theta was estimated: a `Method`, or ``joint`` with the items (see `abilities_of`).
     """
 
     respondent_ids: tuple[str, ...]
@@ -58,7 +59,7 @@ class Abilities:
     n_items: NDArray[np.int64]
     n_correct: NDArray[np.int64]
     at_bound: NDArray[np.bool_]
-    method: Method
+    method: Estimator
 
 
 def estimate_ability(
@@ -158,7 +159,8 @@ def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.
     """Abilities of the respondents that a model was fitted to, or of some of them with the items they answered.
 
     EAP, but where the fit has abilities already, lest the same answers be counted twice: these then, with intervals
-    theta +- z se and the method ``map``.
+    theta +- z se and the method ``joint``. They are neither EAP nor MAP: they are standardised among these respondents,
+    and their standard errors carry the items'.
 
     Parameters
     ----------
@@ -185,7 +187,7 @@ def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.
         n_items=responses.observed.sum(axis=1),
         n_correct=np.nansum(responses.values, axis=1).astype(np.int64),
         at_bound=np.zeros(len(theta), dtype=np.bool_),
-        method="map",
+        method="joint",
     )
 
 

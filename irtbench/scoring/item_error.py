@@ -67,11 +67,13 @@ def with_item_error(
     Raises
     ------
     InputError
-        If the covariance of an item answered is not known, ``delta`` is asked for EAP from the sum score, or
-        ``integrate`` for anything but EAP.
+        If the covariance of an item answered is not known, ``delta`` is asked for EAP from the sum score,
+        ``integrate`` for anything but EAP, or abilities were estimated with the items and carry their error already.
     """
     if item_error == "none":
         return abilities
+    if abilities.method == "joint":
+        raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     demand_covariance(known, responses)
     if item_error == "integrate":

@@ -13,6 +13,7 @@ from irtbench.analysis.parallel_analysis import shuffled
 from irtbench.bank.bank import ItemBank
 from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
+from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
 from irtbench.study.division import check_named_items, check_published, divide
 from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
@@ -69,22 +70,23 @@ def run_study(
     check_named_items(parts, settings)
     check_published(parts, settings)
     systems_read = read_systems(settings, data.items)
-    dimensions, no_dimensions = None, ""
-    if settings.pruning.compare_factors:
-        dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)
-    scales: list[ScaleStudy] = []
-    for name, item_ids in parts.items():
-        part = answered(screened.select_items(item_ids))
-        folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-        scales.append(study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns))
-    standing = tuple(scale.scale for scale in scales if scale.scale is not None)
-    bank = ItemBank(standing) if standing else None
-    respondent_scores = systems = None
-    if bank is not None:
-        progress("scoring")
-        scoring = settings.score.scoring(seed=settings.study.seed)
-        respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
-        systems = score_systems(bank, settings, systems_read)
+    with threads_for(screened.n_respondents * max(screened.n_items, settings.model.n_nodes)):
+        dimensions, no_dimensions = None, ""
+        if settings.pruning.compare_factors:
+            dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)
+        scales: list[ScaleStudy] = []
+        for name, item_ids in parts.items():
+            part = answered(screened.select_items(item_ids))
+            folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
+            scales.append(study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns))
+        standing = tuple(scale.scale for scale in scales if scale.scale is not None)
+        bank = ItemBank(standing) if standing else None
+        respondent_scores = systems = None
+        if bank is not None:
+            progress("scoring")
+            scoring = settings.score.scoring(seed=settings.study.seed)
+            respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
+            systems = score_systems(bank, settings, systems_read)
     return Study(
         settings=settings,
         items=data.items,

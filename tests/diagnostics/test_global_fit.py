@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import ncx2
 
 from builders.mirt_figures import lsat6, papers_scale
@@ -15,6 +16,7 @@ from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit, global_fit_of_factors
+from irtbench.diagnostics.moments import Moments
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.models.curves import icc
@@ -377,3 +379,45 @@ def test_two_factors_fit_data_of_two_abilities_and_a_rotation_changes_nothing() 
     assert turned.m2 == pytest.approx(found.m2, rel=1e-3)
     with pytest.raises(InputError, match=r"slopes \(3, 2\) and intercepts \(12,\) for 12 items"):
         global_fit_of_factors(responses, two.slopes[:3], two.intercept, n_parameters=9)
+
+
+def steep(slope: float, n_each: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and intercepts of items that measure one of three abilities each."""
+    slopes = np.kron(np.eye(3), np.full((n_each, 1), slope))
+    return slopes, np.tile(slope * np.linspace(-1.5, 1.5, n_each), 3)
+
+
+@pytest.mark.parametrize("slope", [1.0, 2.5, 4.0, 6.0])
+def test_moments_of_three_abilities_are_those_of_sums_over_one_at_a_time(slope: float) -> None:
+    # items of one ability: their expectations are integrals over that ability, here by 8,001 nodes; others are 0
+    slopes, intercept = steep(slope)
+    moments = Moments.of_factors(slopes, intercept, slopes != 0)
+    theta = np.linspace(-8, 8, 8001)
+    weights = stats.norm.pdf(theta) / stats.norm.pdf(theta).sum()
+    p = 1 / (1 + np.exp(-(slope * theta + intercept[:5, None])))
+    standardised = (p - (p @ weights)[:, None]) / np.sqrt((p @ weights) * (1 - p @ weights))[:, None]
+    expected = np.kron(np.eye(3), (standardised * weights) @ standardised.T)
+    found = moments.expected_products()
+    different = ~np.eye(15, dtype=bool)
+    np.testing.assert_allclose(found[different], expected[different], atol=3e-5)
+    np.testing.assert_allclose(moments.mean[:5], p @ weights, atol=1e-5)
+    four = standardised[:4].prod(axis=0) @ weights
+    assert moments.level[:4].prod(axis=0) @ moments.weights == pytest.approx(four, abs=5e-5)
+
+
+def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slopes, intercept = steep(3.5)
+    rng = np.random.default_rng(2)
+    p = 1 / (1 + np.exp(-(rng.normal(size=(1500, 3)) @ slopes.T + intercept)))
+    values = (rng.random(p.shape) < p).astype(float)
+    responses = ResponseMatrix(values, tuple(map(str, range(1500))), tuple(f"i{j}" for j in range(15)))
+
+    def m2() -> float:
+        return global_fit_of_factors(responses, slopes, intercept, n_parameters=30, zero_loadings=slopes == 0).m2
+
+    found = m2()
+    assert stats.chi2(90).sf(found) > 0.001  # the true parameters; 120 moments less 30
+    monkeypatch.setattr("irtbench.models.factor_quadrature.STEEPEST", 0.9)
+    assert m2() == pytest.approx(found, rel=1e-5)
+    monkeypatch.setattr("irtbench.models.factor_quadrature.STEEPEST", 100.0)  # the usual grid, .75 apart
+    assert abs(m2() / found - 1) > 1e-3

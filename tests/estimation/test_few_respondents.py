@@ -8,6 +8,7 @@ import torch
 
 from builders.problem import make_problem
 from irtbench.cli.fit import fit_one_ability
+from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
@@ -20,6 +21,7 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import with_item_error
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:
@@ -33,7 +35,9 @@ def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, di
     abilities = abilities_of(fitted, responses)
     assert fitted.abilities is not None
     np.testing.assert_array_equal(abilities.theta, fitted.abilities.theta)
-    assert abilities.method == "map"
+    assert abilities.method == "joint"
+    with pytest.raises(InputError, match="carry their error already"):
+        with_item_error(abilities, responses, fitted.items, item_error="delta")
     errors = fitted.items.standard_errors()
     z_a = (fitted.items.discrimination - a) / errors["discrimination"]
     return fitted, {
@@ -142,4 +146,4 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -
     assert fitted.abilities is not None
     np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)
     assert scores["person_fit"].isna().all()
-    assert (scores["method"] == "map").all()
+    assert (scores["method"] == "joint").all()

@@ -134,15 +134,23 @@ def test_quantiles_of_two_items_agree_with_a_grid_and_those_of_normal_densities_
     counts = {(i, j): int(((values[:, 0] == i) & (values[:, 1] == j)).sum()) for i in (0, 1) for j in (0, 1)}
     a, d, *masses = pair_on_grid(counts)
     found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
-    worst_by_sd = 0.0
+    worst_by_sd = worst_by_means = 0.0
     for j, mass in enumerate(masses):
         sd = np.sqrt(mass @ a**2 - (mass @ a) ** 2)
         of_a, of_b = grid_quantiles(a, mass), grid_quantiles(-d / a, mass)
         assert (np.abs(found.quantiles[:, j, 0] - of_a) < 0.12 * sd).all()
-        assert found.quantiles[1, j, 1] == pytest.approx(of_b[1], abs=0.1)
+        sd_of_b = np.sqrt(mass @ (d / a) ** 2 - (mass @ (d / a)) ** 2)
+        assert found.difficulty[j] == pytest.approx(of_b[1], abs=0.25 * sd_of_b)
+        order = (-d / a).argsort()
+        below = mass[order].cumsum().searchsorted([0.15866, 0.84134])
+        one_deviation = float(np.diff((-d / a)[order][below])[0]) / 2
+        assert found.difficulty_deviation[j] == pytest.approx(one_deviation, rel=0.1)
+        of_means = -found.mean[j, 1] / found.mean[j, 0]
+        worst_by_means = max(worst_by_means, abs(of_means - of_b[1]) - abs(found.difficulty[j] - of_b[1]))
         by_sd = mass @ a + np.array([-1.96, 1.96]) * sd
         worst_by_sd = max(worst_by_sd, float(np.abs(by_sd - of_a[[0, 2]]).max() / sd))
     assert worst_by_sd > 0.2
+    assert worst_by_means > 0.02  # -d / a of the means is further off
     np.testing.assert_array_equal(found.quantiles[:, :, 2], 0.0)
 
 

@@ -48,7 +48,7 @@ def own_log_posterior(problem: Problem, values: torch.Tensor, counts: Counts, pr
     total = (counts.r * p.log() + (counts.n - counts.r) * (1 - p).log()).sum()
     if priors.guessing is not None:
         (mean_a, sd_a), (mean_d, sd_d) = priors.slope, priors.intercept  # type: ignore[misc]
-        alpha, beta = priors.guessing
+        alpha, beta = priors.guessing.first, priors.guessing.second
         total = total - 0.5 * (((values[:, 0] - mean_a) / sd_a) ** 2 + ((values[:, 1] - mean_d) / sd_d) ** 2).sum()
         total = total + (alpha * c.log() + beta * (1 - c).log()).sum()
     return total

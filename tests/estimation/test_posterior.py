@@ -40,7 +40,7 @@ from irtbench.estimation.variational.item_posterior import (
 )
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
@@ -150,7 +150,7 @@ def test_the_laplace_approximation_would_not_pass(
 
 def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
-    priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=(5.0, 15.0))
+    priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=GuessingPrior("beta", 5.0, 15.0))
     problem = make_problem(responses, priors, free=True)
     found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
     a, d, logit = np.meshgrid(

@@ -256,6 +256,17 @@ def gradients(loss: Any, model: Callable[..., Any], guide: Any, rows: Tensor, no
     return value, alone, found
 
 
+def with_masks(rows: Tensor, nodes: NodeTensors, *, mask: Tensor | bool) -> None:
+    """A model of one's own: some slopes without a density, some respondents left out, one in either way of Pyro."""
+    like = nodes.theta.new_zeros
+    with poutine.mask(mask=torch.arange(5) > 1), pyro.plate("items", 5):
+        slope = pyro.sample("slope", dist.Normal(like(5, 1) + 1, 0.5).to_event(1))
+    intercept = pyro.sample("intercept", dist.Normal(like(5), 2.0).to_event(1))
+    with pyro.plate("respondents", len(rows)), poutine.mask(mask=mask):
+        row = CollapsedLogistic(slope, intercept, None, nodes).mask(torch.arange(len(rows)) != 7)
+        pyro.sample("responses", row, obs=rows)
+
+
 MODELS: dict[str, Callable[[], Callable[..., Any]]] = {
     "2pl": lambda: make_problem(drawn(200, 5), Priors.named("weak")).model,
     "3pl, some c fixed": lambda: (
@@ -265,6 +276,7 @@ MODELS: dict[str, Callable[[], Callable[..., Any]]] = {
     ),
     "minibatch": lambda: partial(make_problem(drawn(200, 5), Priors.named("weak"), free=True).model, batch_size=40),
     "hierarchy": lambda: make_problem(drawn(200, 5), Priors.named("hierarchical")).model,
+    "masked": lambda: partial(with_masks, mask=torch.arange(200) % 3 > 0),
     "scaled": lambda: poutine.scale(make_problem(drawn(200, 5), Priors.named("weak")).model, scale=0.3),
 }
 
@@ -291,6 +303,37 @@ def test_the_marginal_elbo_is_pyros_in_value_and_gradient(name: str, missing: fl
     for parameter, gradient in pyros[2].items():
         assert float(gradient.abs().max()) > 1e-3
         torch.testing.assert_close(ours[2][parameter], gradient, atol=1e-8, rtol=1e-8)
+
+
+def test_masked_respondents_are_as_if_left_out() -> None:
+    problem = make_problem(drawn(200, 5))
+    assert isinstance(problem.rows, DenseRows)
+    rows, nodes = problem.rows.values, problem.nodes
+    mask = torch.arange(200) % 3 > 0
+    kept = rows[mask & (torch.arange(200) != 7)]
+    kept = torch.cat([kept[:7], kept[:1], kept[7:]])  # of these the eighth is left out
+    guide = delta_guide({"slope": torch.full((5, 1), 0.8).double(), "intercept": torch.linspace(-1, 1, 5).double()})
+    with own_parameters():
+        masked = MarginalELBO().loss(partial(with_masks, mask=mask), guide, rows, nodes)
+        assert masked == pytest.approx(
+            MarginalELBO().loss(partial(with_masks, mask=True), guide, kept, nodes), rel=1e-12
+        )
+        nobody = MarginalELBO().loss(partial(with_masks, mask=False), guide, rows, nodes)
+    at_prior = stats.norm(1, 0.5).logpdf([0.8] * 3).sum() + stats.norm(0, 2).logpdf(np.linspace(-1, 1, 5)).sum()
+    assert nobody == pytest.approx(-at_prior, rel=1e-6)
+
+
+def test_masks_that_mean_nothing_here_are_refused() -> None:
+    problem = make_problem(drawn(200, 5))
+    assert isinstance(problem.rows, DenseRows)
+    rows, nodes = problem.rows.values, problem.nodes
+    guide = delta_guide({"slope": torch.ones(5, 1).double(), "intercept": torch.zeros(5).double()})
+    with own_parameters():
+        with pytest.raises(NotImplementedError, match=r"site responses: a mask of shape \(200, 200\); expected one of"):
+            MarginalELBO().loss(partial(with_masks, mask=torch.eye(200).bool()), guide, rows, nodes)
+        for model in (partial(with_masks, mask=True), poutine.scale(problem.model, scale=0.5)):
+            with pytest.raises(NotImplementedError, match="is masked or scaled, which goes with MarginalELBO alone"):
+                DeltaELBO().loss(model, guide, rows, nodes)
 
 
 def test_encoded_rows_are_the_same_to_the_loss_as_a_tensor() -> None:

@@ -13,7 +13,7 @@ from pyro import poutine
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import FILLS, logistic_model
@@ -63,10 +63,14 @@ class Case:
 
 CASES = {
     "normal and logit-Beta": Case(lambda: usual(Priors.named("weak"))),
+    "normal of logit c": Case(lambda: usual(Priors("weak", guessing=GuessingPrior("normal", -1.1, 0.5)))),
     "flat": Case(lambda: usual(Priors.named("none"))),
     "flat slopes, normal intercepts": Case(lambda: usual(Priors("weak", intercept=(0.1, 2.0)), guesses=False)),
     "hierarchy": Case(
-        lambda: usual(Priors("hierarchical", guessing=(5.0, 15.0), hierarchy=LEARNT), slope_sign=SIGN), hierarchy=True
+        lambda: usual(
+            Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0), hierarchy=LEARNT), slope_sign=SIGN
+        ),
+        hierarchy=True,
     ),
     "hierarchy with a learnt mean": Case(
         lambda: usual(Priors("hierarchical", hierarchy=LEARNT), guesses=False, slope_sign=SIGN, learn_mean=True),

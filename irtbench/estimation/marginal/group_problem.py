@@ -26,7 +26,7 @@ from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
 from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, item_prior, observed_rows, trace_sites
+from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, item_prior, observed_sites, trace_sites
 
 GROUP_SITES = ("difference", "group_mean", "group_log_deviation")
 
@@ -170,7 +170,7 @@ class GroupProblem(Problem):
     ) -> GroupProblem:
         """Trace the model once."""
         drawn, trace = trace_sites(model, groups, nodes)
-        items = items_of_group(observed_rows(trace)[0].items, 0)
+        items = items_of_group(observed_sites(trace)[0]["fn"].items, 0)
         differs = torch.zeros(len(items), 2 * (len(groups) - 1), dtype=torch.bool, device=nodes.theta.device)
         if "difference" in drawn:
             differs = drawn["difference"]["infer"][FILLS]

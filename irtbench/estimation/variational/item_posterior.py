@@ -48,6 +48,7 @@ FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the La
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
 HERMITE_NODES = 11  # in each of three dimensions
 QUANTILES = {"lower": 0.025, "median": 0.5, "upper": 0.975}
+ONE_DEVIATION = [0.15865525393145707, 0.8413447460685429]  # levels of a normal density's mean -+ one deviation
 QUANTILE_DRAWS = 4_000  # of the guide, where none are weighted
 
 
@@ -67,6 +68,9 @@ class ItemPosterior:
     quantiles
         The 2.5, 50 and 97.5% quantiles of (a, b, c) of each item, shape (3, n_items, 3), b = -d / a being computed in
         each draw; c itself where it is fixed. A mean of b need not exist where a slope may be zero.
+    difficulty_deviation
+        Half the distance of the 15.9 and 84.1% quantiles of b, shape (n_items,): what the standard deviation would be
+        were b normal. That of b itself need not exist.
     reliability
         What the weighted draws of each item are worth; None where the moments are the guide's own.
     item_ids
@@ -98,6 +102,7 @@ class ItemPosterior:
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
     quantiles: NDArray[np.float64]
+    difficulty_deviation: NDArray[np.float64]
     reliability: ItemReliability | None
     item_ids: tuple[str, ...]
     elbo: float
@@ -131,6 +136,11 @@ class ItemPosterior:
         if self.reliability is None:
             return ()
         return tuple(self.item_ids[j] for j in self.reliability.doubtful)
+
+    @property
+    def difficulty(self) -> NDArray[np.float64]:
+        """Posterior median of b = -d / a of each item, shape (n_items,)."""
+        return self.quantiles[1, :, 1]
 
     def columns(self) -> dict[str, NDArray[np.float64]]:
         """Quantiles as columns of items.csv: ``discrimination_lower, ..., difficulty_lower, ..., guessing_upper``.
@@ -240,12 +250,13 @@ def fit_posterior(
     reliability = None
     if draws is None:
         mean, covariance = item_moments(problem, items, *guide.moments(settled.spread))
-        quantiles = quantiles_of(problem, guide_draws(guide))
+        quantiles, deviation = quantiles_of(problem, guide_draws(guide))
         how = "moments are the guide's own, since weights of draws would be too uneven"
     else:
         natural = on_guessing_scale(problem, draws.values)
         mean, covariance = draws.moments(natural)
-        quantiles, reliability = quantiles_of(problem, draws), item_reliability(draws.weights, natural)
+        quantiles, deviation = quantiles_of(problem, draws)
+        reliability = item_reliability(draws.weights, natural)
         how = f"moments from {len(draws):,} weighted draws ({draws.effective:,.0f} effective)"
         if len(reliability.doubtful):
             doubtful = [names[j] for j in reliability.doubtful]
@@ -264,6 +275,7 @@ def fit_posterior(
         mean=mean.cpu().numpy(),
         covariance=covariance.cpu().numpy(),
         quantiles=quantiles.cpu().numpy(),
+        difficulty_deviation=deviation.cpu().numpy(),
         reliability=reliability,
         item_ids=names,
         elbo=elbo,
@@ -286,10 +298,12 @@ def guide_draws(guide: ItemGuide) -> WeightedDraws:
     return WeightedDraws(torch.stack(drawn), drawn[0].new_zeros(QUANTILE_DRAWS))
 
 
-def quantiles_of(problem: Problem, draws: WeightedDraws) -> Tensor:
-    """Quantiles of (a, b, c) of each item, shape (3, n_items, 3)."""
+def quantiles_of(problem: Problem, draws: WeightedDraws) -> tuple[Tensor, Tensor]:
+    """Quantiles of (a, b, c) of each item, shape (3, n_items, 3), and `difficulty_deviation`, shape (n_items,)."""
     slope, intercept, c = on_guessing_scale(problem, draws.values).unbind(-1)
-    return draws.quantiles(torch.stack([slope, -intercept / slope, c], dim=-1), list(QUANTILES.values()))
+    values = torch.stack([slope, -intercept / slope, c], dim=-1)
+    found = draws.quantiles(values, [*QUANTILES.values(), *ONE_DEVIATION])
+    return found[: len(QUANTILES)], (found[-1, :, 1] - found[-2, :, 1]) / 2
 
 
 def fit_guide(problem: Problem, guide: ItemGuide, n_particles: int, tolerance: float, max_steps: int) -> Settled:

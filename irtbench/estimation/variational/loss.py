@@ -13,19 +13,21 @@ from typing import Any
 import pyro
 import torch
 from pyro import poutine
+from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import expected_counts
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.rows import ResponseRows, as_rows
-from irtbench.models.pyro_model.sites import observed_row
+from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
+from irtbench.models.pyro_model.sites import mask_of, observed_site, without_mask
 
 
 class MarginalELBO(ELBO):
     """Pyro's ELBO for any model with a `CollapsedLogistic` site and any guide whose draws carry gradients.
 
-    E_q[log p(x, phi) - log q(phi)], by draws from the guide; for a Delta guide the log-posterior.
+    E_q[log p(x, phi) - log q(phi)], by draws from the guide; for a Delta guide the log-posterior. Scales and masks of
+    sites count (`pyro.poutine.scale`, `pyro.poutine.mask`, ``.mask()``); a mask of responses is one of respondents.
 
     Parameters
     ----------
@@ -60,8 +62,8 @@ class MarginalELBO(ELBO):
     ) -> tuple[float, Tensor]:
         """One estimate of the bound, and a tensor that has its gradient."""
         model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
-        row = observed_row(model_trace)
-        (observed,) = (site for site in model_trace.nodes.values() if site.get("fn") is row)
+        observed = observed_site(model_trace)
+        row = without_mask(observed["fn"])
         value, surrogate = 0.0, row.intercept.new_zeros(())
         for sign, trace in ((1, model_trace), (-1, guide_trace)):
             for site in trace.nodes.values():
@@ -69,8 +71,8 @@ class MarginalELBO(ELBO):
                     density = sign * _log_prob(site)
                     value, surrogate = value + float(density.detach()), surrogate + density
         with torch.no_grad():
-            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, observed["value"])
-        scale = observed["scale"]
+            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows_of(observed))
+        scale = float(observed["scale"])
         value += scale * likelihood
         surrogate = surrogate + scale * ((by_slope * row.slope).sum() + by_intercept @ row.intercept)
         if row.log_guessing is not None and row.log_guessing.requires_grad:
@@ -80,20 +82,41 @@ class MarginalELBO(ELBO):
 
 
 def _log_prob(site: dict[str, Any]) -> Tensor:
-    """Log density of a site's value, with its scale; that of a point is what the point says of it."""
-    if isinstance(site["fn"], pyro.distributions.Delta):
-        density: Tensor = site["fn"].log_density.sum()
-        return density
-    return site["fn"].log_prob(site["value"]).sum() * site["scale"]
+    """Log density of a site's value, with its scale and mask; that of a point is what the point says of it."""
+    density = site["fn"]
+    of_values = (
+        density.log_density if isinstance(density, pyro.distributions.Delta) else density.log_prob(site["value"])
+    )
+    total: Tensor = scale_and_mask(of_values, site["scale"], site["mask"]).sum()
+    return total
 
 
-def likelihood_gradient(row: CollapsedLogistic, value: Tensor | ResponseRows) -> tuple[float, Tensor, Tensor, Tensor]:
+def rows_of(site: dict[str, Any]) -> ResponseRows:
+    """The rows of responses at a site, without those that a mask leaves out.
+
+    Raises
+    ------
+    NotImplementedError
+        If the mask is not one of respondents, or rows are sparse.
+    """
+    rows, mask = as_rows(site["value"]), torch.as_tensor(mask_of(site))
+    if bool(mask.all()):
+        return rows
+    if mask.shape not in ((), (len(rows),)) or not isinstance(rows, DenseRows):
+        raise NotImplementedError(
+            f"site {site['name']}: a mask of shape {tuple(mask.shape)}; expected one of dense rows, of shape "
+            f"({len(rows)},) (a response that is missing is -1)"
+        )
+    return rows.where(mask.expand(len(rows)).to(rows.device))
+
+
+def likelihood_gradient(row: CollapsedLogistic, rows: ResponseRows) -> tuple[float, Tensor, Tensor, Tensor]:
     """Marginal log-likelihood of all rows, and its gradient by slopes, intercepts and log c.
 
     With s the logistic function of z and t = 1 - s, by z the gradient is the sum over nodes of r s / P - n s, by c of
     r t / P - (n - r) / (1 - c)  (`marginal.m_step`).
     """
-    items, rows = row.items, as_rows(value)
+    items = row.items
     counts = expected_counts(rows, row)
     basis = row.nodes.basis
     s = torch.sigmoid(items.logits(basis))

@@ -23,7 +23,7 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import FILLS, logit_beta_or_flat, normal_or_flat
+from irtbench.models.pyro_model.model import FILLS, guessing_density, normal_or_flat
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 
@@ -98,7 +98,7 @@ def grouped_logistic_model(
     intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
     guessing = guessing_fixed
     if bool(guessing_free.any()):
-        density = logit_beta_or_flat(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
+        density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
         logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
         guessing = guessing.masked_scatter(guessing_free, logsigmoid(logit).exp())
     difference = like((n_items, 2 * (n_groups - 1)))

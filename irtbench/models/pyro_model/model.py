@@ -16,7 +16,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
@@ -83,7 +83,7 @@ def logistic_model(
         slope = (log_slope.exp() if slope_sign is None else slope_sign * log_slope.exp())[:, None]
     log_guessing = torch.log(guessing_fixed) if bool((guessing_free | (guessing_fixed > 0)).any()) else None
     if log_guessing is not None and bool(guessing_free.any()):
-        density = logit_beta_or_flat(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
+        density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
         logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
@@ -99,11 +99,11 @@ def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.To
     return dist.Normal(torch.full_like(like, moments[0]), torch.full_like(like, moments[1]))
 
 
-def logit_beta_or_flat(shapes: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:
-    """Independent densities of logit c, c being Beta, or flat ones."""
-    if shapes is None:
-        return dist.ImproperUniform(constraints.real, like.shape, ())
-    beta = dist.Beta(torch.full_like(like, shapes[0]), torch.full_like(like, shapes[1]))
+def guessing_density(prior: GuessingPrior | None, like: Tensor) -> dist.TorchDistribution:
+    """Independent densities of logit c, normal or such that c is Beta, or flat ones."""
+    if prior is None or prior.density == "normal":
+        return normal_or_flat(None if prior is None else (prior.first, prior.second), like)
+    beta = dist.Beta(torch.full_like(like, prior.first), torch.full_like(like, prior.second))
     return dist.TransformedDistribution(beta, [dist.transforms.SigmoidTransform().inv])
 
 

@@ -105,7 +105,14 @@ class DenseRows:
 
     def every(self, stride: int) -> DenseRows:
         """The first respondent and every so many-th after."""
-        values = self.values[::stride].contiguous()
+        return self._of(self.values[::stride].contiguous())
+
+    def where(self, kept: Tensor) -> DenseRows:
+        """The respondents at which a mask of shape (n_respondents,) is true."""
+        return self._of(self.values[kept])
+
+    def _of(self, values: Tensor) -> DenseRows:
+        """Some of these rows."""
         return DenseRows(values, (values == 1).sum(dim=0).to(self.n_correct), self.complete)
 
     def batches(self, most: int, dtype: torch.dtype) -> Iterator[Batch]:

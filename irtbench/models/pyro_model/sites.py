@@ -247,13 +247,19 @@ def trace_model(
         If the model draws anything but the items (a model of your own then goes with Adam).
     """
     drawn, trace = trace_sites(model, rows, nodes)
-    row = observed_row(trace)
-    (observed,) = (site for site in trace.nodes.values() if site.get("fn") is row)
+    observed = observed_site(trace)
+    row = observed["fn"]
     return item_prior(drawn, row.items, observed["infer"].get(FIXED_GUESSING)), row
 
 
 def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[str, Any], poutine.Trace]:
-    """Run a model once with all that it draws at zero: the sites of what it draws, and all of the trace."""
+    """Run a model once with all that it draws at zero: the sites of what it draws, and all of the trace.
+
+    Raises
+    ------
+    NotImplementedError
+        If a site is masked or scaled: its density is then not what the model's prior or likelihood is made of.
+    """
 
     def at_zero(site: dict[str, Any]) -> Tensor:
         return nodes.theta.new_zeros(site["fn"].shape())
@@ -262,6 +268,9 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
         trace = poutine.trace(model).get_trace(rows, nodes)
     drawn = {name: site for name, site in trace.nodes.items() if site["type"] == "sample" and not site["is_observed"]}
     drawn = {name: site for name, site in drawn.items() if not name.startswith("respondents")}
+    for name, site in trace.nodes.items():
+        if site["type"] == "sample" and not is_whole(site):
+            raise NotImplementedError(f"site {name} is masked or scaled, which goes with MarginalELBO alone")
     return drawn, trace
 
 
@@ -287,17 +296,41 @@ def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Ten
     )
 
 
-def observed_rows(trace: poutine.Trace) -> list[CollapsedLogistic]:
-    """The distributions of rows in a trace of a model, one for each response matrix."""
-    return [site["fn"] for site in trace.nodes.values() if isinstance(site.get("fn"), CollapsedLogistic)]
+def observed_sites(trace: poutine.Trace) -> list[dict[str, Any]]:
+    """The sites of rows in a trace of a model, one for each response matrix."""
+    return [site for site in trace.nodes.values() if isinstance(without_mask(site.get("fn")), CollapsedLogistic)]
 
 
-def observed_row(trace: poutine.Trace) -> CollapsedLogistic:
+def observed_site(trace: poutine.Trace) -> dict[str, Any]:
     """The same where there is one response matrix."""
-    rows = observed_rows(trace)
-    if len(rows) != 1:
-        raise NotImplementedError(f"the model draws {len(rows)} response matrices from CollapsedLogistic; expected one")
-    return rows[0]
+    sites = observed_sites(trace)
+    if len(sites) != 1:
+        raise NotImplementedError(
+            f"the model draws {len(sites)} response matrices from CollapsedLogistic; expected one"
+        )
+    return sites[0]
+
+
+def without_mask(density: Any) -> Any:
+    """The density that ``.mask()`` was called on."""
+    while isinstance(density, dist.MaskedDistribution):
+        density = density.base_dist
+    return density
+
+
+def mask_of(site: Mapping[str, Any]) -> Tensor | bool:
+    """Where a site counts, by `poutine.mask` and by ``.mask()`` of its density together."""
+    mask: Tensor | bool = True if site["mask"] is None else site["mask"]
+    density = site["fn"]
+    while isinstance(density, dist.MaskedDistribution):
+        mask = mask & density._mask
+        density = density.base_dist
+    return mask
+
+
+def is_whole(site: Mapping[str, Any]) -> bool:
+    """Whether a site counts everywhere, and once."""
+    return bool(torch.as_tensor(mask_of(site)).all()) and bool((torch.as_tensor(site["scale"]) == 1).all())
 
 
 def without_independent(density: dist.TorchDistribution) -> dist.TorchDistribution:

@@ -1,0 +1,166 @@
+"""A prior of guessing of the user's choice: R mirt's figures, a maximisation by SciPy, and what is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, special, stats
+
+from builders.commands_here import run_main
+from builders.mirt_figures import lsat6
+from builders.simulated import drawn
+from irtbench.config import read_study
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.multiple_groups import fit_groups
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.priors import GuessingPrior
+from irtbench.models.simulation import simulate_responses
+
+AS_MIRT = FitSettings(kind="3pl", prior="none", prior_guessing="normal:-1.2,0.5", tolerance=1e-6)
+
+
+def test_mirts_prior_gives_mirts_figures(real_data: Path, reference: Path) -> None:
+    # R mirt 1.45.1, LSAT6, 3PL with PRIOR = (1-5, g, norm, -1.2, .5)
+    responses, _, _ = lsat6(real_data, reference, "3plprior")
+    mirt = pd.read_csv(reference / "mirt_lsat6_3plprior_pars.csv")
+    fitted = fit_model(responses, AS_MIRT)
+    assert fitted.converged
+    assert fitted.priors.describe() == "none: logit c ~ Normal(-1.2, 0.5)"
+    assert fitted.estimator == "maximum a posteriori"
+    found, errors = fitted.items, fitted.items.standard_errors()
+    np.testing.assert_allclose(found.discrimination, mirt["a"], atol=5e-5)
+    np.testing.assert_allclose(found.intercept, mirt["d"], atol=5e-5)
+    np.testing.assert_allclose(found.guessing, mirt["c"], atol=1e-5)
+    np.testing.assert_allclose(errors["discrimination"], mirt["se_a"], rtol=1e-3)
+    np.testing.assert_allclose(errors["intercept"], mirt["se_d"], rtol=1e-3)
+    rate = found.guessing * (1 - found.guessing)
+    np.testing.assert_allclose(errors["guessing"] / rate, mirt["se_logit_c"], rtol=1e-3)
+    assert set(fitted.guessing_not_identified) == set(found.item_ids)  # widths of .47 to .50, where the prior's is .5
+
+
+def maximum(values: np.ndarray, mean: float, deviation: float) -> np.ndarray:
+    """(a, d, logit c) of each item at the maximum of the posterior, on nodes of its own; written out in full."""
+    n_items = values.shape[1]
+    theta, weights = np.polynomial.hermite_e.hermegauss(40)
+    log_weights = np.log(weights / weights.sum())
+    patterns, counts = np.unique(values, axis=0, return_counts=True)
+
+    def loss(flat: np.ndarray) -> float:
+        a, d, logit = flat.reshape(3, n_items)
+        p = special.expit(logit) + special.expit(-logit) * special.expit(np.outer(theta, a) + d)
+        joint = log_weights + patterns @ np.log(p).T + (1 - patterns) @ np.log1p(-p).T
+        return -counts @ special.logsumexp(joint, axis=1) - stats.norm(mean, deviation).logpdf(logit).sum()
+
+    start = np.concatenate([np.ones(n_items), special.logit(values.mean(axis=0)), np.full(n_items, mean)])
+    found = optimize.minimize(loss, start, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-7})
+    return found.x.reshape(3, n_items).T
+
+
+@pytest.fixture(scope="module")
+def guessed() -> ResponseMatrix:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty([1.2, 1.6, 0.9, 1.4], [-0.5, 0.3, 0.0, 0.8], [0.2, 0.25, 0.15, 0.2])
+    return simulate_responses(rng.normal(size=900), items, rng=rng)
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(-1.1, 0.5), (-2.5, 0.2)])
+def test_a_normal_prior_is_that_of_a_maximisation_written_out(
+    guessed: ResponseMatrix, mean: float, deviation: float
+) -> None:
+    settings = FitSettings(kind="3pl", prior="none", prior_guessing=f"normal:{mean},{deviation}", tolerance=1e-6)
+    fitted = fit_model(guessed, settings)
+    assert fitted.converged
+    expected = maximum(guessed.values, mean, deviation)
+    items = fitted.items
+    found = np.stack([items.discrimination, items.intercept, special.logit(items.guessing)], axis=1)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_the_usual_prior_in_words_is_the_usual_prior(guessed: ResponseMatrix) -> None:
+    usual = fit_model(guessed, FitSettings(kind="3pl"))
+    said = fit_model(guessed, FitSettings(kind="3pl", prior_guessing="beta:5,15"))
+    np.testing.assert_array_equal(said.items.guessing, usual.items.guessing)
+    assert said.priors.describe() == usual.priors.describe()
+    other = fit_model(guessed, FitSettings(kind="3pl", prior_guessing="normal:-2,0.5"))
+    assert other.priors.slope == usual.priors.slope
+    assert np.abs(other.items.guessing - usual.items.guessing).min() > 0.02
+
+
+def test_a_tight_prior_holds_guessing_and_groups_know_it_too(guessed: ResponseMatrix) -> None:
+    settings = FitSettings(kind="3pl", prior_guessing="normal:-3,0.01")
+    np.testing.assert_allclose(fit_model(guessed, settings).items.guessing, special.expit(-3), atol=0.002)
+    halves = ["a" if k % 2 else "b" for k in range(guessed.n_respondents)]
+    np.testing.assert_allclose(fit_groups(guessed, halves, settings).items[0].guessing, special.expit(-3), atol=0.002)
+
+
+def test_a_normal_prior_is_enough_for_a_posterior(guessed: ResponseMatrix) -> None:
+    settings = FitSettings(kind="3pl", prior="weak", prior_guessing="normal:-1.4,0.2", posterior="normal")
+    posterior = fit_model(guessed, settings).posterior
+    assert posterior is not None
+    c = posterior.mean[:, 2]
+    assert np.abs(special.logit(c) + 1.4).max() < 0.3
+
+
+def test_the_width_of_a_beta_density_on_the_logit_scale() -> None:
+    draws = stats.beta(5, 15).rvs(200_000, random_state=1)
+    assert GuessingPrior("beta", 5, 15).logit_deviation == pytest.approx(special.logit(draws).std(), rel=0.01)
+    assert GuessingPrior.read("normal: -1.1, 0.5").logit_deviation == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("normal", "expected normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c but got 'normal'"),
+        ("gamma:1,2", "expected normal:MEAN,SD"),
+        ("normal:1", "expected normal:MEAN,SD"),
+        ("normal:1,2,3", "expected normal:MEAN,SD"),
+        ("normal:x,1", "expected normal:MEAN,SD"),
+        ("normal:0,0", "the second above 0"),
+        ("normal:nan,1", "finite numbers"),
+        ("beta:0,3", "two numbers above 0"),
+    ],
+)
+def test_what_is_no_density_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=rf"FitSettings.prior_guessing: .*{words}"):
+        FitSettings(kind="3pl", prior_guessing=text)
+
+
+def test_a_prior_of_what_is_not_estimated_is_refused() -> None:
+    with pytest.raises(InputError, match="prior_guessing goes with guessing that is estimated; expected kind 3pl"):
+        FitSettings(prior_guessing="normal:-1,1")
+    assert FitSettings(by_item={"q1": "3pl"}, prior_guessing="normal:-1,1").priors.guessing is not None
+
+
+def test_command_line_and_study_file(tmp_path: Path, guessed: ResponseMatrix) -> None:
+    table = tmp_path / "responses.csv"
+    guessed.to_long().to_csv(table, index=False)
+    arguments = ["fit", table, "-o", tmp_path / "out", "--model", "3pl", "--prior-guessing"]
+    ended = run_main(*arguments, "normal:-1.1,0.5", "--json")
+    assert ended.status == 0
+    assert json.loads(ended.out)["settings"]["prior_guessing"] == "normal:-1.1,0.5"
+    assert "logit c ~ Normal(-1.1, 0.5)" in json.loads(ended.out)["prior"]
+    ended = run_main(*arguments, "normal:a")
+    assert ended.status == 2
+    assert "prior_guessing: expected normal:MEAN,SD" in ended.err
+    study = tmp_path / "study.toml"
+    words = '[data]\nanswers = "responses.csv"\n[model]\nkind = "3pl"\nprior_guessing = "{}"\n'
+    study.write_text(words.format("beta:2,6"))
+    assert read_study(study).model.priors.guessing == GuessingPrior("beta", 2, 6)
+    study.write_text(words.format("beta"))
+    with pytest.raises(InputError, match=r"study.toml: model.prior_guessing: expected normal:MEAN,SD"):
+        read_study(study)
+
+
+def test_a_prior_as_narrow_as_a_number_is_that_number() -> None:
+    responses = drawn(400, 6)
+    first = responses.item_ids[0]
+    settings = FitSettings(by_item={first: "3pl"}, prior="none", prior_guessing="normal:-3,0.01")
+    fitted = fit_model(responses, settings)
+    fixed = fit_model(responses, FitSettings(by_item={first: float(special.expit(-3))}))
+    np.testing.assert_allclose(fitted.items.discrimination, fixed.items.discrimination, atol=2e-3)
+    assert fitted.items.guessing_estimated.tolist() == [True] + [False] * 5
