@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chndtr
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
@@ -103,6 +103,7 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
         left, no pair answered by enough respondents, or items nearly coincide.
     """
     check_items_agree(responses, items)
+    demand_single(responses, "M2")
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 
