@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chndtr
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
@@ -100,10 +100,15 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     -----
     RuntimeWarning
         If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
-        left, no pair answered by enough respondents, or items nearly coincide.
+        left, no pair answered by enough respondents, or items nearly coincide. With several trials of an item all is
+        NaN, without a warning.
     """
     check_items_agree(responses, items)
-    demand_single(responses, "M2")
+    if responses.trials is not None:
+        return GlobalFit(
+            *(np.nan, 0), *[np.nan] * 7, responses.n_respondents, "none", np.nan,
+            "several trials of an item, and it is of one response each",
+        )  # fmt: skip
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 

@@ -59,6 +59,12 @@ class LocalDependence:
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
 
+    @classmethod
+    def none(cls) -> LocalDependence:
+        """Of no pair."""
+        nothing = np.empty(0)
+        return cls((), (), *[nothing] * 6, n_respondents=np.empty(0, dtype=np.int64))
+
     @property
     def q3_centred(self) -> NDArray[np.float64]:
         """Q3 less its mean over the pairs, which is about -1 / (J - 1) and not 0 (Christensen et al., 2017)."""

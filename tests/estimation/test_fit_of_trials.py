@@ -9,6 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from builders.problem import make_problem
+from builders.simulated import simulated
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
@@ -27,8 +29,6 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.simulation import simulate_responses
-from tests.builders.problem import make_problem
-from tests.builders.simulated import simulated
 
 
 def unequal_trials(
