@@ -200,6 +200,8 @@ if TYPE_CHECKING:
     from irtbench.evaluation.system_comparison import SystemComparison as SystemComparison
     from irtbench.evaluation.system_comparison import compare_systems as compare_systems
     from irtbench.evaluation.system_comparison import paired_bootstrap as paired_bootstrap
+    from irtbench.evaluation.trial_variance import TrialVariance as TrialVariance
+    from irtbench.evaluation.trial_variance import trial_table as trial_table
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
@@ -347,6 +349,7 @@ _NAMES = {
     "evaluation.paired_tests": "PermutationTest permutation_test McNemar mcnemar",
     "evaluation.system_comparison": "SystemComparison compare_systems paired_bootstrap",
     "evaluation.power": "expected_p expected_p_table power size_needed guessers_luck",
+    "evaluation.trial_variance": "TrialVariance trial_table",
     "evaluation.breakdown": "TypeCounts type_counts accuracy_by_type advantage_by_type values_by_type",
     "evaluation.calibration": "Calibration calibration",
     "evaluation.calibration_difference": "CalibrationDifference calibration_difference",

@@ -42,7 +42,7 @@ INNER_FUNCTIONS = {
     "data.readers.item_identity": "join_items",
     "data.readers.trials": "reduce_trials",
     "data.readers.wide_columns": "item_columns",
-    "data.responses": "resolve_duplicates",
+    "data.responses": "resolve_duplicates trial_counts",
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",

@@ -127,7 +127,7 @@ def link(
     for group, part in enumerate(members):
         values[np.ix_(part, ~counted[group])] = np.nan
     kept: NDArray[np.bool_] = np.asarray(counted.any(axis=0))
-    data = replace(responses, values=values).select_items(
+    data = replace(responses, correct=values).select_items(
         [i for i, there in zip(responses.item_ids, kept, strict=True) if there]
     )
     differs = np.repeat((freed & counted.all(axis=0))[kept][:, None], 2, axis=1)

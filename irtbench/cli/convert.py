@@ -46,8 +46,10 @@ def convert(
         typer.Option("--content", help="What to take; auto: graded responses where there are some."),
     ] = "auto",
     trials: Annotated[
-        Literal["keep", "first", "last", "mean", "majority", "any"],
-        typer.Option("--trials", help="Several responses of one respondent to an item: kept as trials, or reduced."),
+        Literal["keep", "count", "first", "last", "mean", "majority", "any"],
+        typer.Option(
+            "--trials", help="Several responses of one respondent to an item: kept a row each, counted, or reduced."
+        ),
     ] = "keep",
     metric: Metric = [],  # noqa: B006 - typer copies it
     threshold: Threshold = None,
@@ -61,6 +63,8 @@ def convert(
     json: Json = False,
 ) -> None:
     """Write the long table of any format: respondent_id, item_id, response or answer, and trial where there are some.
+
+    With --trials count a row holds n_correct and n_trials in place of a response.
 
     Says what was read and what was left out, and why.
     """
@@ -89,7 +93,8 @@ def convert(
                 items=items,
                 exclude=exclude_columns,
             )
-            frame = table.frame.assign(response=table.frame["response"].astype("Int64"))
+            numbers = [name for name in ("response", "n_correct", "n_trials") if name in table.frame.columns]
+            frame = table.frame.assign(**{name: table.frame[name].astype("Int64") for name in numbers})
         else:
             table = read_answers(
                 inputs,
@@ -112,7 +117,7 @@ def convert(
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
     """Our columns first."""
-    ours = ["respondent_id", "item_id", "response", "answer", "trial"]
+    ours = ["respondent_id", "item_id", "response", "n_correct", "n_trials", "answer", "trial"]
     first = [name for name in ours if name in frame.columns]
     return frame[[*first, *(name for name in frame.columns if name not in first)]]
 

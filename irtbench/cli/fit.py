@@ -87,7 +87,7 @@ def fit(
     ] = "auto",
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
-    trials: Trials = "error",
+    trials: Trials = "count",
     threshold: Threshold = None,
     metric: Metric = [],  # noqa: B006
     errored: Errored = "missing",
@@ -101,7 +101,8 @@ def fit(
     """Estimate item parameters and the respondents' abilities.
 
     Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
-    prior, nor respondents without any response: they are left out and named in fit.json. With several abilities
+    prior, nor respondents without any response: they are left out and named in fit.json. Several trials of an item are
+    k right of n, independent of each other given ability. With several abilities
     items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
     each axis. With --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1%
     quantiles as standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty
@@ -188,7 +189,9 @@ def fit_one_ability(
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     fitted = fit_model(data, settings, seed=seed)
-    if fitted.abilities is None and isinstance(data, ResponseMatrix) and data.n_respondents >= MANY_RESPONDENTS:
+    by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
+    if fitted.abilities is None and by_parts:
+        assert isinstance(data, ResponseMatrix)
         return fitted.summary(), parameter_table(fitted.items, data), scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(

@@ -31,8 +31,11 @@ Formats = Literal[
 ]  # fmt: skip
 Table = Annotated[Formats, typer.Option("--format", help="Format of the file; auto recognises it by content.")]
 Trials = Annotated[
-    Literal["error", "first", "last", "mean", "majority", "any"],
-    typer.Option("--trials", help="Which of several responses of one respondent to an item counts; mean >= threshold."),
+    Literal["count", "error", "first", "last", "mean", "majority", "any"],
+    typer.Option(
+        "--trials",
+        help="Several trials of an item: count takes k right of n; the others one response; mean >= threshold.",
+    ),
 ]
 Threshold = Annotated[
     float | None, typer.Option("--threshold", help="For scores that are not 1 or 0: 1 where score >= threshold.")

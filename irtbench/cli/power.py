@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.evaluation.trial_variance import TrialVariance
 
 
 def power(
@@ -30,6 +33,24 @@ def power(
     guessers: Annotated[int, typer.Option("--guessers", help="Systems of which the best is reported.")] = 10,
     guess: Annotated[float, typer.Option("--guess", help="Chance of a right guess.")] = 0.5,
     threshold: Annotated[float, typer.Option("--threshold", help="Accuracy that a guesser exceeds.")] = 0.55,
+    accuracy: Annotated[
+        float | None, typer.Option("--accuracy", help="A system's accuracy: what another trial of each item buys it.")
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option("--agreement", help="Share of items on which two of its trials agree; goes with --accuracy."),
+    ] = None,
+    responses: Annotated[
+        Path | None,
+        typer.Option("--responses", metavar="FILE", help="Responses with trials to estimate both from, instead."),
+    ] = None,
+    bank: Annotated[
+        Path | None, typer.Option("--bank", metavar="BANK", help="Both from the items of a bank of one scale, instead.")
+    ] = None,
+    theta: Annotated[float, typer.Option("--theta", help="The system's ability, for --bank.")] = 0.0,
+    trials: Annotated[
+        list[int], typer.Option("--trials", metavar="N", help="Trials of each item; repeat for several.")
+    ] = [1, 2, 5, 10],  # noqa: B006
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
@@ -39,7 +60,9 @@ def power(
 ) -> None:
     """Expected p of a difference by its size, the items hurt and the set; power; size needed; the luck of guessers.
 
-    Writes power.csv (expected p), power.json and a figure power_N.svg for each set size N.
+    Writes power.csv (expected p), power.json and a figure power_N.svg for each set size N. With --accuracy and
+    --agreement, --responses or --bank also trials.csv: standard errors of a system's accuracy (with a bank of theta
+    too) by items and trials, and what one more of either buys.
     """
     from irtbench.evaluation.power import EFFECTS, LARGEST_SIZE, expected_p_table, guessers_luck, size_needed
     from irtbench.evaluation.power import power as power_of
@@ -61,6 +84,13 @@ def power(
                     reached.append({"n_items": n, "effect": effect, "hurt": share, "alpha": alpha, "power": chance})
                 needed.append(asdict(size_needed(effect, share, alpha=alpha, wanted_power=wanted)))
     found = {"expected_p": table, "power": reached, "size_needed": needed, "guessers": luck}
+    buys = None
+    if given := components(accuracy, agreement, responses, bank, theta):
+        from irtbench.evaluation.trial_variance import trial_table
+
+        variance, information = given
+        buys = trial_table(variance, sizes=sizes, trials=trials, information=information)
+        found |= {"trials": buys, "trial_variance": asdict(variance) | {"agreement": variance.agreement}}
     if output is not None:
         from irtbench.report.figure_file import write_figure
         from irtbench.report.power_plots import draw_expected_p
@@ -68,6 +98,8 @@ def power(
         with output_folder(output) as folder:
             write_table(table, folder / "power.csv")
             write_json(found, folder / "power.json")
+            if buys is not None:
+                write_table(buys, folder / "trials.csv")
             for n in sizes:
                 write_figure(folder / f"power_{n}.svg", partial(draw_expected_p, table=table, n_items=n, alpha=alpha))
     if json:
@@ -78,7 +110,43 @@ def power(
         wide = table.pivot(index=["n_items", "hurt"], columns="effect", values="p").reset_index()
         wide.columns = [name if isinstance(name, str) else f"+{100 * name:g}%" for name in wide.columns]
         show_table(wide, title="Expected p by the difference in accuracy")
+        if buys is not None:
+            show_table(buys, title="Standard errors, and what a trial or an item more buys")
+            say(
+                f"accuracy {variance.accuracy:.3f}, two trials of an item agree with probability "
+                f"{variance.agreement:.3f}; response_worth: responses to new items that one to another trial is worth"
+            )
         if needed:
             show_table(pd.DataFrame(reached), title="Power")
             show_table(pd.DataFrame(needed), title="Items needed")
         show_table(pd.DataFrame(luck), title="Chance that guessers exceed the threshold: one, and the best of all")
+
+
+def components(
+    accuracy: float | None, agreement: float | None, responses: Path | None, bank: Path | None, theta: float
+) -> tuple[TrialVariance, float | None] | None:
+    """Variance over items and trials, and with a bank the mean information of an item; None if neither is asked for."""
+    from irtbench.evaluation.trial_variance import TrialVariance
+
+    ways = [accuracy is not None or agreement is not None, responses is not None, bank is not None]
+    if sum(ways) > 1 or (accuracy is None) != (agreement is None):
+        raise InputError("expected one of --accuracy with --agreement, --responses, and --bank")
+    if accuracy is not None and agreement is not None:
+        return TrialVariance.of_agreement(accuracy, agreement), None
+    if responses is not None:
+        from irtbench.data.readers.recognise import read_responses
+        from irtbench.data.responses import ResponseMatrix
+
+        return TrialVariance.of_responses(
+            ResponseMatrix.from_long(read_responses(responses, trials="count").frame)
+        ), None
+    if bank is not None:
+        from irtbench.bank.bank import load_bank
+        from irtbench.models.curves import icc, information
+
+        scales = load_bank(bank).scales
+        if len(scales) > 1:
+            raise InputError(f"--bank {bank}: {len(scales)} scales; expected a bank of one")
+        items = scales[0].items
+        return TrialVariance.of_probabilities(icc(theta, items)[0]), float(information(theta, items).mean())
+    return None

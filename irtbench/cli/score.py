@@ -88,7 +88,7 @@ def score(
     ] = None,
     column: Columns = [],  # noqa: B006 - typer copies it
     table: Table = "auto",
-    trials: Trials = "error",
+    trials: Trials = "count",
     threshold: Threshold = None,
     metric: Metric = [],  # noqa: B006
     errored: Errored = "missing",
@@ -112,7 +112,7 @@ def score(
         seed=seed,
     )
     columns = named("--column", column)
-    as_it_is = trials == "error" and threshold is None and items is None and not exclude_columns
+    as_it_is = trials in ("count", "error") and threshold is None and items is None and not exclude_columns
     if output is not None and explanation is None and as_it_is and goes_by_parts(responses, output, table, columns):
         from irtbench.scoring.bulk import score_file
 
@@ -198,13 +198,14 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     """Print scores in words a person understands without a manual."""
     shown = scores.head(MOST_ROWS)
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
+    asked = "n_trials" if "n_trials" in shown else "n_items"
     remarks = [", ".join(REMARKS[flag] for flag in flags.split(";") if flag) for flags in shown["flags"]]
     show_table(
         pd.DataFrame(
             {
                 "who": shown["respondent_id"],
                 "scale": shown["scale"],
-                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown["n_items"], strict=True)],
+                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)],
                 "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
                 "better than ... of the crowd": [text.replace(" ", "% ", 1) for text in places],
                 "remarks": remarks,

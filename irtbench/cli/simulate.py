@@ -28,6 +28,9 @@ def simulate(
     missing: Annotated[
         float, typer.Option("--missing", help="Share of responses missing at random.", min=0.0, max=0.99)
     ] = 0.0,
+    trials: Annotated[
+        int, typer.Option("--trials", help="How often each item is answered; more than one: k right of n.", min=1)
+    ] = 1,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -35,6 +38,7 @@ def simulate(
     """Draw responses of a standard normal population to items of known parameters.
 
     a is log-normal(.2, .3), b standard normal. Writes responses.csv, and the truth in items.csv and respondents.csv.
+    With --trials responses.csv has n_correct and n_trials in place of response.
     """
     if respondents * items > MOST_RESPONSES:
         raise InputError(
@@ -52,7 +56,7 @@ def simulate(
     theta = rng.normal(size=respondents)
     width = len(str(respondents))
     ids = [f"r{i:0{width}d}" for i in range(1, respondents + 1)]
-    responses = simulate_responses(theta, truth, rng=rng, missing=missing, respondent_ids=ids)
+    responses = simulate_responses(theta, truth, rng=rng, missing=missing, trials=trials, respondent_ids=ids)
     with output_folder(output) as folder:
         write_table(responses.to_long(), folder / "responses.csv")
         write_table(parameter_table(truth, responses), folder / "items.csv")
@@ -61,7 +65,7 @@ def simulate(
         "n_respondents": respondents,
         "n_items": items,
         "n_responses": responses.n_responses,
-        "proportion_correct": float(np.nanmean(responses.values)),
+        "proportion_correct": float(responses.n_correct_by_item.sum() / responses.n_responses),
         "seed": seed,
     }
     if json:

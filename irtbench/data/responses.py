@@ -1,15 +1,16 @@
-"""The response matrix: respondents x items of 1, 0 or NaN, and its long form."""
+"""The response matrix: respondents x items of 1, 0 or NaN, or k right of n trials, and its long form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from irtbench.data.input_error import InputError
 
@@ -34,6 +35,13 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.in
 def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
     """Shares of correct responses, NaN where there was none."""
     return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
+
+
+def log_binomial(correct: NDArray[Any], trials: NDArray[np.int64] | None) -> float:
+    """Sum of the logarithms of trials over correct, of like shapes; 0 where trials are None, one each."""
+    if trials is None:
+        return 0.0
+    return float((gammaln(trials + 1) - gammaln(correct + 1) - gammaln(trials - correct + 1)).sum())
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -66,33 +74,39 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
 
 @dataclass(frozen=True, eq=False)
 class ResponseMatrix:
-    """Graded responses of respondents (rows) to items (columns).
+    """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
 
     Parameters
     ----------
-    values
-        Shape (n_respondents, n_items); 1 correct, 0 wrong, NaN not observed (the only missing value).
+    correct
+        Shape (n_respondents, n_items); 1 correct, 0 wrong, NaN not observed (the only missing value). With trials the
+        number correct of them.
     respondent_ids, item_ids
         Unique names of the rows and columns.
+    trials
+        Number of trials of each respondent at each item, 0 where not observed, of the same shape. None where no item
+        was tried twice, whatever was given.
 
     Raises
     ------
     InputError
-        If shapes and ids do not agree, an id is repeated, or a value is none of 1, 0, NaN.
+        If shapes and ids do not agree, an id is repeated, a value is none of 1, 0, NaN, or, with trials, is no whole
+        number from 0 to the number of trials.
     """
 
-    values: NDArray[np.float64]
+    correct: NDArray[np.float64]
     respondent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
+    trials: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
-        object.__setattr__(self, "values", values)
+        correct = np.array(self.correct, dtype=np.float64)
+        object.__setattr__(self, "correct", correct)
         object.__setattr__(self, "respondent_ids", tuple(self.respondent_ids))
         object.__setattr__(self, "item_ids", tuple(self.item_ids))
-        if values.shape != (len(self.respondent_ids), len(self.item_ids)):
+        if correct.shape != (len(self.respondent_ids), len(self.item_ids)):
             raise InputError(
-                f"response matrix: shape {values.shape} does not fit "
+                f"response matrix: shape {correct.shape} does not fit "
                 f"{len(self.respondent_ids)} respondents x {len(self.item_ids)} items"
             )
         for name, ids in (("respondent_id", self.respondent_ids), ("item_id", self.item_ids)):
@@ -100,14 +114,49 @@ class ResponseMatrix:
                 index = pd.Index(ids)
                 repeated = list(index[index.duplicated()].unique())
                 raise InputError(f"response matrix: {name} must be unique but {name_first(repeated)} is repeated")
-        wrong = ~((values == 0) | (values == 1) | np.isnan(values))
+        if self.trials is not None:
+            object.__setattr__(self, "trials", self._checked(self.trials))
+        if self.trials is None:
+            wrong = ~((correct == 0) | (correct == 1) | np.isnan(correct))
+            if wrong.any():
+                row, column = (int(k) for k in np.argwhere(wrong)[0])
+                raise InputError(
+                    f"{self._place(row, column)}: expected 1, 0 or missing but got {correct[row, column]:g}"
+                )
+        correct.setflags(write=False)
+
+    def _checked(self, trials: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The numbers of trials, None where none is above 1."""
+        given = np.asarray(trials)
+        if given.shape != self.correct.shape:
+            raise InputError(f"response matrix: trials of shape {given.shape} for responses of {self.correct.shape}")
+        whole = np.nan_to_num(given).astype(np.int64)
+        right = np.where(np.isnan(self.correct), 0, self.correct)
+        wrong = (whole != given) | (right != np.floor(right)) | (right < 0) | (right > whole)
+        wrong |= np.isnan(self.correct) != (whole == 0)
         if wrong.any():
             row, column = (int(k) for k in np.argwhere(wrong)[0])
             raise InputError(
-                f"response matrix: respondent {self.respondent_ids[row]}, item {self.item_ids[column]}: "
-                f"expected 1, 0 or missing but got {values[row, column]:g}"
+                f"{self._place(row, column)}: expected a whole number right of a whole number of trials, missing where "
+                f"that is 0, but got {self.correct[row, column]:g} of {given[row, column]:g}"
             )
-        values.setflags(write=False)
+        whole.setflags(write=False)
+        return whole if (whole > 1).any() else None
+
+    def _place(self, row: int, column: int) -> str:
+        return f"response matrix: respondent {self.respondent_ids[row]}, item {self.item_ids[column]}"
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The responses 1, 0 and NaN, for what is defined for one response of a respondent to an item only.
+
+        Raises
+        ------
+        InputError
+            If there are several trials: so that nothing takes a number right for a response.
+        """
+        demand_single(self, "this")
+        return self.correct
 
     @property
     def n_respondents(self) -> int:
@@ -122,36 +171,73 @@ class ResponseMatrix:
     @property
     def observed(self) -> NDArray[np.bool_]:
         """Where a response was observed, shape (n_respondents, n_items)."""
-        return ~np.isnan(self.values)
+        return ~np.isnan(self.correct)
+
+    @property
+    def n_trials(self) -> NDArray[np.float64]:
+        """Number of responses observed, 0 where missing and else 1 or the trials, shape (n_respondents, n_items)."""
+        return (self.observed if self.trials is None else self.trials).astype(np.float64)
 
     @cached_property
     def is_complete(self) -> bool:
         """Whether no response is missing."""
-        return not bool(np.isnan(self.values.sum()))
+        return not bool(np.isnan(self.correct.sum()))
 
     @property
     def n_responses(self) -> int:
-        """Number of observed responses."""
+        """Number of observed responses, each trial being one."""
         return int(self.n_by_item.sum())
 
     @cached_property
     def n_by_respondent(self) -> NDArray[np.int64]:
-        """Number of observed responses of each respondent, shape (n_respondents,)."""
+        """Number of observed responses of each respondent, each trial being one, shape (n_respondents,)."""
+        if self.trials is not None:
+            return self.trials.sum(axis=1)
+        return self.n_items_by_respondent
+
+    @cached_property
+    def n_items_by_respondent(self) -> NDArray[np.int64]:
+        """Number of items each respondent answered, shape (n_respondents,)."""
         return np.full(self.n_respondents, self.n_items) if self.is_complete else self.observed.sum(axis=1)
 
     @cached_property
     def n_by_item(self) -> NDArray[np.int64]:
-        """Number of observed responses to each item, shape (n_items,)."""
+        """Number of observed responses to each item, each trial being one, shape (n_items,)."""
+        if self.trials is not None:
+            return self.trials.sum(axis=0)
         return np.full(self.n_items, self.n_respondents) if self.is_complete else self.observed.sum(axis=0)
 
     @cached_property
     def n_correct_by_item(self) -> NDArray[np.int64]:
         """Number of correct responses to each item, shape (n_items,)."""
-        return (self.values if self.is_complete else np.nan_to_num(self.values)).sum(axis=0).astype(np.int64)
+        return (self.correct if self.is_complete else np.nan_to_num(self.correct)).sum(axis=0).astype(np.int64)
+
+    @cached_property
+    def n_correct_by_respondent(self) -> NDArray[np.int64]:
+        """Number of correct responses of each respondent, shape (n_respondents,)."""
+        return np.nansum(self.correct, axis=1).astype(np.int64)
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
         return share_correct(self.n_correct_by_item, self.n_by_item)
+
+    def accuracy(self) -> NDArray[np.float64]:
+        """Mean over the items a respondent answered of the share right, NaN without any, shape (n_respondents,).
+
+        An item counts once, however often it was tried.
+        """
+        n_items = self.n_items_by_respondent
+        if self.trials is None:
+            return share_correct(self.n_correct_by_respondent, n_items)
+        shares = np.divide(self.correct, self.trials, out=np.zeros(self.trials.shape), where=self.trials > 0)
+        return np.divide(shares.sum(axis=1), n_items, out=np.full(n_items.shape, np.nan), where=n_items > 0)
+
+    def log_coefficients(self) -> float:
+        """Sum of the logarithms of the binomial coefficients n over k, 0 without trials.
+
+        A likelihood here is that of the responses one by one. Added to it, this gives that of the numbers right.
+        """
+        return log_binomial(np.nan_to_num(self.correct), self.trials)
 
     def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
         """Keep these items, in this order.
@@ -164,23 +250,30 @@ class ResponseMatrix:
         if tuple(item_ids) == self.item_ids:
             return self
         columns = positions_of(item_ids, self.item_ids)
-        return ResponseMatrix(self.values[:, columns], self.respondent_ids, tuple(item_ids))
+        trials = None if self.trials is None else self.trials[:, columns]
+        return ResponseMatrix(self.correct[:, columns], self.respondent_ids, tuple(item_ids), trials)
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> ResponseMatrix:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
         rows = np.flatnonzero(keep)
-        return ResponseMatrix(self.values[rows], tuple(self.respondent_ids[i] for i in rows), self.item_ids)
+        trials = None if self.trials is None else self.trials[rows]
+        return ResponseMatrix(self.correct[rows], tuple(self.respondent_ids[i] for i in rows), self.item_ids, trials)
 
     def to_long(self) -> pd.DataFrame:
-        """Observed responses as the long table ``respondent_id, item_id, response``."""
+        """Observed responses as the long table ``respondent_id, item_id, response``.
+
+        With trials ``n_correct, n_trials`` take the place of ``response``.
+        """
         rows, columns = np.nonzero(self.observed)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "respondent_id": np.array(self.respondent_ids, dtype=object)[rows],
                 "item_id": np.array(self.item_ids, dtype=object)[columns],
-                "response": self.values[rows, columns].astype(np.int8),
             }
         )
+        if self.trials is None:
+            return table.assign(response=self.correct[rows, columns].astype(np.int8))
+        return table.assign(n_correct=self.correct[rows, columns].astype(np.int64), n_trials=self.trials[rows, columns])
 
     @classmethod
     def from_long(
@@ -192,6 +285,9 @@ class ResponseMatrix:
     ) -> ResponseMatrix:
         """Build the matrix from a long table with columns ``respondent_id, item_id, response``.
 
+        Several rows of a pair that a column ``trial`` tells apart are trials; so are the ``n_correct`` of ``n_trials``
+        of a table that has these columns in place of ``response``.
+
         Respondents stand in order of first appearance. Items too, unless ``item_ids`` gives their order (items
         without a row are then all missing).
 
@@ -202,16 +298,19 @@ class ResponseMatrix:
         item_ids
             The columns wanted; None for those that appear.
         duplicates
-            What a second row for one (respondent, item) means; see ``resolve_duplicates``.
+            What a second row for one (respondent, item) means that no trial tells from the first; see
+            ``resolve_duplicates``.
 
         Raises
         ------
         InputError
-            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, or an empty table.
+            On a duplicate pair (by default), a missing name, an item outside ``item_ids``, a value that is none of
+            those expected, or an empty table.
         """
         if table.empty:
             raise InputError("responses: the table is empty; expected at least one response")
-        table = resolve_duplicates(table, duplicates=duplicates)
+        counts = trial_counts(table)
+        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
         rows, respondents = pd.factorize(table["respondent_id"])
         if item_ids is None:
             columns, appeared = pd.factorize(table["item_id"])
@@ -222,6 +321,56 @@ class ResponseMatrix:
             if (columns < 0).any():
                 unknown = list(pd.unique(table["item_id"][columns < 0]))
                 raise InputError(f"responses: unknown item {name_first(unknown)}")
-        values = np.full((len(respondents), len(wanted)), np.nan)
-        values[rows, columns] = table["response"].to_numpy(dtype=np.float64)
-        return cls(values, tuple(str(r) for r in respondents), wanted)
+        correct = np.full((len(respondents), len(wanted)), np.nan)
+        names = tuple(str(r) for r in respondents)
+        if counts is None:
+            correct[rows, columns] = table["response"].to_numpy(dtype=np.float64)
+            return cls(correct, names, wanted)
+        n = table["n_trials"].to_numpy(dtype=np.float64)
+        trials = np.zeros(correct.shape)
+        trials[rows, columns] = n
+        correct[rows, columns] = np.where(n > 0, table["n_correct"].to_numpy(dtype=np.float64), np.nan)
+        return cls(correct, names, wanted, trials)  # type: ignore[arg-type]  # whole numbers once it is checked
+
+
+def demand_single(responses: ResponseMatrix, what: str) -> None:
+    """Refuse several trials of a respondent at an item where a statistic is defined for one response each.
+
+    Raises
+    ------
+    InputError
+        Saying what is not defined, and what helps.
+    """
+    if responses.trials is not None:
+        raise InputError(
+            f"responses: up to {int(responses.trials.max())} trials of a respondent at an item, for which {what} is "
+            "not available; reduce them to one response each (convert --trials first, last, mean, majority or any)"
+        )
+
+
+def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:
+    """A row for each pair with ``n_correct`` of ``n_trials``; None where no pair has several trials.
+
+    Parameters
+    ----------
+    table
+        Has these columns already, or ``response`` and perhaps ``trial``: a response that is missing is no trial.
+    """
+    pair = ["respondent_id", "item_id"]
+    repeated = "trial" in table.columns and table.duplicated(pair).any()
+    if "n_trials" in table.columns:
+        counts = table.assign(n_trials=table["n_trials"].fillna(0), n_correct=table["n_correct"].fillna(0))
+    else:
+        if not repeated:
+            return None
+        response = table["response"].astype(np.float64)
+        wrong = ~(response.isin((0, 1)) | response.isna())
+        if wrong.any():
+            raise InputError(f"responses: expected 1, 0 or missing in each trial but got {response[wrong].iloc[0]:g}")
+        counts = table.drop(columns="response").assign(n_correct=response.fillna(0), n_trials=response.notna())
+        counts["n_trials"] = counts["n_trials"].astype(np.int64)
+    if not repeated or table.duplicated([*pair, "trial"]).any() or table[pair].isna().any(axis=None):
+        return counts  # repeated pairs that nothing tells apart are refused by who asked
+    sums = counts.groupby(pair, sort=False)[["n_correct", "n_trials"]].sum()
+    rest = counts[~counts.duplicated(pair)].drop(columns=["trial", "n_correct", "n_trials"])
+    return rest.assign(n_correct=sums["n_correct"].to_numpy(), n_trials=sums["n_trials"].to_numpy())

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import Duplicates, ResponseMatrix, positions_of, resolve_duplicates, share_correct
+from irtbench.data.responses import (
+    Duplicates,
+    ResponseMatrix,
+    log_binomial,
+    positions_of,
+    resolve_duplicates,
+    share_correct,
+    trial_counts,
+)
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
@@ -18,23 +26,26 @@ SPARSE_BELOW = 0.1  # share of cells observed
 
 @dataclass(frozen=True, eq=False)
 class SparseResponses:
-    """Graded responses of respondents to items, one entry each, in order of respondents.
+    """Graded responses of respondents to items, one entry a pair, in order of respondents.
 
     Parameters
     ----------
     rows, columns
-        Positions of respondent and item, shape (n_responses,); `rows` does not decrease.
+        Positions of respondent and item, shape (n_pairs,); `rows` does not decrease.
     correct
-        Whether the response is correct, shape (n_responses,).
+        Whether the response is correct, or the number correct of the trials, shape (n_pairs,).
     respondent_ids, item_ids
         Unique names of the positions.
+    trials
+        Number of trials, at least 1, shape (n_pairs,); None where no item was tried twice.
     """
 
     rows: NDArray[np.intp]
     columns: NDArray[np.intp]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_] | NDArray[np.int64]
     respondent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
+    trials: NDArray[np.int64] | None = None
 
     @property
     def n_respondents(self) -> int:
@@ -48,23 +59,34 @@ class SparseResponses:
 
     @property
     def n_responses(self) -> int:
-        """Number of observed responses."""
-        return len(self.rows)
+        """Number of observed responses, each trial being one."""
+        return len(self.rows) if self.trials is None else int(self.trials.sum())
 
     @property
     def n_by_respondent(self) -> NDArray[np.int64]:
-        """Number of observed responses of each respondent, shape (n_respondents,)."""
-        return np.bincount(self.rows, minlength=self.n_respondents)
+        """Number of observed responses of each respondent, each trial being one, shape (n_respondents,)."""
+        return _totals(self.rows, self.trials, self.n_respondents)
 
     @property
     def n_by_item(self) -> NDArray[np.int64]:
-        """Number of observed responses to each item, shape (n_items,)."""
-        return np.bincount(self.columns, minlength=self.n_items)
+        """Number of observed responses to each item, each trial being one, shape (n_items,)."""
+        return _totals(self.columns, self.trials, self.n_items)
 
     @property
     def n_correct_by_item(self) -> NDArray[np.int64]:
         """Number of correct responses to each item, shape (n_items,)."""
-        return np.bincount(self.columns[self.correct], minlength=self.n_items)
+        return _totals(self.columns, self.correct, self.n_items)
+
+    def log_coefficients(self) -> float:
+        """Sum of the logarithms of the binomial coefficients, see `ResponseMatrix.log_coefficients`."""
+        return log_binomial(self.correct, self.trials)
+
+    def where(self, kept: NDArray[np.bool_]) -> SparseResponses:
+        """The pairs where ``kept`` (shape (n_pairs,)) is true, positions and names as they are."""
+        trials = None if self.trials is None else self.trials[kept]
+        return replace(
+            self, rows=self.rows[kept], columns=self.columns[kept], correct=self.correct[kept], trials=trials
+        )
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
@@ -83,13 +105,13 @@ class SparseResponses:
         new[old] = np.arange(len(old))
         columns = new[self.columns]
         kept = columns >= 0
-        return SparseResponses(self.rows[kept], columns[kept], self.correct[kept], self.respondent_ids, tuple(item_ids))
+        return replace(self.where(kept), columns=columns[kept], item_ids=tuple(item_ids))
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> SparseResponses:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
         kept, new = keep[self.rows], np.cumsum(keep) - 1
         ids = tuple(self.respondent_ids[i] for i in np.flatnonzero(keep))
-        return SparseResponses(new[self.rows[kept]], self.columns[kept], self.correct[kept], ids, self.item_ids)
+        return replace(self.where(kept), rows=new[self.rows[kept]], respondent_ids=ids)
 
     def respondents(self, start: int, stop: int) -> SparseResponses:
         """Consecutive respondents, with all items."""
@@ -100,20 +122,25 @@ class SparseResponses:
             self.correct[first:last],
             self.respondent_ids[start:stop],
             self.item_ids,
+            None if self.trials is None else self.trials[first:last],
         )
 
     def to_matrix(self) -> ResponseMatrix:
         """The same as a matrix of the full size."""
-        values = np.full((self.n_respondents, self.n_items), np.nan)
-        values[self.rows, self.columns] = self.correct
-        return ResponseMatrix(values, self.respondent_ids, self.item_ids)
+        correct = np.full((self.n_respondents, self.n_items), np.nan)
+        correct[self.rows, self.columns] = self.correct
+        trials = None
+        if self.trials is not None:
+            trials = np.zeros(correct.shape, dtype=np.int64)
+            trials[self.rows, self.columns] = self.trials
+        return ResponseMatrix(correct, self.respondent_ids, self.item_ids, trials)
 
     @classmethod
     def from_long(cls, table: pd.DataFrame, *, duplicates: Duplicates = "error") -> SparseResponses:
         """Build from a long table with columns ``respondent_id, item_id, response``; rows without a response are left
         out, but their respondent and item are kept.
 
-        Respondents and items stand in order of first appearance.
+        Respondents and items stand in order of first appearance. Trials are as for `ResponseMatrix.from_long`.
 
         Raises
         ------
@@ -123,26 +150,44 @@ class SparseResponses:
         """
         if table.empty:
             raise InputError("responses: the table is empty; expected at least one response")
-        table = resolve_duplicates(table, duplicates=duplicates)
+        counts = trial_counts(table)
+        table = resolve_duplicates(table if counts is None else counts, duplicates=duplicates)
         rows, respondents = pd.factorize(table["respondent_id"])
         columns, items = pd.factorize(table["item_id"])
-        response = table["response"].to_numpy(dtype=np.float64)
-        wrong = ~((response == 0) | (response == 1) | np.isnan(response))
+        if counts is None:
+            response, n = table["response"].to_numpy(dtype=np.float64), np.ones(len(table))
+            n[np.isnan(response)] = 0
+        else:
+            response, n = (table[name].to_numpy(dtype=np.float64) for name in ("n_correct", "n_trials"))
+        wrong = (n > 0) & ~((response >= 0) & (response <= n) & (response == np.floor(response)))
+        wrong |= (n < 0) | (n != np.floor(n))
         if wrong.any():
             k = int(np.flatnonzero(wrong)[0])
+            expected = "1, 0 or missing" if counts is None else f"a whole number right of {n[k]:g} trials"
             raise InputError(
                 f"responses: respondent {respondents[rows[k]]}, item {items[columns[k]]}: "
-                f"expected 1, 0 or missing but got {response[k]:g}"
+                f"expected {expected} but got {response[k]:g}"
             )
-        held = np.flatnonzero(~np.isnan(response))
+        held = np.flatnonzero(n > 0)
         held = held[np.argsort(rows[held], kind="stable")]
+        several = bool((n > 1).any())
         return cls(
             rows[held],
             columns[held],
-            response[held] == 1,
+            response[held].astype(np.int64) if several else response[held] == 1,
             tuple(str(r) for r in respondents),
             tuple(str(i) for i in items),
+            n[held].astype(np.int64) if several else None,
         )
+
+
+def _totals(
+    positions: NDArray[np.intp], numbers: NDArray[np.int64] | NDArray[np.bool_] | None, n: int
+) -> NDArray[np.int64]:
+    """Sums of numbers, None for ones, by position, shape (n,)."""
+    if numbers is None:
+        return np.bincount(positions, minlength=n)
+    return np.bincount(positions, numbers, minlength=n).astype(np.int64)
 
 
 def responses_from_long(table: pd.DataFrame) -> ResponseMatrix | SparseResponses:

@@ -75,6 +75,8 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
         biserial = r sqrt(p (1 - p)) / phi(Phi^-1(p)),  r either of the two
         alpha without i = k' / (k' - 1) (1 - sum_{j != i} c_jj / sum_{j, k != i} c_jk),  k' = n_items - 1
 
+    Of several trials of an item the share right counts, and there is no biserial correlation.
+
     On complete responses these are the usual figures; a pair of items that nobody answered together counts with the
     covariance that one common factor would give. The two groups of the discrimination index hold 27% of the respondents
     each; those tied at the limit count in equal parts.
@@ -107,7 +109,8 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
         item_total = with_item / np.sqrt(own * np.where(total > 0, total, np.nan))
         item_rest = (with_item - own) / np.sqrt(own * np.where(rest > 0, rest, np.nan))
         to_biserial = np.sqrt(p * (1 - p)) / norm.pdf(norm.ppf(p))
-        to_biserial = np.where((p > 0) & (p < 1), to_biserial, np.nan)
+        dichotomous = responses.trials is None  # a share of several trials was not cut in two
+        to_biserial = np.where((p > 0) & (p < 1) & dichotomous, to_biserial, np.nan)
         item_total, item_rest = (np.where(own > 0, r, np.nan) for r in (item_total, item_rest))
         n_rest = responses.n_items - 1
         dropped = np.full(responses.n_items, np.nan)
@@ -127,13 +130,20 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
     )
 
 
+def shares_of(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Responses 1, 0 and NaN, or the share right of several trials, shape (n_respondents, n_items)."""
+    if responses.trials is None:
+        return responses.values
+    return np.asarray(responses.correct / np.where(responses.trials > 0, responses.trials, np.nan), dtype=np.float64)
+
+
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Covariance of every two items; pairs that fewer than two respondents answered get m_i m_j / m.
 
     Here m_i is the mean of item i's covariances with the items it was answered with, m the mean over all such pairs:
     what one common factor would give. Shape (n_items, n_items); all NaN off the diagonal without any pair.
     """
-    covariance, _ = pairwise_covariance(responses.values)
+    covariance, _ = pairwise_covariance(shares_of(responses))
     between = np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance)
     known = np.isfinite(between)
     if not known.any():
@@ -150,7 +160,7 @@ def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
 def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Proportion right among the upper 27% less that among the lower 27%, shape (n_items,)."""
     answered = responses.n_by_respondent > 0
-    values = responses.values[answered]
+    values = shares_of(responses)[answered]
     score = np.nanmean(values, axis=1)
     number = int(np.floor(EXTREME_SHARE * len(score) + 0.5))
     if number == 0:

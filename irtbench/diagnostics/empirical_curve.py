@@ -11,7 +11,7 @@ from scipy.linalg import inv
 from scipy.special import expit, ndtri
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.models.curves import icc
@@ -98,6 +98,7 @@ def empirical_curve(
         not differ in ability, or ``level`` lies outside (0, 1).
     """
     check_items_agree(responses, items)
+    demand_single(responses, "the empirical curve")
     theta = check_theta(theta, responses)
     if item_id not in items.item_ids:
         raise InputError(f"empirical curve: unknown item {item_id}")

@@ -100,9 +100,15 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     -----
     RuntimeWarning
         If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
-        left, no pair answered by enough respondents, or items nearly coincide.
+        left, no pair answered by enough respondents, or items nearly coincide. With several trials of an item all is
+        NaN, without a warning.
     """
     check_items_agree(responses, items)
+    if responses.trials is not None:
+        return GlobalFit(
+            *(np.nan, 0), *[np.nan] * 7, responses.n_respondents, "none", np.nan,
+            "several trials of an item, and it is of one response each",
+        )  # fmt: skip
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 

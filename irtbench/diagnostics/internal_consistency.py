@@ -12,7 +12,7 @@ from scipy.stats import hmean
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.classical import filled_covariance
+from irtbench.diagnostics.classical import filled_covariance, shares_of
 from irtbench.diagnostics.correlation import pairwise_covariance
 from irtbench.diagnostics.tetrachoric import tetrachoric
 
@@ -129,6 +129,8 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
     """Omega total of the tetrachoric correlations, and why it is missing."""
     if responses.n_items < FEWEST_FOR_OMEGA:
         return np.nan, f"omega: {responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"
+    if responses.trials is not None:
+        return np.nan, "omega: of one response of a respondent to an item, not of several trials"
     try:
         correlations = tetrachoric(responses).correlations
     except InputError as error:
@@ -138,6 +140,6 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
 
 def _typical_respondents(responses: ResponseMatrix) -> float:
     """Harmonic mean, over the pairs of items answered together, of their respondents."""
-    _, n = pairwise_covariance(responses.values)
+    _, n = pairwise_covariance(shares_of(responses))
     pairs = n[np.triu_indices(responses.n_items, 1)]
     return float(hmean(pairs[pairs > 0])) if (pairs > 0).any() else 0.0

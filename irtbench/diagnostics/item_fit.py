@@ -116,6 +116,9 @@ def item_fit(
     ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who
     answered all the items, each give rows of their own; the others are left out.
 
+    With several trials of an item the sum scores of S-X2 are not defined, and it is always ``rest``, x being the number
+    right of n trials: n E stands for E, and n E(P (1 - P)) + n^2 Var P for E (1 - E), mean and variance over w(i).
+
     Parameters
     ----------
     responses
@@ -145,10 +148,12 @@ def item_fit(
     check_items_agree(responses, items)
     infit = outfit = np.full(responses.n_items, np.nan)
     if theta is not None:
-        infit, outfit = mean_squares(responses.values, check_theta(theta, responses), items, over="respondents")
+        infit, outfit = mean_squares(
+            responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
+        )
 
     population = normal_grid() if quadrature is None else quadrature
-    by_sum_score = responses.is_complete or missing == "groups"
+    by_sum_score = responses.trials is None and (responses.is_complete or missing == "groups")
     if by_sum_score:
         s_x2, n_rows, n_respondents, respondents_used = _by_sum_score(responses, items, population, min_expected)
     else:
@@ -208,29 +213,38 @@ def _by_the_rest(
     population = _fine_enough(quadrature, items)
     log_p, log_q = log_icc(population.nodes, items)
     p = np.exp(log_p)
-    joint = log_likelihood(responses.values, population.nodes, items) + population.log_weights
+    joint = log_likelihood(responses.correct, population.nodes, items, trials=responses.trials)
+    joint += population.log_weights
     x2 = np.zeros(items.n_items)
     n_groups = np.zeros(items.n_items, dtype=np.int64)
-    for j, answers in enumerate(responses.values.T):
+    for j, answers in enumerate(responses.correct.T):
         answered = ~np.isnan(answers)
         x = answers[answered]
-        rest = joint[answered] - np.where(x[:, None] == 1, log_p[:, j], log_q[:, j])
-        deviation, variance = _in_groups(normalise(rest)[0] @ p[:, j], x)
+        if responses.trials is None:
+            rest = joint[answered] - np.where(x[:, None] == 1, log_p[:, j], log_q[:, j])
+            expected = normalise(rest)[0] @ p[:, j]
+            deviation, variance = _in_groups(expected, x - expected, expected * (1 - expected))
+        else:
+            n = responses.trials[answered, j]
+            posterior = normalise(joint[answered] - np.outer(x, log_p[:, j]) - np.outer(n - x, log_q[:, j]))[0]
+            expected, square = posterior @ p[:, j], posterior @ p[:, j] ** 2
+            noise = n * (expected - square) + n**2 * (square - expected**2)
+            deviation, variance = _in_groups(expected, x - n * expected, noise)
         n_groups[j] = variance.size
         x2[j] = np.sum(deviation**2 / variance)
     return x2, n_groups
 
 
 def _in_groups(
-    expected: NDArray[np.float64], x: NDArray[np.float64]
+    expected: NDArray[np.float64], deviations: NDArray[np.float64], variances: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of x - E and of E (1 - E) in groups of like E, shape (n_groups,) each.
+    """Sums of deviations x - E and of their variances in groups of like E, shape (n_groups,) each.
 
     Respondents with the same E stay together: their order would be an accident of rounding, which knows of x.
     """
     _, tied = np.unique(expected.round(9), return_inverse=True)
-    variance = np.bincount(tied, expected * (1 - expected))
-    deviation = np.bincount(tied, x - expected)
+    variance = np.bincount(tied, variances)
+    deviation = np.bincount(tied, deviations)
     so_far = np.cumsum(variance)
     wanted = min(MOST_GROUPS, int(so_far[-1] / LEAST_VARIANCE)) if so_far.size else 0
     if wanted == 0:

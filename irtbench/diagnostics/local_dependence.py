@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, rel_entr
 
 from irtbench.data.multiple_testing import adjust
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.residuals import residuals
@@ -58,6 +58,12 @@ class LocalDependence:
     n_respondents: NDArray[np.int64]
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
+
+    @classmethod
+    def none(cls) -> LocalDependence:
+        """Of no pair."""
+        nothing = np.empty(0)
+        return cls((), (), *[nothing] * 6, n_respondents=np.empty(0, dtype=np.int64))
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:
@@ -133,6 +139,7 @@ def local_dependence(
         If nobody answered both items of some pairs: theirs are NaN.
     """
     check_items_agree(responses, items)
+    demand_single(responses, "local dependence")
     first, second = np.triu_indices(responses.n_items, 1)
     population = normal_grid() if quadrature is None else quadrature
     observed, expected = observed_tables(responses), expected_tables(responses, items, population)

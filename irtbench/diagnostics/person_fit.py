@@ -36,7 +36,7 @@ class PersonFit:
     infit, outfit
         Mean squared residuals, weighted and unweighted; 1 expected.
     n_items
-        Observed responses.
+        Items answered.
     """
 
     respondent_ids: tuple[str, ...]
@@ -66,6 +66,9 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
     lz is the log-likelihood of the pattern, standardised as if theta were known; lz* takes into account that theta was
     estimated from it, by ML, WLE, MAP or EAP. The formulas stand at ``PatternTerms``.
 
+    Several trials of an item count as so many responses in lz and lz*; infit and outfit compare the number right with
+    the number expected.
+
     All right and all wrong are defined wherever theta is finite. Undefined, hence NaN with a warning: respondents
     without a response, and lz* where the observed items all give the same ratio w / r (one item; items with the same
     parameters), because theta then explains the pattern's likelihood altogether.
@@ -86,16 +89,16 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
     """
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
-    observed = responses.observed
+    n_trials = responses.n_trials
     curves = item_curves(theta, items)
     log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
     terms = PatternTerms.of(
-        np.where(observed, curves.variance, 0.0),
+        curves.variance * n_trials,
         log_p - log_q,
         items.discrimination * curves.weight,
         least_left=LEAST_VARIANCE_LEFT,
     )
-    residual = np.where(observed, responses.values - curves.p, 0.0)
+    residual = np.nan_to_num(responses.correct) - n_trials * curves.p
     lz, lz_star = terms.lz(residual), terms.lz_star(residual)
     undefined = int(np.isnan(lz_star).sum())
     if undefined:
@@ -105,5 +108,5 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
             RuntimeWarning,
             stacklevel=2,
         )
-    infit, outfit = mean_squares(responses.values, theta, items, over="items")
-    return PersonFit(responses.respondent_ids, lz, lz_star, infit, outfit, observed.sum(axis=1))
+    infit, outfit = mean_squares(responses.correct, theta, items, over="items", trials=responses.trials)
+    return PersonFit(responses.respondent_ids, lz, lz_star, infit, outfit, responses.n_items_by_respondent)

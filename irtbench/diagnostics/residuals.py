@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from irtbench.models.curves import icc, log_icc
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import Trials
 
 
 def residuals(values: NDArray[np.float64], theta: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
@@ -22,19 +23,29 @@ def mean_squares(
     items: ItemParameters,
     *,
     over: Literal["respondents", "items"],
+    trials: Trials = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Infit and outfit of each item (over respondents) or of each respondent (over items), NaN where none is observed.
 
     infit = sum (x - P)^2 / sum P (1 - P),  outfit = mean of (x - P)^2 / (P (1 - P))    (Wright & Masters, 1982)
+
+    With x right of n trials, n P and n P (1 - P) take the place of P and P (1 - P). Above 1 on all sides it then says
+    that trials of an item are more alike than the model has them (overdispersion).
 
     Both are 1 in expectation at the true abilities. At estimated ones they are lower: the estimate has followed the
     responses. Outfit is ruled by answers far from what theta lets expect, infit by those near the threshold.
     """
     log_p, log_q = log_icc(theta, items)
     observed = ~np.isnan(values)
-    # (x - P)^2 / (P (1 - P)) is (1 - P) / P for a right and P / (1 - P) for a wrong response
-    standardised = np.where(observed, np.exp(np.where(values == 1, log_q - log_p, log_p - log_q)), 0.0)
     variance = np.where(observed, np.exp(log_p + log_q), 0.0)
+    if trials is None:
+        # (x - P)^2 / (P (1 - P)) is (1 - P) / P for a right and P / (1 - P) for a wrong response
+        standardised = np.where(observed, np.exp(np.where(values == 1, log_q - log_p, log_p - log_q)), 0.0)
+    else:
+        # x - n P = x (1 - P) - (n - x) P
+        odds, x = np.exp((log_p - log_q) / 2), np.nan_to_num(values)
+        standardised = np.where(observed, (x / odds - (trials - x) * odds) ** 2 / np.maximum(trials, 1), 0.0)
+        variance = variance * trials
     axis = 0 if over == "respondents" else 1
     n_observed = observed.sum(axis=axis)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -15,6 +15,7 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 MOST_NEGATIVE = 1 / 3  # share of items with a negative slope
 LEAST_CORRELATION = 0.3  # of theta with the standardised number right
 CLEARLY = 0.9  # share of the covariances of items with theta that has one sign
+OVERDISPERSED = 1.2  # mean square of numbers right about their expectation, 1 if trials are independent
 DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
 
 
@@ -46,6 +47,13 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
             f"the learnt prior is degenerate (correlation {hierarchy.correlation:.2f}): the responses are too few or "
             "not of one ability"
         )
+    if problem.rows.most_trials is not None:
+        ratio = dispersion_of_trials(problem, items)
+        if ratio > OVERDISPERSED:
+            doubts.append(
+                f"trials of an item are more alike than independent ones (mean square {ratio:.2f} in place of 1): "
+                "standard errors are too small"
+            )
     return tuple(doubts)
 
 
@@ -83,6 +91,26 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
         right = batch.correct @ torch.ones_like(p) - batch.observed_sums(p)
         scores.append(right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt())
     return correlation(torch.cat(means), torch.cat(scores))
+
+
+def dispersion_of_trials(problem: Problem, items: ItemTensors) -> float:
+    """Sum of (k - n P)^2 over that of n P (1 - P), where an item was tried twice or more, at theta's posterior mean.
+
+    1 in expectation, or a little less, where trials are independent given theta. Above it respondents find items easier
+    or harder than their ability says, at every trial again. 1 where nothing was tried twice.
+    """
+    nodes = replace(problem.nodes, dtype=torch.float64)
+    row = replace(problem, nodes=nodes).row(items)
+    square = variance = 0.0
+    for batch in problem.batches(dtype=torch.float64):
+        assert batch.observed is not None
+        theta = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1) @ nodes.theta
+        k, n = batch.correct.to_dense(), batch.observed.to_dense()
+        p = items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
+        repeated = n > 1
+        square += float(((k - n * p) ** 2)[repeated].sum())
+        variance += float((n * p * (1 - p))[repeated].sum())
+    return square / variance if variance > 0 else 1.0
 
 
 def correlation(x: Tensor, y: Tensor) -> float:

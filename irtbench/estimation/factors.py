@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable
@@ -232,6 +232,7 @@ def fit_factors(
         If the data do not determine the parameters (see `fit_model`), the pattern has another shape, or it leaves an
         item without any slope or an ability without any item.
     """
+    demand_single(responses, "a model of several abilities")
     check_estimable(responses, Priors.named("none"))
     zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
     blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)

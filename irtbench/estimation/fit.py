@@ -57,7 +57,8 @@ def fit_model(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses; missing ones are left out of the likelihood. k right of n trials count as n responses,
+        independent of each other given theta.
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     seed
@@ -121,6 +122,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         seed=seed,
         settings=settings,
         posterior=posterior,
+        log_binomial_coefficients=responses.log_coefficients(),
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
     )
 

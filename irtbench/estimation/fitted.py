@@ -57,7 +57,8 @@ class FittedModel(InformationCriteria):
     nodes
         The nodes over which ability was integrated out, in words.
     log_likelihood
-        Marginal log-likelihood of the responses at the estimates.
+        Marginal log-likelihood of the responses at the estimates. With several trials of an item it is that of the
+        trials one by one.
     priors
         Prior densities used.
     n_respondents, n_responses
@@ -72,6 +73,8 @@ class FittedModel(InformationCriteria):
         How it was computed.
     posterior
         The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
+    log_binomial_coefficients
+        What to add to the log-likelihood for that of the numbers right; 0 without trials.
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
@@ -91,6 +94,7 @@ class FittedModel(InformationCriteria):
     seed: int
     settings: FitSettings = field(default_factory=FitSettings)
     posterior: ItemPosterior | None = None
+    log_binomial_coefficients: float = 0.0
     abilities: EstimatedAbilities | None = None
 
     @property
@@ -151,6 +155,7 @@ class FittedModel(InformationCriteria):
             **self.criteria(),
             "n_items": self.items.n_items,
             "n_responses": self.n_responses,
+            "log_binomial_coefficients": self.log_binomial_coefficients,
             "model": self.settings.kind,
             "prior": self.priors.describe(),
             "quadrature": self.nodes,

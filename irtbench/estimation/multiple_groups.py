@@ -202,16 +202,13 @@ def check_free(
     if free.all():
         raise InputError("groups: all items are free; expected at least one common item, or there is no common scale")
     for name, part in zip(names, members, strict=True):
-        values = responses.values[part]
-        if np.isnan(values[:, ~free]).all():
+        own = responses.select_respondents(part)
+        if not own.n_by_item[~free].any():
             raise InputError(
                 f"groups: group {name} has no response to a common item; expected some, for a common scale"
             )
-        alike = [
-            item
-            for item, own, column in zip(responses.item_ids, free, values.T, strict=True)
-            if own and np.unique(column[~np.isnan(column)]).size < 2
-        ]
+        varied = (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
+        alike = [responses.item_ids[j] for j in np.flatnonzero(free & ~varied)]
         if alike:
             raise InputError(
                 f"groups: responses of group {name} to item {name_first(alike)} are all the same or none; "
@@ -288,7 +285,9 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
     for group, row in enumerate(problem.group_rows(parameters)):
         own = items_of_group(items, group)
         s = torch.sigmoid(own.logits(row.nodes.basis))
-        told = float((own.slope.square() * s * (1 - s)).sum(dim=0).max())
+        trials = problem.groups[group].most_trials
+        squares = own.slope.square() if trials is None else own.slope.square() * trials[:, None]
+        told = float((squares * s * (1 - s)).sum(dim=0).max())
         prior = 1.0 if group == 0 else float(torch.exp(-2 * log_deviation[group - 1]))
         narrowest = min(narrowest, (told + prior) ** -0.5)
     step = float(theta[1] - theta[0])

@@ -128,13 +128,24 @@ class AbilityDerivatives:
         """J = P' P'' / (P (1 - P)) = I a (t - s), of Warm's weighted likelihood."""
         return self.information * self.discrimination * (self.curve.t - self.curve.s)
 
-    def score(self, values: Array) -> Array:
-        """Score of each response, x P' / P - (1 - x) P' / (1 - P), shape (n_theta, n_items); 0 where it is missing."""
-        return np.where(np.isnan(values), 0.0, np.where(values == 1, self.right, self.wrong))
+    def score(self, values: Array, trials: NDArray[np.int64] | None = None) -> Array:
+        """Score of each response, x P' / P - (1 - x) P' / (1 - P), shape (n_theta, n_items); 0 where it is missing.
 
-    def observed_information(self, values: Array) -> Array:
+        With trials x is the number right of n, and n - x stands for 1 - x.
+        """
+        return weighted_by_outcome(values, trials, self.right, self.wrong)
+
+    def observed_information(self, values: Array, trials: NDArray[np.int64] | None = None) -> Array:
         """Minus the second derivative of each response's log probability; 0 where it is missing."""
-        return -np.where(np.isnan(values), 0.0, np.where(values == 1, self.right_second, self.wrong_second))
+        return -weighted_by_outcome(values, trials, self.right_second, self.wrong_second)
+
+
+def weighted_by_outcome(values: Array, trials: NDArray[np.int64] | None, right: Array, wrong: Array) -> Array:
+    """What right and what wrong responses give, times how many there are of either; 0 where missing."""
+    if trials is None:
+        return np.where(np.isnan(values), 0.0, np.where(values == 1, right, wrong))
+    k = np.nan_to_num(values)
+    return k * right + (trials - k) * wrong
 
 
 def by_ability(theta: ArrayLike, items: ItemParameters) -> AbilityDerivatives:

@@ -10,29 +10,44 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 
+#: Number of trials of each respondent at each item, 0 where missing; None for one response each.
+Trials = NDArray[np.int64] | None
 Curves = Callable[[ArrayLike, ItemParameters], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 def log_likelihood(
-    values: NDArray[np.float64], theta: ArrayLike, items: ItemParameters, *, curves: Curves = log_icc
+    values: NDArray[np.float64],
+    theta: ArrayLike,
+    items: ItemParameters,
+    *,
+    trials: Trials = None,
+    curves: Curves = log_icc,
 ) -> NDArray[np.float64]:
     """Log-likelihood of each response pattern at each ability, shape (n_respondents, n_theta).
 
-    sum over observed items j of x_j log P_j + (1 - x_j) log(1 - P_j); missing factors are left out, so a row without
-    any response is 0 everywhere.
+    sum over observed items j of x_j log P_j + (n_j - x_j) log(1 - P_j), n_j = 1 without trials; missing factors are
+    left out, so a row without any response is 0 everywhere. With trials it is that of the responses one by one, without
+    the binomial coefficients.
 
     Parameters
     ----------
     values
-        Responses 1, 0 or NaN, shape (n_respondents, n_items), columns in the order of ``items``.
+        Responses 1, 0 or NaN, or numbers right, shape (n_respondents, n_items), columns in the order of ``items``.
     theta
         Abilities, shape (n_theta,).
     items
         The items' parameters.
+    trials
+        Number of trials, 0 where missing, of the same shape; None for one response each.
     curves
         What gives log P and log(1 - P), each of shape (n_theta, n_items).
     """
     log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)
     correct = np.where(observed, values, 0.0)
-    return correct @ log_p.T + (observed - correct) @ log_q.T
+    return correct @ log_p.T + ((observed if trials is None else trials) - correct) @ log_q.T
+
+
+def some_rows(trials: Trials, rows: slice | NDArray[np.intp]) -> Trials:
+    """The trials of some respondents."""
+    return None if trials is None else trials[rows]

@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.models.curves import information, log_icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import Curves, log_likelihood
+from irtbench.models.likelihood import Curves, Trials, log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
 
 # All right on 40,000 items puts theta near 9, so the default population reaches further than a fit needs to.
@@ -175,7 +175,9 @@ def ability_posterior(
     InputError
         If the responses have an item that ``items`` has not.
     """
-    return posterior_of(responses.values, known_items(responses, items), quadrature or STANDARD_NORMAL)
+    return posterior_of(
+        responses.correct, known_items(responses, items), quadrature or STANDARD_NORMAL, trials=responses.trials
+    )
 
 
 def known_items(responses: ResponseMatrix, items: ItemParameters) -> ItemParameters:
@@ -200,43 +202,52 @@ def row_batches(n_rows: int, n_items: int, *, most_rows: int | None = None) -> I
 
 
 def posterior_of(
-    values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, curves: Curves = log_icc
+    values: NDArray[np.float64],
+    items: ItemParameters,
+    population: Quadrature,
+    *,
+    trials: Trials = None,
+    curves: Curves = log_icc,
 ) -> Posterior:
     """Posterior on the population's nodes, or on finer ones where they are too coarse for these respondents.
 
-    The finer nodes cover the part of the population that holds the posteriors. `curves` as for `log_likelihood`.
+    The finer nodes cover the part of the population that holds the posteriors. Arguments as for `log_likelihood`.
     """
-    mass = node_mass(values, items, population, curves)
-    step = step_needed(values, items, Posterior(population.nodes, mass))
+    mass = node_mass(values, items, population, curves, trials)
+    step = step_needed(values, items, Posterior(population.nodes, mass), trials)
     if step >= np.diff(population.nodes).max():
         return Posterior(population.nodes, mass)
     holding = population.nodes[(mass > TAIL).any(axis=0)]
     finer = refine(population, step, within=(holding[0], holding[-1]))
-    return Posterior(finer.nodes, node_mass(values, items, finer, curves))
+    return Posterior(finer.nodes, node_mass(values, items, finer, curves, trials))
 
 
 def node_mass(
-    values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature, curves: Curves = log_icc
+    values: NDArray[np.float64],
+    items: ItemParameters,
+    quadrature: Quadrature,
+    curves: Curves = log_icc,
+    trials: Trials = None,
 ) -> NDArray[np.float64]:
     """Posterior mass at the nodes, shape (n_respondents, n_nodes); the nodes in parts where the items are many."""
     part = max(1, BATCH_CELLS // 4 // max(1, items.n_items))
     parts = [
-        log_likelihood(values, quadrature.nodes[start : start + part], items, curves=curves)
+        log_likelihood(values, quadrature.nodes[start : start + part], items, trials=trials, curves=curves)
         for start in range(0, quadrature.nodes.size, part)
     ]
     return node_posterior(np.concatenate(parts, axis=1), quadrature)[0]
 
 
-def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Posterior) -> float:
+def step_needed(values: NDArray[np.float64], items: ItemParameters, coarse: Posterior, trials: Trials = None) -> float:
     """Distance of nodes that serves the narrowest posterior and the steepest curve.
 
-    A posterior's standard deviation is about 1 / sqrt(1 + I), with I the test information of the observed items
+    A posterior's standard deviation is about 1 / sqrt(1 + I), with I the information of the observed responses
     averaged over the coarse posterior. The sum over equally spaced nodes is exact to e^(-2 pi^2 / (a h)) for curves of
     slope a, so no step needs to be below 1 / a.
     """
     if values.size == 0:
         return np.inf
-    observed = (~np.isnan(values)).astype(np.float64)
+    observed = (~np.isnan(values) if trials is None else trials).astype(np.float64)
     test_information = observed @ information(coarse.nodes, items).T
     largest = (coarse.mass * test_information).sum(axis=1).max()
     steepest = np.abs(items.discrimination[observed.any(axis=0)]).max(initial=0.0)
@@ -248,7 +259,17 @@ def step_at(test_information: float, *, nodes_per_sd: int = NODES_PER_SD) -> flo
     return float(1 / (nodes_per_sd * np.sqrt(1 + test_information)))
 
 
-def step_for_any_pattern(items: ItemParameters, population: Quadrature, *, nodes_per_sd: int = NODES_PER_SD) -> float:
-    """Distance of nodes that serves the narrowest posterior there can be: at the highest test information."""
-    most = information(population.nodes, items).sum(axis=1).max(initial=0.0)
+def step_for_any_pattern(
+    items: ItemParameters,
+    population: Quadrature,
+    *,
+    nodes_per_sd: int = NODES_PER_SD,
+    most_trials: NDArray[np.float64] | NDArray[np.int64] | None = None,
+) -> float:
+    """Distance of nodes that serves the narrowest posterior there can be: at the highest test information.
+
+    ``most_trials`` is the largest number of trials at each item, shape (n_items,); None for one.
+    """
+    each = information(population.nodes, items)
+    most = (each if most_trials is None else each * most_trials).sum(axis=1).max(initial=0.0)
     return step_at(most, nodes_per_sd=nodes_per_sd)

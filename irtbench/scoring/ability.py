@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
 from irtbench.scoring.eap_sum import sum_score_posterior
@@ -42,12 +42,16 @@ class Abilities:
     level
         Nominal coverage of the interval.
     n_items, n_correct
-        Observed and correct responses of each, shape (n_respondents,).
+        Items answered and correct responses of each, shape (n_respondents,).
     at_bound
         Whether the estimate leans on the end of the grid or of the allowed range, so that it says "at least" or
         "at most", shape (n_respondents,).
     method
         How theta was estimated: a `Method`, or ``joint`` with the items (see `abilities_of`).
+    n_trials
+        Responses observed of each, where there were several trials of an item, shape (n_respondents,); else None.
+    accuracy
+        Mean over the items answered of the share right; None without trials, where it is n_correct / n_items.
     """
 
     respondent_ids: tuple[str, ...]
@@ -60,6 +64,18 @@ class Abilities:
     n_correct: NDArray[np.int64]
     at_bound: NDArray[np.bool_]
     method: Estimator
+    n_trials: NDArray[np.int64] | None = None
+    accuracy: NDArray[np.float64] | None = None
+
+    @property
+    def n_responses(self) -> NDArray[np.int64]:
+        """Responses observed of each, trials counted one by one, shape (n_respondents,)."""
+        return self.n_items if self.n_trials is None else self.n_trials
+
+    @property
+    def share_correct(self) -> NDArray[np.float64]:
+        """Accuracy of each, an item counting once, NaN without an item, shape (n_respondents,)."""
+        return share_correct(self.n_correct, self.n_items) if self.accuracy is None else self.accuracy
 
 
 def estimate_ability(
@@ -106,9 +122,9 @@ def estimate_ability(
     population = STANDARD_NORMAL if quadrature is None else quadrature
     if method == "eap" or method == "eap_sum":
         through = posterior_of if method == "eap" else sum_score_posterior
-        found = posterior_means(responses.values, known, population, level, through)
+        found = posterior_means(responses, known, population, level, through)
     else:
-        found = _modes(responses.values, known, population, level, method)
+        found = _modes(responses, known, population, level, method)
     theta, standard_error, lower, upper, at_bound = found
     return Abilities(
         respondent_ids=responses.respondent_ids,
@@ -117,11 +133,21 @@ def estimate_ability(
         lower=lower,
         upper=upper,
         level=level,
-        n_items=responses.observed.sum(axis=1),
-        n_correct=np.nansum(responses.values, axis=1).astype(np.int64),
         at_bound=at_bound,
         method=method,
+        **counts_of(responses),
     )
+
+
+def counts_of(responses: ResponseMatrix) -> dict[str, Any]:
+    """The fields of `Abilities` that count items and responses."""
+    counts: dict[str, Any] = {
+        "n_items": responses.n_items_by_respondent,
+        "n_correct": responses.n_correct_by_respondent,
+    }
+    if responses.trials is not None:
+        counts |= {"n_trials": responses.n_by_respondent, "accuracy": responses.accuracy()}
+    return counts
 
 
 def eap(
@@ -184,28 +210,36 @@ def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.
         lower=theta - reach,
         upper=theta + reach,
         level=level,
-        n_items=responses.observed.sum(axis=1),
-        n_correct=np.nansum(responses.values, axis=1).astype(np.int64),
         at_bound=np.zeros(len(theta), dtype=np.bool_),
         method="joint",
+        **counts_of(responses),
     )
 
 
 Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
 
 
+class PosteriorThrough(Protocol):
+    """How the posterior of theta is computed, as `posterior_of` does."""
+
+    def __call__(  # noqa: D102
+        self, values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, trials: Trials = None
+    ) -> Posterior: ...
+
+
 def posterior_means(
-    values: NDArray[np.float64],
+    responses: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature,
     level: float,
-    posterior_through: Callable[[NDArray[np.float64], ItemParameters, Quadrature], Posterior],
+    posterior_through: PosteriorThrough,
 ) -> Columns:
     """Mean, standard deviation, ends of the interval and whether it leans on the grid's end, of each posterior."""
+    values, trials = responses.correct, responses.trials
     theta, standard_error, lower, upper = np.empty((4, len(values)))
     at_bound = np.empty(len(values), dtype=np.bool_)
     for rows in row_batches(len(values), items.n_items):
-        posterior = posterior_through(values[rows], items, population)
+        posterior = posterior_through(values[rows], items, population, trials=some_rows(trials, rows))
         theta[rows] = posterior.mean()
         standard_error[rows] = posterior.standard_deviation()
         lower[rows] = posterior.quantile((1 - level) / 2)
@@ -215,7 +249,9 @@ def posterior_means(
 
 
 def _modes(
-    values: NDArray[np.float64], items: ItemParameters, population: Quadrature, level: float, method: ModeMethod
+    responses: ResponseMatrix, items: ItemParameters, population: Quadrature, level: float, method: ModeMethod
 ) -> Columns:
-    modes = find_modes(values, items, method=method, population=population, level=level)
+    modes = find_modes(
+        responses.correct, items, method=method, population=population, level=level, trials=responses.trials
+    )
     return modes.theta, modes.standard_error, modes.lower, modes.upper, modes.at_bound

@@ -23,7 +23,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.readers.batches import TableFile, TextAmongNumbers
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
-from irtbench.data.readers.long_table import find_column, find_id_columns
+from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.wide_parts import Part, read_wide_parts
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
@@ -77,7 +77,8 @@ def score_file(
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
     Both are CSV (also gzipped) or Parquet. Only a few parts of the table are in memory at a time. EAP with known items
-    works in single precision; other methods part by part as ``score_responses`` does. Respondents stand in the order
+    works in single precision; other methods, and several trials of an item, part by part as ``score_responses`` does.
+    Respondents stand in the order
     of their first row.
 
     Parameters
@@ -88,7 +89,8 @@ def score_file(
         Wide: a row for each respondent; a column of names (the first, unless ``columns`` says otherwise) and one for
         each item, of 1, 0 and null, NaN or -1 where missing. Long: a row for each response, with columns of
         respondents, items and responses. The rows of a respondent need not stand together; where they do, the file is
-        read once and little of it kept, else see ``read_scattered``. Answers are graded by the bank's keys.
+        read once and little of it kept, else see ``read_scattered``. A column ``trial`` tells several trials of a pair
+        apart, or ``n_correct`` and ``n_trials`` stand in place of responses. Answers are graded by the bank's keys.
     target
         The file to write: Parquet, or CSV by any other name.
     settings
@@ -152,6 +154,9 @@ def _score_long(
     progress: Callable[[str], None],
 ) -> int:
     response = None if content == "answers" else find_column(file.names, "response", columns)
+    n_trials = None
+    if response is None and content != "answers" and (counts := find_counts(file.names, columns)) is not None:
+        response, n_trials = counts
     answer = None if content == "responses" or response is not None else find_column(file.names, "answer", columns)
     said = response or answer
     if pair is None or said is None:
@@ -159,7 +164,8 @@ def _score_long(
         raise InputError(f"file {file.path}: expected columns of respondents, items and {wanted} for a long table")
     items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
     keys = None if answer is None else keys_of(bank)
-    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text)
+    trial = "trial" if "trial" in file.names else None
+    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text, trial, n_trials)
     try:
         return _write(bank, items, settings, read_together(long), target, progress)
     except RowsScattered:
@@ -194,9 +200,14 @@ def _write(
     scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if in_single else []
 
     def score_part(part: Part) -> pd.DataFrame:
-        if not scorers:
-            return score_responses(bank, part.matrix(items), settings)
-        return in_order_of_respondents([scorer.score(part.values, part.respondent_ids) for scorer in scorers])
+        single = part.trials is None or bool((part.trials <= 1).all())
+        if scorers and single:
+            scores = in_order_of_respondents([scorer.score(part.values, part.respondent_ids) for scorer in scorers])
+        else:  # a grid shared by all patterns would have to be fine enough for any number of trials
+            scores = score_responses(bank, part.matrix(items), settings)
+        if part.trials is not None and "n_trials" not in scores:
+            scores["n_trials"] = scores["n_items"]  # the columns of all parts are the same
+        return scores
 
     n = 0
     with ScoresFile(target) as file:

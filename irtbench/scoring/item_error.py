@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.models.curves import by_ability, curve, item_curves
+from irtbench.data.responses import ResponseMatrix, demand_single, name_first
+from irtbench.models.curves import by_ability, curve, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import Trials, some_rows
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
@@ -68,7 +69,8 @@ def with_item_error(
     ------
     InputError
         If the covariance of an item answered is not known, ``delta`` is asked for EAP from the sum score,
-        ``integrate`` for anything but EAP, or abilities were estimated with the items and carry their error already.
+        ``integrate`` for anything but EAP or with several trials of an item, which share its error, or abilities were
+        estimated with the items and carry their error already.
     """
     if item_error == "none":
         return abilities
@@ -77,7 +79,7 @@ def with_item_error(
     known = known_items(responses, items)
     demand_covariance(known, responses)
     if item_error == "integrate":
-        return _integrated(abilities, responses.values, known, quadrature or STANDARD_NORMAL)
+        return _integrated(abilities, responses, known, quadrature or STANDARD_NORMAL)
     if item_error == "draw":
         rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
@@ -86,7 +88,7 @@ def with_item_error(
         ]
         variance = np.var(thetas, axis=0, ddof=1)
     else:
-        variance = _delta_variance(abilities, responses.values, known, quadrature or STANDARD_NORMAL)
+        variance = _delta_variance(abilities, responses, known, quadrature or STANDARD_NORMAL)
     return widen(abilities, variance)
 
 
@@ -130,12 +132,15 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
 
 
 def _integrated(
-    abilities: Abilities, values: NDArray[np.float64], items: ItemParameters, population: Quadrature
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
 ) -> Abilities:
     if abilities.method != "eap":
         raise InputError(f"item error: integrate goes with the method eap but got {abilities.method}")
+    demand_single(responses, "item error integrate (delta and draw are)")
     through = partial(posterior_of, curves=integrated_log_icc)
-    theta, standard_error, lower, upper, at_bound = posterior_means(values, items, population, abilities.level, through)
+    theta, standard_error, lower, upper, at_bound = posterior_means(
+        responses, items, population, abilities.level, through
+    )
     return replace(abilities, theta=theta, standard_error=standard_error, lower=lower, upper=upper, at_bound=at_bound)
 
 
@@ -178,42 +183,48 @@ def _root_of(items: ItemParameters) -> NDArray[np.float64]:
 
 
 def _delta_variance(
-    abilities: Abilities, values: NDArray[np.float64], items: ItemParameters, population: Quadrature
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
 ) -> NDArray[np.float64]:
     if abilities.method == "eap_sum":
         raise InputError("item error: delta is not defined for eap_sum; expected draw")
     covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    values = responses.correct
     variance = np.empty(len(values))
     for rows in row_batches(len(values), items.n_items):
+        trials = some_rows(responses.trials, rows)
         if abilities.method == "eap":
-            gradient = _eap_gradient(values[rows], items, population)
+            gradient = _eap_gradient(values[rows], trials, items, population)
         else:
-            gradient = _mode_gradient(values[rows], items, abilities.theta[rows], abilities.standard_error[rows])
+            theta, standard_error = abilities.theta[rows], abilities.standard_error[rows]
+            gradient = _mode_gradient(values[rows], trials, items, theta, standard_error)
         variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient)
     return variance
 
 
-def _eap_gradient(values: NDArray[np.float64], items: ItemParameters, population: Quadrature) -> NDArray[np.float64]:
+def _eap_gradient(
+    values: NDArray[np.float64], trials: Trials, items: ItemParameters, population: Quadrature
+) -> NDArray[np.float64]:
     """Derivative of each EAP by (a, d, c) of each item, shape (3, n_respondents, n_items); 0 where missing.
 
     d E(theta | x) / d phi = Cov(theta, d log P(x_j | theta) / d phi | x).
     """
-    posterior = posterior_of(values, items, population)
+    posterior = posterior_of(values, items, population, trials=trials)
     weight = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
     curves, theta = item_curves(posterior.nodes, items), posterior.nodes[:, None]
     gradient = [
-        np.where(values == 1, weight @ right, weight @ wrong)
+        weighted_by_outcome(values, trials, weight @ right, weight @ wrong)
         for right, wrong in (
             (curves.log_p_z * theta, curves.log_q_z * theta),
             (curves.log_p_z, curves.log_q_z),
             (curves.log_p_c, np.broadcast_to(curves.log_q_c, curves.z.shape)),
         )
     ]
-    return np.where(np.isnan(values), 0.0, gradient)
+    return np.stack(gradient)
 
 
 def _mode_gradient(
     values: NDArray[np.float64],
+    trials: Trials,
     items: ItemParameters,
     theta: NDArray[np.float64],
     standard_error: NDArray[np.float64],
@@ -227,7 +238,7 @@ def _mode_gradient(
 
     def scores(parameter: str, step: float) -> NDArray[np.float64]:
         moved = replace(items, covariance=None, **{parameter: getattr(items, parameter) + step})
-        return by_ability(at, moved).score(values)
+        return by_ability(at, moved).score(values, trials)
 
     a, d = ((scores(name, STEP) - scores(name, -STEP)) / (2 * STEP) for name in ("discrimination", "intercept"))
     c = (scores("guessing", STEP) - scores("guessing", 0.0)) / STEP

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from irtbench.models.curves import by_ability
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
+from irtbench.models.likelihood import Trials, log_likelihood, some_rows
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import row_batches
 
@@ -58,6 +58,7 @@ def find_modes(
     method: ModeMethod,
     population: Quadrature,
     level: float,
+    trials: Trials = None,
 ) -> Modes:
     """Solve sum over observed items of d log P(x_j) / d theta + r0 = 0 for every respondent.
 
@@ -80,10 +81,13 @@ def find_modes(
         The prior of MAP.
     level
         Nominal coverage of the intervals.
+    trials
+        Number of trials of the shape of ``values``, which then are numbers right; None for one response each.
     """
     equation = _Equation(items, method, population)
     z = float(ndtri((1 + level) / 2))
-    parts = [_solve(values[rows], equation, z) for rows in row_batches(len(values), items.n_items, most_rows=BLOCK)]
+    blocks = row_batches(len(values), items.n_items, most_rows=BLOCK)
+    parts = [_solve(values[rows], some_rows(trials, rows), equation, z) for rows in blocks]
     names = ("theta", "standard_error", "lower", "upper", "at_bound")
     return Modes(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -102,10 +106,10 @@ class _Equation:
             self.grid = np.linspace(-BOUND, BOUND, N_NODES)
         self.on_nodes = by_ability(self.grid, items)
 
-    def on_grid(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def on_grid(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
-        observed = (~np.isnan(values)).astype(np.float64)
-        correct = np.where(observed == 1, values, 0.0)
+        observed = (~np.isnan(values) if trials is None else trials).astype(np.float64)
+        correct = np.where(observed > 0, values, 0.0)
         on_nodes = self.on_nodes
         found = correct @ on_nodes.right.T + (observed - correct) @ on_nodes.wrong.T
         if self.method == "wle":
@@ -113,23 +117,23 @@ class _Equation:
         return found + self._prior(self.grid)[0]
 
     def at(
-        self, theta: NDArray[np.float64], values: NDArray[np.float64]
+        self, theta: NDArray[np.float64], values: NDArray[np.float64], trials: Trials
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The function at one ability a respondent, and the information: minus its slope, for WLE without r0's."""
         derivatives = by_ability(theta, self.items)
-        found = derivatives.score(values).sum(axis=1)
+        found = derivatives.score(values, trials).sum(axis=1)
         if self.method == "wle":
-            observed = ~np.isnan(values)
+            observed = ~np.isnan(values) if trials is None else trials
             known, curvature = (
-                np.where(observed, terms, 0.0).sum(axis=1) for terms in (derivatives.information, derivatives.curvature)
+                (observed * terms).sum(axis=1) for terms in (derivatives.information, derivatives.curvature)
             )
             return found + _warm(curvature, known), known
         prior_slope, prior_information = self._prior(theta)
-        return found + prior_slope, prior_information + derivatives.observed_information(values).sum(axis=1)
+        return found + prior_slope, prior_information + derivatives.observed_information(values, trials).sum(axis=1)
 
-    def log_objective(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_objective(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""
-        found = log_likelihood(values, self.grid, self.items)
+        found = log_likelihood(values, self.grid, self.items, trials=trials)
         return found + np.interp(self.grid, self.nodes, self.log_density) if self.method == "map" else found
 
     def _prior(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -146,9 +150,9 @@ def _warm(curvature: NDArray[np.float64], information: NDArray[np.float64]) -> N
     return np.divide(curvature, 2 * information, out=np.zeros_like(curvature), where=information > TINY)
 
 
-def _solve(values: NDArray[np.float64], equation: _Equation, z: float) -> Modes:
+def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: float) -> Modes:
     grid = equation.grid
-    on_grid = equation.on_grid(values)
+    on_grid = equation.on_grid(values, trials)
     rising = on_grid > 0
     # the function's integral ranks several maxima: one where it falls through zero, and an end it rises towards
     steps = (on_grid[:, 1:] + on_grid[:, :-1]) / 2 * np.diff(grid)
@@ -159,14 +163,16 @@ def _solve(values: NDArray[np.float64], equation: _Equation, z: float) -> Modes:
     theta = np.where(best == 0, grid[0], grid[-1])
     at_bound = (best == 0) | (best == grid.size)
     inside = np.flatnonzero(~at_bound)
-    theta[inside] = _root(equation, values[inside], grid[best[inside] - 1], grid[best[inside]])
+    bracket = grid[best[inside] - 1], grid[best[inside]]
+    theta[inside] = _root(equation, values[inside], some_rows(trials, inside), *bracket)
     with np.errstate(invalid="ignore", divide="ignore"):
-        standard_error = 1 / np.sqrt(equation.at(theta, values)[1])
+        standard_error = 1 / np.sqrt(equation.at(theta, values, trials)[1])
     standard_error[at_bound] = np.nan
     lower = np.maximum(theta - z * standard_error, grid[0])
     upper = np.minimum(theta + z * standard_error, grid[-1])
     for row in np.flatnonzero(at_bound):
-        lower[row], upper[row] = _within_drop(equation, values[row : row + 1], z**2 / 2)
+        own = slice(row, row + 1)
+        lower[row], upper[row] = _within_drop(equation, values[own], some_rows(trials, own), z**2 / 2)
     if equation.method != "map":
         silent = np.isnan(values).all(axis=1)
         theta[silent] = standard_error[silent] = np.nan
@@ -176,13 +182,17 @@ def _solve(values: NDArray[np.float64], equation: _Equation, z: float) -> Modes:
 
 
 def _root(
-    equation: _Equation, values: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+    equation: _Equation,
+    values: NDArray[np.float64],
+    trials: Trials,
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Newton's steps, halving the bracket where one would leave it."""
     lower, upper = lower.copy(), upper.copy()
     theta = (lower + upper) / 2
     for _ in range(MOST_STEPS):
-        found, information = equation.at(theta, values)
+        found, information = equation.at(theta, values, trials)
         lower, upper = np.where(found > 0, theta, lower), np.where(found > 0, upper, theta)
         with np.errstate(invalid="ignore", divide="ignore"):
             step = theta + found / information
@@ -194,8 +204,8 @@ def _root(
     return theta
 
 
-def _within_drop(equation: _Equation, values: NDArray[np.float64], drop: float) -> tuple[float, float]:
+def _within_drop(equation: _Equation, values: NDArray[np.float64], trials: Trials, drop: float) -> tuple[float, float]:
     """Abilities from the end where the objective is highest to where it has fallen by ``drop``."""
-    objective = equation.log_objective(values)[0]
+    objective = equation.log_objective(values, trials)[0]
     above = equation.grid[objective > objective.max() - drop]
     return float(above[0]), float(above[-1])

@@ -106,11 +106,12 @@ def score_responses(
     DataFrame
         A row for each respondent and scale, with the columns ``respondent_id, scale, n_items, n_correct, accuracy,
         theta, se, theta_lower, theta_upper, percentile, percentile_lower, percentile_upper, percentile_empirical,
-        person_fit`` (lz*)``, method, flags``. ``n_items`` counts the responses observed. ``flags`` are words parted by
-        semicolons:
+        person_fit`` (lz*)``, method, flags``. ``n_items`` counts the items answered. With several trials of an item
+        ``n_correct`` and a last column ``n_trials`` count responses, and ``accuracy`` is the mean of the items' shares
+        right. ``flags`` are words parted by semicolons:
 
         - ``no_items``: no response, so theta is the population's (NaN for ml and wle), accuracy and person fit NaN;
-        - ``few_items``: fewer than ``FEW_ITEMS`` responses, so person fit is NaN;
+        - ``few_items``: fewer than ``FEW_ITEMS`` items answered, so person fit is NaN;
         - ``all_correct``, ``all_wrong``: the prior, Warm's term or the bound alone keeps theta finite;
         - ``at_bound``: theta leans on the end of its range, so it says "at least" or "at most"; no person fit;
         - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``: wrong on easy and right on hard items more often than
@@ -227,7 +228,7 @@ def score_table(
             "scale": scale.name,
             "n_items": n_items,
             "n_correct": n_correct,
-            "accuracy": np.divide(n_correct, n_items, out=unknown.copy(), where=n_items > 0),
+            "accuracy": abilities.share_correct,
             "theta": abilities.theta,
             "se": abilities.standard_error,
             "theta_lower": abilities.lower,
@@ -240,6 +241,7 @@ def score_table(
             "method": abilities.method,
             "flags": _flags(abilities, lz_star),
         }
+        | ({} if abilities.n_trials is None else {"n_trials": abilities.n_trials})
     )
 
 
@@ -289,7 +291,7 @@ def with_person_fit(
     """Rows of scores.csv from abilities on one scale and the responses to its items that they are of."""
     lz_star = np.full(own.n_respondents, np.nan)
     defined = np.flatnonzero(fit_is_defined(abilities))
-    most = SPARSE_PART if own.n_responses < SPARSE * own.values.size else max(1, len(defined))
+    most = SPARSE_PART if own.n_items_by_respondent.sum() < SPARSE * own.correct.size else max(1, len(defined))
     for rows in (defined[first : first + most] for first in range(0, len(defined), most)):
         chosen = np.zeros(own.n_respondents, dtype=np.bool_)
         chosen[rows] = True
@@ -320,7 +322,7 @@ def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.obj
     words = {
         "no_items": ~answered,
         "few_items": answered & (n_items < FEW_ITEMS),
-        "all_correct": answered & (n_correct == n_items),
+        "all_correct": answered & (n_correct == abilities.n_responses),
         "all_wrong": answered & (n_correct == 0),
         "at_bound": abilities.at_bound,
         "unlikely_pattern": lz_star < UNLIKELY_PATTERN,

@@ -150,10 +150,11 @@ def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_other_commands_take_the_formats_and_refuse_trials_unless_told(match: Path, tmp_path: Path) -> None:
-    refused(
-        "fit", match, "-o", tmp_path / "fit", saying="several trials of a pair: (gpt, t/a); choose first, last, mean"
-    )
+    saying = "several trials of a pair: (gpt, t/a); choose first, last, mean"
+    refused("fit", match, "-o", tmp_path / "fit", "--trials", "error", saying=saying)
     assert not (tmp_path / "fit").exists()
+    refused("dimensions", match, "-o", tmp_path / "fit", saying=saying)
+    refused("fit", match, "-o", tmp_path / "fit", saying="1 respondents; expected at least 10")  # k right of n
     # one respondent is too few to fit; the trials are no longer what is wrong
     done = run("fit", match, "-o", tmp_path / "fit", "--trials", "first", status=None)
     assert "trials" not in done.stderr

@@ -125,3 +125,19 @@ def test_order_of_items_and_of_wrong_and_right_does_not_matter(values: np.ndarra
     for name in ("item_total", "item_rest", "discrimination_index", "alpha_if_dropped"):
         np.testing.assert_allclose(getattr(moved, name), getattr(found, name)[list(order)], atol=1e-9)
         np.testing.assert_allclose(getattr(mirrored, name), getattr(found, name), atol=1e-9)
+
+
+def test_of_several_trials_the_share_right_counts() -> None:
+    rng = np.random.default_rng(9)
+    trials = np.where(rng.random((50, 6)) < 0.2, 0, 4)
+    right = np.where(trials > 0, rng.binomial(4, rng.uniform(0.2, 0.8, (50, 1)), (50, 6)).astype(float), np.nan)
+    names = tuple(f"r{k}" for k in range(50)), tuple(f"i{k}" for k in range(6))
+    found = classical_statistics(ResponseMatrix(right, *names, trials))
+    frame = pd.DataFrame(right / 4)
+    covariance = frame.cov().to_numpy()
+    expected = covariance[0].sum() / np.sqrt(covariance[0, 0] * covariance.sum())
+    assert found.item_total[0] == pytest.approx(expected)
+    assert np.isnan(found.biserial).all()
+    consistency = internal_consistency(ResponseMatrix(right, *names, trials))
+    assert consistency.alpha == pytest.approx(6 / 5 * (1 - covariance.trace() / covariance.sum()))
+    assert "several trials" in consistency.reason

@@ -200,7 +200,8 @@ def test_groups_by_the_rest_by_hand() -> None:
         fit = item_fit(responses, items, quadrature=population)
     assert fit.n_respondents[0] == 180
     assert fit.df[0] == 0
-    deviation, variance = _in_groups(np.repeat([0.5, 0.9], [60, 120]), np.repeat([1.0, 0, 1, 0], [30, 30, 90, 30]))
+    expected, x = np.repeat([0.5, 0.9], [60, 120]), np.repeat([1.0, 0, 1, 0], [30, 30, 90, 30])
+    deviation, variance = _in_groups(expected, x - expected, expected * (1 - expected))
     np.testing.assert_allclose([deviation, variance], [[0, -18], [15, 10.8]], atol=1e-12)
 
 

@@ -136,7 +136,7 @@ def test_an_item_without_guessing_stays_at_no_guessing_and_one_with_it_leaves() 
     responses = drawn(3000, 8)
     lifted = responses.values.copy()
     lifted[:, 0] = np.maximum(lifted[:, 0], rng.random(3000) < 0.3)
-    responses = replace(responses, values=lifted)
+    responses = replace(responses, correct=lifted)
     problem = make_problem(responses, free=True)
     start = find_mode(make_problem(responses)).items  # where c = 0
     mode = find_mode(problem, start=start)

@@ -52,7 +52,7 @@ def test_the_order_of_rows_and_columns_changes_nothing() -> None:
     rows, columns = rng.permutation(40), rng.permutation(60)
     shuffled = replace(
         responses,
-        values=responses.values[rows][:, columns],
+        correct=responses.values[rows][:, columns],
         respondent_ids=tuple(responses.respondent_ids[i] for i in rows),
         item_ids=tuple(responses.item_ids[j] for j in columns),
     )
@@ -141,7 +141,7 @@ def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None
     _, _, responses = simulated(20, 15, seed=5)
     values = responses.values.copy()
     values[:, 0] = 1.0
-    fitted = fit_model(replace(responses, values=values), HIERARCHICAL)
+    fitted = fit_model(replace(responses, correct=values), HIERARCHICAL)
     assert fitted.converged
     errors = fitted.items.standard_errors()["intercept"]
     assert errors[0] > 1.3 * np.median(errors)

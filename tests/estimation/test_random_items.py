@@ -195,7 +195,7 @@ def test_a_respondent_who_got_everything_right_has_a_finite_ability() -> None:
     theta, _, responses = simulated(30, 400, seed=5)
     values = responses.values.copy()
     values[0] = 1.0
-    rows = encoded(replace(responses, values=values))
+    rows = encoded(replace(responses, correct=values))
     found = fit_random_items(rows, theta, torch.zeros(400, dtype=torch.bool), tolerance=2e-3)
     assert found.learning.settled
     assert float(found.theta[0]) == float(found.theta.max())

@@ -63,6 +63,10 @@ class LongFile:
         By which answers are graded; None where the file holds responses.
     as_text
         Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
+    trial
+        The column that tells several trials of a pair apart; None where there is none.
+    n_trials
+        The column of the number of trials, where `response` is that of the number right.
     """
 
     table: TableFile
@@ -73,6 +77,13 @@ class LongFile:
     unknown_items: UnknownItems = "error"
     keys: Keys | None = None
     as_text: bool = False
+    trial: str | None = None
+    n_trials: str | None = None
+
+    @property
+    def has_trials(self) -> bool:
+        """Whether a respondent may have answered an item more than once."""
+        return self.trial is not None or self.n_trials is not None
 
     @property
     def path(self) -> Path:
@@ -84,6 +95,10 @@ class LongFile:
         columns_read = [self.respondent, self.item, self.response]
         coded = columns_read if self.keys is not None else columns_read[:2]
         numbers = columns_read[2:] if self.keys is None and not self.as_text else []
+        if self.n_trials is not None:
+            columns_read, numbers = [*columns_read, self.n_trials], [*numbers, self.n_trials]
+        elif self.trial is not None:
+            columns_read, coded = [*columns_read, self.trial], [*coded, self.trial]
         column_of = {item: k for k, item in enumerate(self.items)}
         first_row = 1
         for batch in self.table.batches(columns_read, rows=ROWS_READ, coded=coded, numbers=numbers):
@@ -94,11 +109,18 @@ class LongFile:
             if unknown and self.unknown_items == "error":
                 raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
             columns = renumbered(item_codes, occurring, [column_of.get(item, -1) for item in items.to_pylist()])
-            if self.keys is None:
+            counts: tuple[NDArray[np.int64], ...] = ()
+            if self.n_trials is not None:
+                right, asked = self._numbers(batch, first_row)
+                said, counts = (asked > 0).astype(np.uint8), (right, asked, np.zeros_like(asked))
+            elif self.keys is None:
                 said = self._responses(batch.column(self.response), first_row)
             else:
                 said = self._graded(self.keys, batch.column(self.response), columns, first=first_row == 1)
-            yield _Rows(respondents, names, columns, said)
+            if self.trial is not None and not counts:
+                right, answered = (said == RIGHT).astype(np.int64), (said > MISSING).astype(np.int64)
+                counts = right, answered, _hashes(batch.column(self.trial))
+            yield _Rows(respondents, names, columns, said, counts)
             first_row += len(batch)
 
     def _coded(
@@ -134,6 +156,22 @@ class LongFile:
             )
         return said
 
+    def _numbers(self, batch: pa.RecordBatch, first_row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Number right and number of trials of each row."""
+        assert self.n_trials is not None
+        right, asked = (
+            np.nan_to_num(numbers_of(batch.column(name), self.path, name, first_row))
+            for name in (self.response, self.n_trials)
+        )
+        wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise InputError(
+                f"file {self.path}, row {first_row + row}: expected a whole number {self.response} of a whole number "
+                f"{self.n_trials} but got {right[row]:g} of {asked[row]:g}"
+            )
+        return right.astype(np.int64), asked.astype(np.int64)
+
     def _graded(self, keys: Keys, column: pa.Array, columns: NDArray[np.int32], *, first: bool) -> NDArray[np.uint8]:
         """The same from answers."""
         if first:
@@ -158,13 +196,26 @@ def renumbered(
 class _Rows:
     """Some rows: code of the respondent from 0 in order of appearance, their names, the item's column, the response.
 
-    The column is -1 for an item that is not wanted.
+    The column is -1 for an item that is not wanted. Where there may be trials, `counts` are the number right, the
+    number of trials, and what tells the row from other trials of the pair.
     """
 
     respondents: NDArray[np.int32]
     names: pa.Array
     columns: NDArray[np.int32]
     said: NDArray[np.uint8]
+    counts: tuple[NDArray[np.int64], ...] = ()
+
+
+def _hashes(column: pa.Array) -> NDArray[np.int64]:
+    """A number for each row of a column of texts, the same for the same text."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    # a null stands for a text of its own
+    of_text = np.array([hash(text) for text in column.dictionary.cast(pa.string()).to_pylist()] + [0], dtype=np.int64)
+    codes = pa.compute.fill_null(column.indices, len(of_text) - 1).to_numpy(zero_copy_only=False)
+    found: NDArray[np.int64] = of_text[codes]
+    return found
 
 
 def read_together(file: LongFile) -> Iterator[Part]:
@@ -183,6 +234,7 @@ def read_together(file: LongFile) -> Iterator[Part]:
     # the last respondent's rows wait for those that the next rows of the file may add
     waiting: list[str] = []
     columns, said = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
+    counts: tuple[NDArray[np.int64], ...] = ()
     n_wanted = 0
     for rows in file.batches():
         n_wanted += int(np.count_nonzero(rows.columns >= 0))
@@ -190,6 +242,8 @@ def read_together(file: LongFile) -> Iterator[Part]:
         names = rows.names.take(pa.array(rows.respondents[starts])).to_pylist()
         n_waiting = columns.size
         columns, said = np.concatenate([columns, rows.columns]), np.concatenate([said, rows.said])
+        before = counts or tuple(each[:0] for each in rows.counts)
+        counts = tuple(np.concatenate(pair) for pair in zip(before, rows.counts, strict=True))
         if waiting == names[:1]:
             starts[1:] += n_waiting
         elif waiting:
@@ -201,11 +255,12 @@ def read_together(file: LongFile) -> Iterator[Part]:
             seen.add(hashed)
         if hash(names[-1]) in seen:
             raise RowsScattered(names[-1])
-        yield from _parts(file, names[:-1], starts, columns, said, most)
+        yield from _parts(file, names[:-1], starts, columns, said, counts, most)
         waiting, columns, said = names[-1:], columns[starts[-1] :], said[starts[-1] :]
+        counts = tuple(each[starts[-1] :] for each in counts)
     if waiting:
         _demand_known(n_wanted)
-        yield from _parts(file, waiting, np.array([0, columns.size]), columns, said, most)
+        yield from _parts(file, waiting, np.array([0, columns.size]), columns, said, counts, most)
 
 
 def _parts(
@@ -214,6 +269,7 @@ def _parts(
     starts: NDArray[np.int64],
     columns: NDArray[np.int32],
     said: NDArray[np.uint8],
+    counts: tuple[NDArray[np.int64], ...],
     most: int,
 ) -> Iterator[Part]:
     """Parts of at most so many respondents, whose rows begin at ``starts``, shape (n + 1,)."""
@@ -224,11 +280,35 @@ def _parts(
         own = slice(ends[0], ends[-1])
         wanted = columns[own] >= 0
         cells = (np.repeat(np.arange(len(ids)) * n_items, np.diff(ends)) + columns[own])[wanted]
+        if counts:
+            yield _part_of_trials(file, tuple(ids), cells, *(each[own][wanted] for each in counts))
+            continue
         table = np.zeros(len(ids) * n_items, dtype=np.uint8)
         table[cells] = said[own][wanted]
         if np.count_nonzero(table) < cells.size:
             _refuse_repeated(file, cells, ids)
         yield Part(tuple(ids), MEANING[table].reshape(len(ids), n_items))
+
+
+def _part_of_trials(
+    file: LongFile,
+    ids: tuple[str, ...],
+    cells: NDArray[np.int64],
+    right: NDArray[np.int64],
+    asked: NDArray[np.int64],
+    trial: NDArray[np.int64],
+) -> Part:
+    """Sums over the rows of each pair, no two of them of the same trial."""
+    order = np.lexsort((trial, cells))
+    same = (np.diff(cells[order]) == 0) & (np.diff(trial[order]) == 0)
+    if same.any():
+        _refuse_pair(file, int(cells[order][int(same.argmax())]), ids)
+    shape = len(ids), len(file.items)
+    n_right, n_asked = (
+        np.bincount(cells, numbers, minlength=shape[0] * shape[1]).reshape(shape) for numbers in (right, asked)
+    )
+    values = np.where(n_asked > 0, n_right, np.nan).astype(np.float32)
+    return Part(ids, values, n_asked.astype(np.int64))
 
 
 def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda message: None) -> Iterator[Part]:
@@ -240,8 +320,14 @@ def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda mess
     Raises
     ------
     InputError
-        Naming row and column of what is wrong, or the respondent and item of a pair that comes twice.
+        Naming row and column of what is wrong, or the respondent and item of a pair that comes twice; if there are
+        trials.
     """
+    if file.has_trials:
+        raise InputError(
+            f"file {file.path}: several trials of an item are read from so large a table where the rows of each "
+            f"respondent stand together; expected it sorted by {file.respondent}"
+        )
     n_items = len(file.items)
     capacity = max(1, CELLS_KEPT // max(1, n_items))
     known = pa.array([], pa.string())
@@ -304,7 +390,8 @@ def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], names: Sequence[s
 
 def _refuse_pair(file: LongFile, cell: int, names: Sequence[str] | pa.Array) -> None:
     respondent, column = divmod(cell, len(file.items))
+    expected = "one row for each pair" if file.trial is None else "one row for each trial of a pair"
     raise InputError(
         f"file {file.path}: respondent {names[respondent]} and item {file.items[column]} come twice; "
-        "expected one row for each pair"
+        f"expected {expected}"
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
@@ -39,7 +40,10 @@ _ALIASES = {
     "date": ("date",),
 }
 
-_OUR_NAMES = ("respondent_id", "item_id", *_ALIASES)
+#: Where several trials of a pair are counted in place of a response.
+COUNTS = ("n_correct", "n_trials")
+
+_OUR_NAMES = ("respondent_id", "item_id", *_ALIASES, *COUNTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,10 @@ class LongTable:
     Parameters
     ----------
     frame
-        One row an observation: text columns ``respondent_id, item_id``, then ``response`` (1, 0, NaN) or ``answer``
-        (text, NaN where left empty), where the file has them ``seconds`` (number) and ``date``, then the other
-        columns of a long file as text under their own names, except where such a name is one of ours.
+        One row an observation: text columns ``respondent_id, item_id``, then ``response`` (1, 0, NaN), or ``n_correct,
+        n_trials`` (whole numbers), or ``answer`` (text, NaN where left empty), where the file has them ``seconds``
+        (number) and ``date``, then the other columns of a long file as text under their own names, except where such a
+        name is one of ours.
     path
         The file.
     format
@@ -79,8 +84,8 @@ def read_long_table(
     """Read a long CSV or Parquet table.
 
     Recognised are our own ``respondent_id, item_id, response`` (or ``correct``; ``answer`` or ``label`` for raw
-    answers), Item Response Warehouse ``id, item, resp, rt``, crowd-kit ``task, worker, label``, edstan ``jj, ii, y``
-    and evalci ``model, item_id, score``.
+    answers; ``n_correct, n_trials`` where several trials are counted), Item Response Warehouse ``id, item, resp, rt``,
+    crowd-kit ``task, worker, label``, edstan ``jj, ii, y`` and evalci ``model, item_id, score``.
 
     Parameters
     ----------
@@ -89,8 +94,8 @@ def read_long_table(
     want
         Whether to take raw answers or graded responses; a file may hold both.
     columns
-        The file's column for any of our names ``respondent_id, item_id, response, answer, seconds, date``, where it
-        is not to be recognised.
+        The file's column for any of our names ``respondent_id, item_id, response, answer, n_correct, n_trials,
+        seconds, date``, where it is not to be recognised.
     threshold
         For scores that are not 1 or 0 (see ``to_responses``).
 
@@ -117,7 +122,9 @@ def long_from_frame(
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     for name in ("respondent_id", "item_id"):
         demand_filled(frame, chosen[name], path)
-    if want == "response":
+    if "n_trials" in chosen:
+        found["n_correct"], found["n_trials"] = _to_counts(frame, chosen, path)
+    elif want == "response":
         place = field_places(path, chosen["response"])
         texts = found["response"]
         found["response"] = (
@@ -145,6 +152,12 @@ def find_column(names: Sequence[str], name: str, columns: Mapping[str, str]) -> 
     return columns.get(name) or next((alias for alias in _ALIASES[name] if alias in names), None)
 
 
+def find_counts(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, str] | None:
+    """The file's columns for ``n_correct`` and ``n_trials``, or None if one is not there."""
+    right, asked = (columns.get(name, name) for name in COUNTS)
+    return (right, asked) if right in names and asked in names else None
+
+
 def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: Mapping[str, str]) -> dict[str, str]:
     unknown = [name for name in columns if name not in _OUR_NAMES]
     if unknown:
@@ -163,7 +176,9 @@ def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: 
         column = find_column(names, name, columns)
         if column is not None:
             chosen[name] = column
-    if want not in chosen:
+    if want == "response" and want not in chosen and (counts := find_counts(names, columns)) is not None:
+        chosen |= dict(zip(COUNTS, counts, strict=True))
+    elif want not in chosen:
         raise InputError(f"file {path}: {_say_what_lacks(names, want)}")
     return chosen
 
@@ -176,6 +191,23 @@ def _say_what_lacks(names: Sequence[str], want: Want) -> str:
         return f"no {want}s; {expected}; it has: {name_first(names, most=12)}"
     advice = "grade them with the items' key" if want == "response" else "graded responses cannot be turned back"
     return f"{want}s were wanted but it holds {other}s (column '{there}'): {advice}; {expected}"
+
+
+def _to_counts(
+    frame: pd.DataFrame, chosen: Mapping[str, str], path: str | Path
+) -> tuple[pd.Series[float], pd.Series[float]]:
+    """Number right and number of trials, 0 where both are missing."""
+    right, asked = (
+        np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
+    )
+    wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(
+            f"{field_places(path, chosen['n_correct'])(first)}: expected a whole number right of a whole number of "
+            f"trials but got {right[first]:g} of {asked[first]:g}"
+        )
+    return pd.Series(right, index=frame.index), pd.Series(asked, index=frame.index)
 
 
 def _to_seconds(frame: pd.DataFrame, column: str, path: str | Path) -> pd.Series[float]:

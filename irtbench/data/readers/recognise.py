@@ -17,7 +17,13 @@ from irtbench.data.readers.collect import collect
 from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_identity import Join, join_items
-from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns, long_from_frame
+from irtbench.data.readers.long_table import (
+    LongTable,
+    find_column,
+    find_counts,
+    find_id_columns,
+    long_from_frame,
+)
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
@@ -148,7 +154,8 @@ def holds_responses(
     first = sources.heads[0].path
     frame = read_table(first)
     if _choose_format(frame, first, format, columns) == "long":
-        return find_column(list(frame.columns), "response", columns) is not None
+        names = list(frame.columns)
+        return find_column(names, "response", columns) is not None or find_counts(names, columns) is not None
     respondent = choose_respondent_column(frame, first, columns)
     chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
     return mostly_responses(coded_cells(without_header_rows(frame), chosen))
@@ -270,7 +277,7 @@ class _Reading:
     def _finished(self, table: LongTable) -> LongTable:
         """Items joined, repeated pairs reduced, and what is known of participants added."""
         frame = join_items(table.frame, self.join, self.place)
-        if self.trials == "mean" or frame.duplicated(PAIR).any():
+        if self.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
             frame = reduce_trials(with_trials(frame), self.trials, threshold=self.threshold, place=self.place)
         for participants in self.sources.participants:
             frame = prolific.join(frame, participants, self.left_out)

@@ -59,9 +59,15 @@ class ReadingSummary:
 def summarise(table: LongTable) -> ReadingSummary:
     """Count what a table holds."""
     frame = table.frame
-    content = "response" if "response" in frame.columns else "answer"
-    given = frame[frame[content].notna()]
-    pairs = given.groupby(["respondent_id", "item_id"], sort=False).size()
+    content = "answer" if "answer" in frame.columns else "response"
+    counted = "n_trials" in frame.columns
+    given = frame[frame["n_trials"] > 0] if counted else frame[frame[content].notna()]
+    by_pair = given.groupby(["respondent_id", "item_id"], sort=False)
+    pairs = by_pair["n_trials"].sum() if counted else by_pair.size()
+    n_responses = int(pairs.sum())
+    share = None
+    if content == "response" and n_responses:
+        share = float(given["n_correct"].sum() / n_responses if counted else given["response"].mean())
     n_respondents, n_items = frame["respondent_id"].nunique(), frame["item_id"].nunique()
     answers = given["answer"].value_counts() if content == "answer" else pd.Series(dtype="int64")
     dates = frame["date"][frame["date"].notna() & (frame["date"] != "")] if "date" in frame.columns else pd.Series()
@@ -72,10 +78,10 @@ def summarise(table: LongTable) -> ReadingSummary:
         content=content,
         n_respondents=n_respondents,
         n_items=n_items,
-        n_responses=len(given),
+        n_responses=n_responses,
         density=len(pairs) / (n_respondents * n_items),
         n_trials=int(pairs.max()) if len(pairs) else 0,
-        proportion_correct=float(given["response"].mean()) if content == "response" and len(given) else None,
+        proportion_correct=share,
         answers={str(text): int(n) for text, n in answers.items()} if len(answers) <= MOST_ANSWERS else {},
         tasks={str(name): int(n) for name, n in tasks.items()},
         first_date=None if dates.empty else str(dates.min()),

@@ -1,4 +1,4 @@
-"""Several answers of one respondent to one item: trials kept apart, or reduced to one in a way the user names."""
+"""Several answers of one respondent to one item: trials kept apart, counted, or reduced to one as the user says."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import name_first, trial_counts
 
 #: What becomes of repeated (respondent, item) pairs.
-Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any"]
+Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count"]
 
 PAIR = ["respondent_id", "item_id"]
-CHOICES = "first, last, mean, majority or any (--trials of convert, fit and score, or trials=)"
+SAID_BY = "(--trials of convert, fit and score, or trials=)"
+CHOICES = f"first, last, mean, majority or any, or count: k right of n {SAID_BY}"
+COUNTED = f"mean, majority or any, or count: k right of n {SAID_BY}"
 
 #: Columns that tell occasions apart, after the Item Response Warehouse's standard 1.0, the surest first.
 OCCASIONS = (
@@ -80,7 +82,8 @@ def reduce_trials(
         ``keep`` leaves rows as they are, if a trial tells them apart; ``error`` refuses repeated pairs; ``first`` and
         ``last`` count by trial (by number where all are numbers, else in the order of the file). For responses
         without those missing: ``mean`` is 1 where their mean is at least the threshold, ``majority`` where more than
-        half are 1, ``any`` where one is.
+        half are 1, ``any`` where one is. ``count`` loses nothing: ``n_correct`` of ``n_trials`` take the place of
+        ``response`` where a trial tells repeated pairs apart, and raw answers stay as with ``keep``.
     threshold
         For ``mean``.
     place
@@ -93,14 +96,20 @@ def reduce_trials(
         threshold lacks, or raw answers are to be averaged.
     """
     demand_trials(trials, threshold)
+    if "n_trials" in frame.columns:
+        return _reduce_counts(frame, trials, threshold, place)
     repeated = frame.duplicated(PAIR)
     if not repeated.any() and trials != "mean":
         return frame
     pairs = [f"({r}, {i})" for r, i in frame.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
     told_apart = "trial" in frame.columns and not frame.duplicated([*PAIR, "trial"]).any()
-    if trials == "keep" and told_apart:
+    if trials == "count" and told_apart and "response" in frame.columns:
+        counted = trial_counts(frame)
+        assert counted is not None
+        return counted
+    if trials in ("keep", "count") and told_apart:
         return frame
-    if trials in ("error", "keep"):
+    if trials in ("error", "keep", "count"):
         why = (
             "several trials of a pair" if told_apart else "duplicate (respondent, item) pairs that no trial tells apart"
         )
@@ -120,6 +129,24 @@ def reduce_trials(
         reduced = np.where(np.isnan(share), np.nan, share >= threshold)
     first = frame[~repeated].drop(columns="trial", errors="ignore").reset_index(drop=True)
     return first.assign(response=reduced)
+
+
+def _reduce_counts(frame: pd.DataFrame, trials: Trials, threshold: float | None, place: str) -> pd.DataFrame:
+    """The same where the file counts trials already."""
+    counts = trial_counts(frame)
+    assert counts is not None
+    repeated = counts.duplicated(PAIR)
+    if repeated.any():
+        pairs = [f"({r}, {i})" for r, i in counts.loc[repeated, PAIR].drop_duplicates().itertuples(index=False)]
+        raise InputError(f"{place}: duplicate (respondent, item) pairs that no trial tells apart: {name_first(pairs)}")
+    if trials in ("keep", "count"):
+        return counts
+    n, k = counts["n_trials"].to_numpy(), counts["n_correct"].to_numpy()
+    if trials not in ("mean", "majority", "any") and (n > 1).any():
+        raise InputError(f"{place}: several trials of a pair, counted without their order; choose {COUNTED}")
+    share = np.divide(k, n, out=np.full(len(n), np.nan), where=n > 0)
+    least = {"mean": share >= (threshold or 0.0), "any": share > 0}.get(trials, share > 0.5)
+    return counts.drop(columns=["n_correct", "n_trials"]).assign(response=np.where(np.isnan(share), np.nan, least))
 
 
 def _order(trials: pd.Series[str]) -> NDArray[np.float64]:

@@ -18,15 +18,21 @@ MISSING_CODE = -1.0
 
 
 class Part:
-    """Some respondents of the file: names, and values of 1, 0 and NaN, shape (n, n_items)."""
+    """Some respondents of the file: names, and values of 1, 0 and NaN, shape (n, n_items).
 
-    def __init__(self, respondent_ids: tuple[str, ...], values: NDArray[np.float32]) -> None:
+    With several trials of an item the values are numbers right, and `trials`, of the same shape, says of how many.
+    """
+
+    def __init__(
+        self, respondent_ids: tuple[str, ...], values: NDArray[np.float32], trials: NDArray[np.int64] | None = None
+    ) -> None:
         self.respondent_ids = respondent_ids
         self.values = values
+        self.trials = trials
 
     def matrix(self, items: Sequence[str]) -> ResponseMatrix:
         """The same as a response matrix."""
-        return ResponseMatrix(self.values.astype(np.float64), self.respondent_ids, tuple(items))
+        return ResponseMatrix(self.values.astype(np.float64), self.respondent_ids, tuple(items), self.trials)
 
 
 def read_wide_parts(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,7 +27,6 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, ItemTensors
 from irtbench.models.pyro_model.model import hierarchy_density
-from irtbench.models.pyro_model.rows import MISSING
 
 MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
@@ -191,8 +191,8 @@ class Surroundings:
     ----------
     problem, items
         Responses, and the mode.
-    values
-        The responses, 1, 0 or -1 where missing, shape (n_respondents, n_items).
+    right, asked
+        Numbers of correct and of all responses, shape (n_respondents, n_items).
     posterior
         Of theta given all responses, shape (n_nodes, n_respondents).
     log_likelihood
@@ -201,7 +201,8 @@ class Surroundings:
 
     problem: Problem
     items: ItemTensors
-    values: Tensor
+    right: Tensor
+    asked: Tensor
     posterior: Tensor
     log_likelihood: float
 
@@ -209,16 +210,22 @@ class Surroundings:
     def of(cls, problem: Problem, items: ItemTensors) -> Surroundings:
         """One E step."""
         row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
-        joint, values = [], []
+        joint, right, asked = [], [], []
         for batch in problem.batches(dtype=torch.float64):
             joint.append(row.log_joint(batch.correct, batch.observed))
-            correct = batch.correct.to_dense().to(torch.int8)
-            values.append(
-                correct if batch.observed is None else correct - (1 - batch.observed.to_dense().to(torch.int8))
+            right.append(batch.correct.to_dense().to(torch.int16))
+            asked.append(
+                torch.ones_like(right[-1]) if batch.observed is None else batch.observed.to_dense().to(torch.int16)
             )
         whole = torch.cat(joint)
         total = float(torch.logsumexp(whole, dim=1).sum())
-        return cls(problem, items, torch.cat(values), torch.softmax(whole, dim=1).T, total)
+        return cls(problem, items, torch.cat(right), torch.cat(asked), torch.softmax(whole, dim=1).T, total)
+
+    @cached_property
+    def outcomes(self) -> list[tuple[int, int]]:
+        """Numbers of right and of wrong responses that occur, right ones alone first."""
+        pairs = torch.stack([self.right, self.asked - self.right], dim=2).flatten(0, 1).unique(dim=0)
+        return [(k, m) for k, m in reversed(pairs.tolist()) if k + m > 0]
 
     def log_likelihoods(self, places: Tensor, sign: Tensor, chosen: Tensor) -> Tensor:
         """Log-likelihood with one item somewhere else, less that at the mode, shape (n_chosen, n_places).
@@ -242,10 +249,14 @@ class Surroundings:
             here = self.items.slope[own] * theta + self.items.intercept[own, None]
             right, wrong = curves(slope * theta + at[:, :, INTERCEPT, None], c)
             right_here, wrong_here = curves(here[:, None, :], c_here)
-            values = self.values[:, own].T[:, None, :]
-            by_right = ((right - right_here).exp() @ self.posterior).log()
-            by_wrong = ((wrong - wrong_here).exp() @ self.posterior).log()
-            level = torch.where(values == 1, by_right, torch.where(values == MISSING, 0.0, by_wrong))
+            by_right, by_wrong = right - right_here, wrong - wrong_here
+            n_right = self.right[:, own].T[:, None, :]
+            n_wrong = self.asked[:, own].T[:, None, :] - n_right
+            level = by_right.new_zeros(*by_right.shape[:2], self.posterior.shape[1])
+            for k, m in self.outcomes:
+                ratio = by_right if (k, m) == (1, 0) else by_wrong if (k, m) == (0, 1) else k * by_right + m * by_wrong
+                average = (ratio.exp() @ self.posterior).log()
+                level = torch.where((n_right == k) & (n_wrong == m), average, level)
             levels.append(level.sum(dim=2))
         return torch.cat(levels)
 

@@ -17,7 +17,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.model import hierarchy_density
-from irtbench.models.pyro_model.rows import MISSING, DenseRows
+from irtbench.models.pyro_model.rows import DenseRows
 
 NODES_PER_AXIS = 7
 CHUNK_CELLS = 2**21  # respondents x items x nodes at once
@@ -145,9 +145,10 @@ def chunks(n_respondents: int, n_items: int) -> list[slice]:
 
 
 def outcomes(rows: DenseRows, items: slice, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Where these items were answered right, and where wrong, as numbers of shape (n_items, n_respondents)."""
-    values = rows.values[:, items].T
-    return (values == 1).to(like), ((values != 1) & (values != MISSING)).to(like)
+    """How often these items were answered right, and how often wrong, shape (n_items, n_respondents) each."""
+    own = rows.of_items(items)
+    right = own.right.T.to(like)
+    return right, own.asked.T.to(like) - right
 
 
 def log_odds(places: Tensor, sign: Tensor, theta: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ def joint_abilities(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     for first in range(0, len(items), most):
         chosen = slice(first, first + most)
         by_theta, by_items = curve_gradients(items, chosen, theta, problem)
-        observed = (rows.values[:, chosen] >= 0).T.to(theta)
+        observed = rows.of_items(chosen).asked.T.to(theta)
         information += (observed * by_theta.square()).sum(dim=0)
         shared = by_items * (observed * by_theta)[:, :, None]
         weighted = by_items * observed[:, :, None]

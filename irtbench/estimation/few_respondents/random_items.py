@@ -188,7 +188,7 @@ def standardise(theta: Tensor) -> Tensor:
 
 def starting_modes(rows: DenseRows, sign: Tensor) -> ItemModes:
     """Log |a| = 0, and b such that somebody of middling ability gets the item right as often as all do."""
-    right, observed = (rows.values == 1).sum(dim=0), (rows.values >= 0).sum(dim=0)
+    right, observed = rows.right.sum(dim=0), rows.asked.sum(dim=0)
     p = (right + 0.5).to(sign) / (observed + 1)
     return ItemModes(torch.stack([torch.zeros_like(p), -sign * torch.logit(p)], dim=1), sign)
 
@@ -198,7 +198,7 @@ def with_likelier_signs(rows: DenseRows, theta: Tensor, modes: ItemModes, prior:
     reversed_ = torch.nonzero(modes.sign < 0)[:, 0]
     if len(reversed_) == 0:
         return modes
-    own = replace(rows, values=rows.values[:, reversed_])
+    own = rows.of_items(reversed_)
     as_it_is = modes.select(reversed_)
     turned = ItemModes(as_it_is.places * as_it_is.places.new_tensor([1.0, -1.0]), -as_it_is.sign)
     against = item_quadrature(own, theta, turned, prior).log_evidence(prior)

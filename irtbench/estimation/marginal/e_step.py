@@ -1,7 +1,8 @@
 """The E step: expected counts over respondents' posteriors (the artificial data of Bock & Aitkin, 1981).
 
 All that the data say of the items at given parameters are expected counts: n_jq, the expected number of respondents at
-node q who answered item j, and r_jq, the expected number who answered it right. Without guessing the sums of 1 and
+node q who answered item j, and r_jq, the expected number who answered it right; of several trials each counts, so that
+they are expected numbers of responses. Without guessing the sums of 1 and
 theta over those who answered right take the place of r. They give the gradient of the marginal likelihood.
 """
 

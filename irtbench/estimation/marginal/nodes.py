@@ -72,10 +72,12 @@ def information(problem: Problem, items: ItemTensors) -> Tensor:
 
 def widest_step(problem: Problem, items: ItemTensors) -> float:
     """The spacing of nodes that is right for any respondent, whatever he answered: by all items, and the steepest."""
-    # no item tells more than a^2 / 4
-    most = float(items.slope[:, 0].square().sum()) / 4
+    # no response tells more than a^2 / 4
+    trials, squares = problem.rows.most_trials, items.slope[:, 0].square()
+    most = float((squares if trials is None else squares * trials).sum()) / 4
     if WIDTHS_A_STEP / math.sqrt(1 + most) < COARSEST:
-        most = float(information(problem, items).sum(dim=0).max())
+        each = information(problem, items)
+        most = float((each if trials is None else each * trials[:, None]).sum(dim=0).max())
     return min(WIDTHS_A_STEP / math.sqrt(1 + most), steepest_step(items))
 
 

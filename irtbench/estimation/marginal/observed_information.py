@@ -182,14 +182,11 @@ def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     """
     complete, basis = complete_information(problem, items)
     n_right, n_functions = basis.right.shape[2], len(basis.functions)
-    by_right = items.intercept.new_zeros(len(items), n_functions**2)
-    by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), n_functions**2)
-    for batch, covariance in posterior_covariances(problem, items, basis.functions):
-        by_right += batch.correct_by_item @ covariance
-        by_base += batch.observed_by_item_sums(covariance)
-    by_right = by_right.reshape(-1, n_functions, n_functions)
-    by_base = by_base.reshape(-1, n_functions, n_functions).expand(len(items), -1, -1)
-    across = basis.right @ by_right[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
+    by_right, by_both, by_base = (
+        sums.reshape(-1, n_functions, n_functions) for sums in own_sums(problem, items, basis.functions)
+    )
+    by_base = by_base.expand(len(items), -1, -1)
+    across = basis.right @ by_both[:, :n_right, n_right:] @ basis.base.transpose(1, 2)
     missing = (
         basis.right @ by_right[:, :n_right, :n_right] @ basis.right.transpose(1, 2)
         + across
@@ -199,6 +196,26 @@ def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     free = problem.free
     identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
     return torch.where(free[:, :, None] & free[:, None, :], complete - missing, identity)
+
+
+def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Posterior covariances of the functions, summed over each item's respondents with weights k^2, k n and n^2.
+
+    k is the number of a respondent's correct responses to the item and n that of all of them. With one response the
+    first two are the same. Shape (n_items, n_functions ** 2) each, of the last one row for all if it is the same.
+    """
+    by_right = items.intercept.new_zeros(len(items), len(functions) ** 2)
+    by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), len(functions) ** 2)
+    several = problem.rows.most_trials is not None
+    by_both = torch.zeros_like(by_right) if several else by_right
+    for batch, covariance in posterior_covariances(problem, items, functions):
+        if several:
+            for total, weight in zip((by_right, by_both, by_base), batch.squares_by_item(), strict=True):
+                total += weight @ covariance
+        else:
+            by_right += batch.correct_by_item @ covariance
+            by_base += batch.observed_by_item_sums(covariance)
+    return by_right, by_both, by_base
 
 
 def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:

@@ -36,7 +36,8 @@ def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
     """Change of the log-likelihood as each item becomes a step, all other items fixed.
 
     With P the item's curve at the mode and S the step, respondent i's likelihood changes by the factor
-    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not.
+    E[S / P | x_i] where the response is correct, by E[(1 - S) / (1 - P) | x_i] where it is not, and by
+    E[(S / P)^k ((1 - S) / (1 - P))^m | x_i] with k correct of k + m trials.
 
     Returns
     -------
@@ -52,13 +53,18 @@ def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
     for batch in problem.batches(logits.shape[1], dtype=torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         for j in range(len(items)):
-            correct = batch.correct[:, j] == 1
-            wrong = ~correct if batch.observed is None else (batch.observed[:, j] == 1) & ~correct
+            right = batch.correct[:, j]
+            wrong = (1 if batch.observed is None else batch.observed[:, j]) - right
             log_slip = torch.log1p(-log_guessing[j].exp())
             log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
             log_rest = log_slip + logsigmoid(-logits)
-            change[j] += (posterior[correct] @ (log_step - log_p[j][:, None]).exp()).log().sum(dim=0)
-            change[j] += (posterior[wrong] @ (log_rest - row.log_q[j][:, None]).exp()).log().sum(dim=0)
+            by_right, by_wrong = log_step - log_p[j][:, None], log_rest - row.log_q[j][:, None]
+            for k, m in reversed(torch.stack([right, wrong], dim=1).unique(dim=0).tolist()):
+                # once right or wrong the other term is left out, which may be infinite
+                terms = [n * by for n, by in ((k, by_right), (m, by_wrong)) if n]
+                if terms:
+                    mine = posterior[(right == k) & (wrong == m)]
+                    change[j] += (mine @ sum(terms[1:], terms[0]).exp()).log().sum(dim=0)
     return change.unflatten(1, (2, -1))
 
 

@@ -26,6 +26,10 @@ class CollapsedLogistic(dist.TorchDistribution):
     matrix products. Without guessing the log odds are a theta + d, so that the first needs only the sums of a and d
     over a respondent's correct responses, which are sufficient for theta (Birnbaum, 1968).
 
+    Where a respondent was right k times in n trials of an item, independent given theta, x is k and the factor is
+    P^k (1 - P)^(n - k): the binomial probability of k but for the coefficient n over k, which no parameter is in. So a
+    likelihood is that of the n responses one by one, whichever way they were counted.
+
     This is the probability of the whole row: abilities have been summed over, and items are not independent of each
     other here.
 
@@ -80,9 +84,9 @@ class CollapsedLogistic(dist.TorchDistribution):
         Parameters
         ----------
         correct
-            1 where a response is correct, else 0, shape (n_rows, n_items).
+            Number of correct responses, shape (n_rows, n_items).
         observed
-            1 where there is a response, of the same shape; None if there is one everywhere.
+            Number of responses, of the same shape; None if there is one everywhere.
         out
             Where to write the result.
         """

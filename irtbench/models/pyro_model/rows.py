@@ -1,10 +1,10 @@
-"""Respondents' rows on a device, handed out in batches as matrices of 0 and 1, kept dense or sparse."""
+"""Respondents' rows on a device, handed out in batches as matrices of numbers right and asked, dense or sparse."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,14 +22,17 @@ SPARSE_BATCH = 8192  # respondents whose sparse rows form one matrix
 
 @dataclass(frozen=True)
 class Batch:
-    """Some respondents' responses as two matrices of 0 and 1, each with its transpose, dense or in compressed rows.
+    """Some respondents' responses as two matrices, each with its transpose, dense or in compressed rows.
+
+    The matrices are of 0 and 1, or of k and n where a respondent was right k times in n trials of an item. What is
+    linear in the responses is then the same sum for both.
 
     Parameters
     ----------
     correct, correct_by_item
-        1 where a response is correct, shapes (n_batch, n_items) and (n_items, n_batch).
+        Number of correct responses, shapes (n_batch, n_items) and (n_items, n_batch).
     observed, observed_by_item
-        1 where there is a response, of the same shapes; None where no response is missing.
+        Number of responses, of the same shapes; None where it is 1 everywhere.
     """
 
     correct: Tensor
@@ -50,6 +53,15 @@ class Batch:
         """Sums over each item's respondents of values of shape (n_batch,) or (n_batch, k); one for all if the same."""
         return values.sum(dim=0) if self.observed_by_item is None else self.observed_by_item @ values
 
+    def squares_by_item(self) -> tuple[Tensor, Tensor, Tensor]:
+        """k^2, k n and n^2 of each item's respondents, shape (n_items, n_batch) each; for rows with trials."""
+        k, n = self.correct_by_item, self.observed_by_item
+        assert n is not None
+        if k.layout != torch.sparse_csr:
+            return k * k, k * n, n * n
+        right, asked = k.values(), n.values()  # both have the same pattern, see `sparse_batch`
+        return with_values(n, right**2), with_values(n, right * asked), with_values(n, asked**2)
+
 
 class Scratch:
     """Memory that is written over again and again: fresh memory for every batch would cost more than the arithmetic."""
@@ -67,21 +79,24 @@ class Scratch:
 
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows of one byte a response: 1, 0, or -1 where missing.
+    """Rows of one byte a response: 1, 0, or -1 where missing; with trials, of the number correct.
 
     Parameters
     ----------
     values
-        int8, shape (n_respondents, n_items).
+        int8, or int32 with trials, shape (n_respondents, n_items).
     n_correct
         Number of correct responses to each item, shape (n_items,).
     complete
-        Whether no response is missing.
+        Whether there is one response of everybody to every item.
+    trials
+        Number of trials, int32, 0 where missing, of the same shape; None where no item was tried twice.
     """
 
     values: Tensor
     n_correct: Tensor
     complete: bool
+    trials: Tensor | None = None
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     _whole: dict[torch.dtype, Batch] = field(default_factory=dict, repr=False, compare=False)
 
@@ -96,7 +111,24 @@ class DenseRows:
     @cached_property
     def n_responses(self) -> int:
         """Number of responses that are not missing."""
+        if self.trials is not None:
+            return int(self.trials.sum())
         return self.values.numel() if self.complete else int((self.values != MISSING).sum())
+
+    @cached_property
+    def most_trials(self) -> Tensor | None:
+        """The most trials anybody had at each item, shape (n_items,); None where no item was tried twice."""
+        return None if self.trials is None else self.trials.amax(dim=0).to(self.n_correct)
+
+    @property
+    def right(self) -> Tensor:
+        """Number of correct responses, 0 where missing, shape (n_respondents, n_items)."""
+        return self.values == 1 if self.trials is None else self.values.clamp(min=0)
+
+    @property
+    def asked(self) -> Tensor:
+        """Number of responses, shape (n_respondents, n_items)."""
+        return self.values != MISSING if self.trials is None else self.trials
 
     @property
     def device(self) -> torch.device:
@@ -105,27 +137,36 @@ class DenseRows:
 
     def every(self, stride: int) -> DenseRows:
         """The first respondent and every so many-th after."""
-        return self._of(self.values[::stride].contiguous())
+        return self._of(slice(None, None, stride))
 
     def where(self, kept: Tensor) -> DenseRows:
         """The respondents at which a mask of shape (n_respondents,) is true."""
-        return self._of(self.values[kept])
+        return self._of(kept)
 
-    def _of(self, values: Tensor) -> DenseRows:
+    def _of(self, rows: Tensor | slice) -> DenseRows:
         """Some of these rows."""
-        return DenseRows(values, (values == 1).sum(dim=0).to(self.n_correct), self.complete)
+        trials = None if self.trials is None else self.trials[rows].contiguous()
+        some = DenseRows(self.values[rows].contiguous(), self.n_correct, self.complete, trials)
+        return replace(some, n_correct=some.right.sum(dim=0).to(self.n_correct))
+
+    def of_items(self, items: Tensor | slice) -> DenseRows:
+        """The same respondents, some of the items."""
+        trials = None if self.trials is None else self.trials[:, items]
+        return DenseRows(self.values[:, items], self.n_correct[items], self.complete, trials)
 
     def batches(self, most: int, dtype: torch.dtype) -> Iterator[Batch]:
         """Batches of up to so many respondents; each is written over by the next, but one of all is kept."""
         if most >= len(self):
             if dtype not in self._whole:
-                self._whole[dtype] = self._batch(self.values, dtype, Scratch())
+                self._whole[dtype] = self._batch(self.values, self.trials, dtype, Scratch())
             yield self._whole[dtype]
         else:
-            for rows in self.values.split(max(1, most)):
-                yield self._batch(rows, dtype, self.scratch)
+            most = max(1, most)
+            for first, rows in enumerate(self.values.split(most)):
+                trials = None if self.trials is None else self.trials[first * most : (first + 1) * most]
+                yield self._batch(rows, trials, dtype, self.scratch)
 
-    def _batch(self, rows: Tensor, dtype: torch.dtype, scratch: Scratch) -> Batch:
+    def _batch(self, rows: Tensor, trials: Tensor | None, dtype: torch.dtype, scratch: Scratch) -> Batch:
         """Unpack these rows into the scratch memory."""
         like = rows.new_empty(0, dtype=dtype)
         correct = scratch.matrix("correct", len(rows), self.n_items, like)
@@ -133,8 +174,12 @@ class DenseRows:
             correct.copy_(rows)
             return Batch(correct, correct.T, None, None)
         observed = scratch.matrix("observed", len(rows), self.n_items, like)
-        correct.copy_(rows == 1)
-        observed.copy_(rows != MISSING)
+        if trials is None:
+            correct.copy_(rows == 1)
+            observed.copy_(rows != MISSING)
+        else:
+            correct.copy_(rows.clamp(min=0))
+            observed.copy_(trials)
         return Batch(correct, correct.T, observed, observed.T)
 
 
@@ -150,11 +195,14 @@ class SparseRows:
         Number of correct responses to each item, shape (n_items,).
     n_respondents
         Number of rows.
+    most_trials
+        The most trials anybody had at each item, shape (n_items,); None where no item was tried twice.
     """
 
     parts: tuple[Batch, ...]
     n_correct: Tensor
     n_respondents: int
+    most_trials: Tensor | None = None
     complete: bool = False
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
 
@@ -169,6 +217,8 @@ class SparseRows:
     @cached_property
     def n_responses(self) -> int:
         """Number of responses that are not missing."""
+        if self.most_trials is not None:
+            return sum(int(part.observed.values().sum()) for part in self.parts if part.observed is not None)
         return sum(part.observed._nnz() for part in self.parts if part.observed is not None)
 
     @property
@@ -197,20 +247,35 @@ def encode_responses(responses: ResponseMatrix | SparseResponses, device: torch.
     """Copy responses to the device, sparse ones without a matrix of the full size."""
     n_correct = torch.from_numpy(responses.n_correct_by_item.astype(np.float64)).to(device)
     if isinstance(responses, ResponseMatrix):
-        small = np.full(responses.values.shape, MISSING, dtype=np.int8)
-        np.copyto(small, responses.values, casting="unsafe", where=responses.observed)
-        return DenseRows(torch.from_numpy(small).to(device), n_correct, responses.is_complete)
+        several = responses.trials is not None
+        small = np.full(responses.correct.shape, MISSING, dtype=np.int32 if several else np.int8)
+        np.copyto(small, responses.correct, casting="unsafe", where=responses.observed)
+        values = torch.from_numpy(small).to(device)
+        if responses.trials is None:
+            return DenseRows(values, n_correct, responses.is_complete)
+        return DenseRows(values, n_correct, False, torch.from_numpy(responses.trials.astype(np.int32)).to(device))
     n_respondents = responses.n_respondents
     parts = (responses.respondents(start, start + SPARSE_BATCH) for start in range(0, n_respondents, SPARSE_BATCH))
-    return SparseRows(tuple(sparse_batch(part, device) for part in parts), n_correct, n_respondents)
+    most = None
+    if responses.trials is not None:
+        by_item = np.zeros(responses.n_items)
+        np.maximum.at(by_item, responses.columns, responses.trials)
+        most = torch.from_numpy(by_item).to(device)
+    return SparseRows(tuple(sparse_batch(part, device) for part in parts), n_correct, n_respondents, most)
 
 
 def sparse_batch(part: SparseResponses, device: torch.device) -> Batch:
-    """The two matrices of some respondents' responses, and their transposes."""
+    """The two matrices of some respondents' responses, and their transposes; with trials both have one pattern."""
     shape = (part.n_respondents, part.n_items)
-    right = part.correct
-    correct = sparse.csr_matrix((np.ones(int(right.sum())), (part.rows[right], part.columns[right])), shape)
-    observed = sparse.csr_matrix((np.ones(len(right)), (part.rows, part.columns)), shape)
+    if part.trials is None:
+        right = part.correct.astype(np.bool_)
+        correct = sparse.csr_matrix((np.ones(int(right.sum())), (part.rows[right], part.columns[right])), shape)
+        observed = sparse.csr_matrix((np.ones(len(right)), (part.rows, part.columns)), shape)
+    else:
+        correct, observed = (
+            sparse.csr_matrix((numbers.astype(np.float64), (part.rows, part.columns)), shape)
+            for numbers in (part.correct, part.trials)
+        )
     return Batch(
         *(compressed_rows(matrix, device) for matrix in (correct, correct.T.tocsr(), observed, observed.T.tocsr()))
     )
@@ -228,3 +293,9 @@ def compressed_rows(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
             check_invariants=True,
             device=device,
         )
+
+
+def with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """A matrix of compressed rows with other values in the same places."""
+    rows, columns = matrix.crow_indices(), matrix.col_indices()
+    return torch.sparse_csr_tensor(rows, columns, values, size=matrix.shape, check_invariants=False)

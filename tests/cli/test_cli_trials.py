@@ -1,0 +1,87 @@
+"""Repeated trials from the command line: simulate, convert, fit, score, power."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.command_line import refused, run_here
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.models.parameter_table import read_parameters
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trials") / "sim"
+    run_here("simulate", "-o", folder, "--respondents", 40, "--items", 15, "--trials", 4, "--missing", 0.1, "--quiet")
+    return folder
+
+
+def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
+    table = pd.read_csv(simulated / "responses.csv")
+    assert list(table) == ["respondent_id", "item_id", "n_correct", "n_trials"]
+    assert (table["n_trials"] == 4).all()
+    items = pd.read_csv(simulated / "items.csv").set_index("item_id").loc[table["item_id"]]
+    theta = pd.read_csv(simulated / "respondents.csv").set_index("respondent_id").loc[table["respondent_id"], "theta"]
+    z = items["discrimination"].to_numpy() * theta.to_numpy() + items["intercept"].to_numpy()
+    p = 1 / (1 + np.exp(-z))
+    away = (table["n_correct"] - 4 * p).sum() / np.sqrt((4 * p * (1 - p)).sum())
+    assert abs(away) < 4
+
+
+def test_fit_and_score_and_power(simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    responses = simulated / "responses.csv"
+    run_here("fit", responses, "-o", tmp_path / "fit", "--prior", "hierarchical", "--quiet")
+    found = json.loads((tmp_path / "fit" / "fit.json").read_text())
+    table = pd.read_csv(responses)
+    assert found["n_responses"] == table["n_trials"].sum()
+    assert found["log_binomial_coefficients"] > 0
+    scores = pd.read_csv(tmp_path / "fit" / "scores.csv").set_index("respondent_id")
+    own = table.groupby("respondent_id")[["n_correct", "n_trials"]].sum()
+    assert (scores.loc[own.index, ["n_correct", "n_trials"]] == own).all(axis=None)
+    truth = pd.read_csv(simulated / "respondents.csv").set_index("respondent_id")["theta"]
+    assert np.corrcoef(scores["theta"], truth[scores.index])[0, 1] > 0.9
+    # scored on a bank: the same columns, and more certain than from one response each
+    items = read_parameters(simulated / "items.csv")
+    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
+    errors = {}
+    for trials in ("count", "majority"):
+        run_here("score", tmp_path / "bank.json", responses, "-o", tmp_path / f"{trials}.csv", "--trials", trials, "-q")
+        scored = pd.read_csv(tmp_path / f"{trials}.csv")
+        errors[trials] = scored["se"].mean()
+        assert ("n_trials" in scored) == (trials == "count")
+    assert errors["count"] < 0.75 * errors["majority"]
+    capsys.readouterr()
+    run_here("score", tmp_path / "bank.json", responses)
+    assert " of 6" in capsys.readouterr().out  # right of all trials
+    run_here("power", "-n", 15, "--responses", responses, "-o", tmp_path / "power", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert 0.5 < found["trial_variance"]["agreement"] < 1
+    assert list(pd.read_csv(tmp_path / "power" / "trials.csv")["n_trials"]) == [1, 2, 5, 10]
+    run_here("power", "-n", 15, "--bank", tmp_path / "bank.json", "--trials", 2, "--json")
+    (row,) = json.loads(capsys.readouterr().out)["trials"]
+    assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
+
+
+def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("respondent_id,item_id,trial,response\ns,a,1,1\ns,a,2,0\ns,b,1,1\n")
+    run_here("convert", rows, "-o", tmp_path / "counts.csv", "--trials", "count", "--quiet")
+    assert (tmp_path / "counts.csv").read_text() == ("respondent_id,item_id,n_correct,n_trials\ns,a,1,2\ns,b,1,1\n")
+    run_here("convert", simulated / "responses.csv", "-o", tmp_path / "again.csv", "--quiet")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(simulated / "responses.csv"))
+
+
+def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Path) -> None:
+    responses = simulated / "responses.csv"
+    refused(
+        "fit", responses, "-o", tmp_path / "x", "--factors", 2, saying="a model of several abilities is not available"
+    )
+    refused(
+        "dimensions", responses, "-o", tmp_path / "x", saying="several trials of a pair, counted without their order"
+    )
+    refused("power", "--accuracy", 0.7, saying="expected one of --accuracy with --agreement, --responses, and --bank")

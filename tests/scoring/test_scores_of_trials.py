@@ -1,0 +1,207 @@
+"""Scores from k right of n trials: every estimator, person fit, accuracy, and tables scored part by part."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers import long_parts
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.person_fit import person_fit
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.scoring.ability import Method, estimate_ability
+from irtbench.scoring.bulk import score_file
+from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.scores import ScoringSettings, score_responses
+
+N_ITEMS = 12
+
+
+def some_items(guessing: float = 0.0) -> ItemParameters:
+    rng = np.random.default_rng(1)
+    covariance = np.zeros((N_ITEMS, 3, 3))
+    covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1] = 0.02, 0.01, 0.004
+    covariance[:, 1, 0] = 0.004
+    return ItemParameters(
+        tuple(f"i{j}" for j in range(N_ITEMS)),
+        rng.lognormal(0, 0.3, N_ITEMS),
+        rng.normal(0, 1, N_ITEMS),
+        np.full(N_ITEMS, guessing),
+        np.zeros(N_ITEMS, dtype=bool),
+        covariance,
+    )
+
+
+def tried(n_respondents: int = 9) -> ResponseMatrix:
+    """0 to 4 trials an item; the first respondent is right every time, the second wrong, the third has one trial."""
+    rng = np.random.default_rng(2)
+    n = rng.integers(0, 5, (n_respondents, N_ITEMS))
+    n[2] = 0
+    n[2, 3] = 1
+    k = rng.binomial(n, 0.6).astype(float)
+    k[0], k[1] = n[0], 0
+    k[n == 0] = np.nan
+    return ResponseMatrix(k, tuple(f"s{i}" for i in range(n_respondents)), some_items().item_ids, n)
+
+
+def one_by_one(responses: ResponseMatrix, items: ItemParameters) -> tuple[ResponseMatrix, ItemParameters]:
+    """Each trial as an item of its own with the same parameters."""
+    assert responses.trials is not None
+    number = np.arange(responses.trials.max())
+    values = np.where(number < np.nan_to_num(responses.correct)[:, :, None], 1.0, 0.0)
+    values = np.where(number < responses.trials[:, :, None], values, np.nan).reshape(responses.n_respondents, -1)
+    of_item = np.repeat(np.arange(N_ITEMS), len(number))
+    names = tuple(f"{items.item_ids[j]}/{t}" for j in range(N_ITEMS) for t in number)
+    parts = (items.discrimination, items.intercept, items.guessing, items.guessing_estimated)
+    return ResponseMatrix(values, responses.respondent_ids, names), ItemParameters(
+        names, *(part[of_item] for part in parts)
+    )
+
+
+@pytest.mark.parametrize("guessing", [0.0, 0.15])
+@pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
+def test_every_estimator_is_that_of_the_trials_one_by_one(method: Method, guessing: float) -> None:
+    items, responses = some_items(guessing), tried()
+    expanded, repeated = one_by_one(responses, items)
+    found = estimate_ability(responses, items, method=method)
+    expected = estimate_ability(expanded, repeated, method=method)
+    ends = 2e-3 if method == "eap_sum" else 1e-8  # quantiles on grids that are not the same
+    for name, error in (("theta", 1e-8), ("standard_error", 1e-8), ("lower", ends), ("upper", ends)):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=error, err_msg=name)
+    np.testing.assert_array_equal(found.at_bound, expected.at_bound)
+    np.testing.assert_array_equal(found.n_correct, expected.n_correct)
+    np.testing.assert_array_equal(found.n_trials, expected.n_items)
+
+
+def test_lz_is_that_of_the_trials_one_by_one_and_mean_squares_are_of_numbers_right() -> None:
+    items, responses = some_items(), tried()
+    expanded, repeated = one_by_one(responses, items)
+    theta = estimate_ability(responses, items).theta
+    with pytest.warns(RuntimeWarning, match="lz"):  # of one response nothing is left to judge
+        found, expected = person_fit(responses, items, theta), person_fit(expanded, repeated, theta)
+    np.testing.assert_allclose(found.lz, expected.lz, atol=1e-10)
+    np.testing.assert_allclose(found.lz_star, expected.lz_star, atol=1e-8)
+    # by hand: k - n P against n P (1 - P)
+    k, n = responses.correct[4], responses.n_trials[4]
+    p = 1 / (1 + np.exp(-(items.discrimination * theta[4] + items.intercept)))
+    seen = n > 0
+    square, variance = (k - n * p)[seen] ** 2, (n * p * (1 - p))[seen]
+    assert found.infit[4] == pytest.approx(square.sum() / variance.sum())
+    assert found.outfit[4] == pytest.approx((square / variance).mean())
+
+
+@pytest.mark.parametrize(("method", "item_error"), [("eap", "delta"), ("map", "delta"), ("eap", "draw")])
+def test_the_items_error_is_common_to_their_trials(method: Method, item_error: ItemError) -> None:
+    items = some_items()
+    once = ResponseMatrix(np.ones((1, N_ITEMS)), ("s",), items.item_ids)
+    often = ResponseMatrix(np.full((1, N_ITEMS), 3.0), ("s",), items.item_ids, np.full((1, N_ITEMS), 5))
+    for responses in (once, often):
+        plain = estimate_ability(responses, items, method=method)
+        widened = with_item_error(plain, responses, items, item_error=item_error)
+        assert widened.standard_error[0] > plain.standard_error[0]
+    # by hand: moving one intercept by h moves theta by its derivative
+    h = 1e-5
+    theta = []
+    for step in (-h, h):
+        intercept = items.intercept.copy()
+        intercept[0] += step
+        moved = ItemParameters(
+            items.item_ids, items.discrimination, intercept, items.guessing, items.guessing_estimated
+        )
+        theta.append(float(estimate_ability(often, moved, method=method).theta[0]))
+    only = np.zeros((N_ITEMS, 3, 3))
+    only[0, 1, 1] = 1.0
+    known = replace(items, covariance=only)
+    plain = estimate_ability(often, known, method=method)
+    if item_error == "delta":
+        found = with_item_error(plain, often, known, item_error=item_error)
+        variance = found.standard_error[0] ** 2 - plain.standard_error[0] ** 2
+        assert variance == pytest.approx(((theta[1] - theta[0]) / (2 * h)) ** 2, rel=0.02)
+
+
+def test_integrated_items_take_one_response_each() -> None:
+    abilities = estimate_ability(tried(), some_items())
+    with pytest.raises(InputError, match=r"for which item error integrate .* is not available"):
+        with_item_error(abilities, tried(), some_items(), item_error="integrate")
+
+
+def test_eap_of_the_reference(reference: Path) -> None:
+    """61 nodes on [-6, 6]; R 4.x, see the figures' own README."""
+    folder = reference / "next" / "12_binomial"
+    if not folder.is_dir():
+        pytest.skip(f"reference figures absent: {folder}")
+    names = {"person": "respondent_id", "item": "item_id", "k": "n_correct", "n": "n_trials"}
+    responses = ResponseMatrix.from_long(pd.read_csv(folder / "a_n4_data.csv").rename(columns=names))
+    parameters = pd.read_csv(folder / "a_n4_pars.csv").set_index("item").loc[list(responses.item_ids)]
+    a, d = parameters["a"].to_numpy(), parameters["d"].to_numpy()
+    items = ItemParameters(responses.item_ids, a, d, np.zeros(len(a)), np.zeros(len(a), dtype=bool))
+    expected = pd.read_csv(folder / "a_n4_eap.csv").set_index("person").loc[list(responses.respondent_ids)]
+    found = estimate_ability(responses, items)
+    np.testing.assert_allclose(found.theta, expected["theta_eap"], atol=2e-5)
+    np.testing.assert_allclose(found.standard_error, expected["sd_eap"], atol=2e-5)
+
+
+def bank() -> ItemBank:
+    items = some_items()
+    return ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),))
+
+
+def test_accuracy_counts_an_item_once() -> None:
+    items = some_items()
+    responses = ResponseMatrix(
+        np.array([[3.0, 0.0, *[np.nan] * 10]]), ("s",), items.item_ids, np.array([[4, 1, *[0] * 10]])
+    )
+    (row,) = score_responses(bank(), responses).to_dict("records")
+    assert (row["n_items"], row["n_correct"], row["n_trials"]) == (2, 3, 5)
+    assert row["accuracy"] == (3 / 4 + 0) / 2
+    assert row["flags"] == "few_items"
+    flags = score_responses(bank(), tried()).set_index("respondent_id")["flags"]
+    assert "all_correct" in flags["s0"]
+    assert "all_wrong" in flags["s1"]
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("batch", [7, 10_000])
+def test_a_table_scored_part_by_part(
+    tmp_path: Path, counted: bool, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responses = tried(40)
+    table = responses.to_long()
+    if not counted:
+        rows = table.loc[table.index.repeat(table["n_trials"])]
+        trial = rows.groupby(["respondent_id", "item_id"]).cumcount() + 1
+        rows = rows.assign(trial=trial, response=(trial <= rows["n_correct"]).astype(int))
+        table = rows.drop(columns=["n_correct", "n_trials"])
+    monkeypatch.setattr(long_parts, "ROWS_READ", batch)
+    table.to_csv(tmp_path / "in.csv", index=False)
+    assert score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv") == 40
+    found = pd.read_csv(tmp_path / "out.csv", keep_default_na=False, na_values=[""])
+    expected = score_responses(bank(), responses)
+    for name in ("n_items", "n_correct", "accuracy", "theta", "se", "person_fit", "n_trials"):
+        np.testing.assert_allclose(found[name], expected[name].astype(float), atol=1e-6, err_msg=name)
+    # the same trial twice is refused, and so are rows that do not stand together
+    twice = pd.concat([table, table.iloc[-1:]])
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    with pytest.raises(InputError, match="come twice"):
+        score_file(bank(), tmp_path / "twice.csv", tmp_path / "out.csv")
+    table.sample(frac=1, random_state=0).to_csv(tmp_path / "mixed.csv", index=False)
+    with pytest.raises(InputError, match="expected it sorted by respondent_id"):
+        score_file(bank(), tmp_path / "mixed.csv", tmp_path / "out.csv")
+
+
+def test_trials_that_occur_once_are_scored_like_others(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    plain = ResponseMatrix(
+        rng.binomial(1, 0.6, (20, N_ITEMS)), tuple(f"s{i}" for i in range(20)), some_items().item_ids
+    )
+    plain.to_long().assign(trial=1).to_csv(tmp_path / "in.csv", index=False)
+    score_file(bank(), tmp_path / "in.csv", tmp_path / "out.csv")
+    found, expected = pd.read_csv(tmp_path / "out.csv"), score_responses(bank(), plain, ScoringSettings())
+    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-4)
+    assert (found["n_trials"] == N_ITEMS).all()
