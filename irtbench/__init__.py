@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.guessing import guessing_test as guessing_test
     from irtbench.analysis.item_bias import ItemBias as ItemBias
     from irtbench.analysis.item_bias import item_bias as item_bias
+    from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
+    from irtbench.analysis.mantel_haenszel import mantel_haenszel as mantel_haenszel
     from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
     from irtbench.analysis.model_comparison import compare_models as compare_models
     from irtbench.analysis.model_comparison import likelihood_ratio as likelihood_ratio
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.parallel_analysis import parallel_analysis as parallel_analysis
     from irtbench.analysis.rotation import RotatedLoadings as RotatedLoadings
     from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
+    from irtbench.analysis.score_regression import ScoreRegression as ScoreRegression
+    from irtbench.analysis.score_regression import score_regression as score_regression
     from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
     from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
     from irtbench.bank.bank import ItemBank as ItemBank
@@ -321,6 +325,8 @@ _NAMES = {
     "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
+    "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
+    "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
     "bank.scale": "Scale",
     "bank.bank": "ItemBank save_bank load_bank",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from irtbench.estimation.factors import FactorModel, fit_factors
 NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
 NO_SAMPLE = "no p: in samples of the smaller model some item is always all right or all wrong"
 ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
+WORTH_SAYING = 10.0  # seconds
 MOST_DRAWS = 100  # for a sample in which no item is constant
 
 
@@ -47,7 +49,7 @@ def one_more_factor(
     seed
         Of the samples.
     progress
-        Called with a line about each sample.
+        Called with a line about each sample, with the time that is left at most.
 
     Raises
     ------
@@ -63,9 +65,12 @@ def one_more_factor(
     if n_samples == 0:
         return replace(observed, note=NOT_ASKED)
     rng = np.random.default_rng([seed, smaller.n_factors])
-    exceed = 0
+    exceed, began = 0, time.monotonic()
     for number in range(1, n_samples + 1):
-        progress(f"{larger.n_factors} factors against {smaller.n_factors}: sample {number} of at most {n_samples}")
+        left = time_left(time.monotonic() - began, number - 1, n_samples)
+        progress(
+            f"{larger.n_factors} factors against {smaller.n_factors}: sample {number} of at most {n_samples}{left}"
+        )
         sample = draw_sample(responses, smaller, rng)
         if sample is None:
             return replace(observed, note=NO_SAMPLE)
@@ -74,6 +79,18 @@ def one_more_factor(
         if exceed == ENOUGH_EXCEED:
             return replace(observed, p=exceed / number, n_samples=number)
     return replace(observed, p=(exceed + 1) / (n_samples + 1), n_samples=n_samples)
+
+
+def time_left(seconds: float, done: int, n_samples: int) -> str:
+    """What a line says of the time that is left if all samples are drawn; nothing below ten seconds.
+
+    Examples
+    --------
+    >>> time_left(30.0, 2, 19), time_left(30.0, 10, 12), time_left(0.0, 0, 19)
+    (', up to about 255 s more', '', '')
+    """
+    left = seconds / done * (n_samples - done) if done else 0.0
+    return f", up to about {left:.0f} s more" if left >= WORTH_SAYING else ""
 
 
 def draw_sample(responses: ResponseMatrix, model: FactorModel, rng: np.random.Generator) -> ResponseMatrix | None:

@@ -11,7 +11,10 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, expit
 
+from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
+from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, most_alike
+from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -24,12 +27,7 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 Method = Literal["likelihood_ratio", "logistic"]
 Size = Literal["negligible", "moderate", "large"]
 
-DELTA_PER_LOGIT = 2.35  # 4 / 1.7: the delta scale of the Educational Testing Service
-MODERATE_DELTA, LARGE_DELTA = 1.0, 1.5  # ETS classes A, B, C (Zieky, 1993)
-ONE_SIDED_95 = 1.645
-FEWEST_IN_GROUP = 10
-FEWEST_ITEMS = 3
-LEAST_SHARE_OF_ANCHORS = 0.25
+SIZES: dict[Grade, Size] = {"A": "negligible", "B": "moderate", "C": "large"}
 MOST_ROUNDS = 10
 FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with the weight of next to nothing
 
@@ -54,8 +52,7 @@ class ItemBias:
         Root mean square difference of the two groups' curves over the abilities of the focal group; sees crossing
         curves, which delta does not.
     r2_change
-        Change of Nagelkerke's R2 by the group (logistic method; NaN otherwise). Jodoin & Gierl (2001) call .035
-        moderate and .070 large.
+        Change of Nagelkerke's R2 by the group (logistic method; NaN otherwise).
     x2, p, p_adjusted
         Test of any difference, two degrees of freedom.
     x2_uniform, p_uniform
@@ -63,15 +60,17 @@ class ItemBias:
     x2_crossing, p_crossing
         Of a difference in discrimination beyond it, one degree of freedom.
     anchor
-        Items constrained equal in both groups at the end: those that were not flagged.
+        Items constrained equal in both groups at the end: those whose p, not adjusted, was not below alpha.
     n_reference, n_focal
         Respondents of each group who answered the item.
     focal_mean, focal_sd
         Ability of the focal group, where the reference group has mean 0 and standard deviation 1.
     rounds
-        Number of sets of anchors tried.
+        Number of sets of anchors tried: all items, those that agree, and those after each test.
     status
         How the fit of the last ended.
+    sizes
+        Respondents of the reference and of the focal group.
     """
 
     item_ids: tuple[str, ...]
@@ -94,6 +93,12 @@ class ItemBias:
     focal_sd: float
     rounds: int
     status: Status
+    sizes: tuple[int, int]
+
+    @property
+    def r2_class(self) -> tuple[Grade, ...]:
+        """Classes of the change of R2, see `jodoin_gierl_class`; empty otherwise than by the logistic method."""
+        return jodoin_gierl_class(self.r2_change)
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of bias.csv."""
@@ -116,6 +121,7 @@ class ItemBias:
                 "n_reference": self.n_reference,
                 "n_focal": self.n_focal,
                 "method": self.method,
+                "r2_class": self.r2_class,
             }
         )
 
@@ -125,6 +131,7 @@ def item_bias(
     focal: NDArray[np.bool_],
     *,
     method: Method = "likelihood_ratio",
+    purify: bool = True,
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
     settings: FitSettings | None = None,
@@ -143,8 +150,11 @@ def item_bias(
     matching on it or on a sum score without regard to the group mistakes a difference in ability for bias, since
     the same score then means another ability.
 
-    Purification: all items are anchors at first. Items whose adjusted p falls below ``alpha`` get parameters of their
-    own in each group, the rest is fitted again, and all are tested against the new anchors, until the anchors stay.
+    Purification: the first anchors are the items that agree when each group is estimated alone and linked by the half
+    of the items that agree best, see `agreeing_items`; so a minority of items biased one way is not among them. The
+    others get parameters of their own in each group, and all items are tested against the anchors. Those of a p below
+    ``alpha``, not adjusted, are no anchors any more and all others are, until they stay: a biased item that is kept
+    does more harm than a clean one that is not.
 
     Parameters
     ----------
@@ -154,8 +164,10 @@ def item_bias(
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
         See above.
+    purify
+        False: all items are anchors.
     alpha
-        Level at which an item ceases to be an anchor.
+        Level at which an item ceases to be an anchor; not adjusted.
     adjustment
         Of p over the items.
     settings
@@ -173,8 +185,8 @@ def item_bias(
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
-    freed = np.zeros(n_items, dtype=np.bool_)
-    seen: set[bytes] = set()
+    freed = ~agreeing_items(responses, focal, settings) if purify else np.zeros(n_items, dtype=np.bool_)
+    seen, first_freed = set[bytes](), bool(freed.any())
     with fenced(0), torch.no_grad():
         while True:
             seen.add(freed.tobytes())
@@ -182,12 +194,10 @@ def item_bias(
             found = np.array([one(linked, item) for item in range(n_items)])
             x2 = found[:, 0]
             p = chdtrc(2, x2)
-            flagged = adjust(p, adjustment) < alpha
-            fewest = max(1, int(np.ceil(LEAST_SHARE_OF_ANCHORS * n_items)))
-            flagged[np.argsort(x2, kind="stable")[:fewest]] = False
-            if flagged.tobytes() in seen or len(seen) == MOST_ROUNDS:
+            following = ~most_alike(x2, p < alpha)
+            if not purify or following.tobytes() in seen or len(seen) == MOST_ROUNDS:
                 break
-            freed = flagged
+            freed = following
     _, x2_uniform, shift, rms_difference, r2_change = found.T
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
@@ -211,8 +221,9 @@ def item_bias(
         n_focal=observed[focal].sum(axis=0),
         focal_mean=linked.mean,
         focal_sd=linked.sd,
-        rounds=len(seen),
+        rounds=len(seen) + first_freed,
         status=linked.status,
+        sizes=(int((~focal).sum()), int(focal.sum())),
     )
 
 
@@ -282,7 +293,7 @@ def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float
     )
     in_focal = columns[group == 1]
     difference = expit(in_focal @ either.coefficients) - expit(in_focal[:, :2] @ either.coefficients[:2])
-    r2_change = _nagelkerke(either.log_likelihood, answers) - _nagelkerke(same.log_likelihood, answers)
+    r2_change = nagelkerke(either.log_likelihood, answers) - nagelkerke(same.log_likelihood, answers)
     return (
         max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
         max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),
@@ -298,19 +309,8 @@ def _ability(linked: LinkedGroups, item: int, group: GroupLikelihood) -> NDArray
     return (posterior @ linked.theta).cpu().numpy()
 
 
-def _nagelkerke(log_likelihood: float, answers: NDArray[np.float64]) -> float:
-    """R2 = (1 - (L0 / L)^(2/n)) / (1 - L0^(2/n)), with L0 the likelihood of the proportion correct alone."""
-    n, p = answers.size, float(answers.mean())
-    log_l0 = n * (p * np.log(p) + (1 - p) * np.log1p(-p))
-    return float(-np.expm1(2 / n * (log_l0 - log_likelihood)) / -np.expm1(2 / n * log_l0))
-
-
 def _sizes(delta: NDArray[np.float64], x2_uniform: NDArray[np.float64], alpha: float) -> tuple[Size, ...]:
-    """Classes of the Educational Testing Service, the standard error of delta taken from its test."""
-    absolute = np.abs(delta)
+    """ETS classes in words, the standard error of delta taken from its test."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        error = absolute / np.sqrt(x2_uniform)
-        above_one = (absolute - MODERATE_DELTA) / error > ONE_SIDED_95
-    negligible = (absolute < MODERATE_DELTA) | ~(chdtrc(1, x2_uniform) < alpha)
-    large = (absolute >= LARGE_DELTA) & above_one
-    return tuple("negligible" if n else ("large" if b else "moderate") for n, b in zip(negligible, large, strict=True))
+        error = np.abs(delta) / np.sqrt(x2_uniform)
+    return tuple(SIZES[grade] for grade in ets_class(delta, error, chdtrc(1, x2_uniform) < alpha))

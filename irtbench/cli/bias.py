@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -13,6 +14,18 @@ from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, 
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.analysis.item_bias import ItemBias
+    from irtbench.analysis.mantel_haenszel import MantelHaenszel
+    from irtbench.analysis.score_regression import ScoreRegression
+    from irtbench.estimation.settings import FitSettings
+
+SHOWN = (
+    *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
+    *("p", "p_adjusted", "p_uniform", "p_crossing"),
+)
+DIRECTION = ": negative delta is harder for the focal group"
 
 
 def bias(
@@ -26,8 +39,19 @@ def bias(
         str | None, typer.Option("--reference", help="The group it is compared with, where there are more than two.")
     ] = None,
     method: Annotated[
-        Literal["likelihood_ratio", "logistic"], typer.Option("--method", help="How each item is tested.")
-    ] = "likelihood_ratio",
+        Literal["likelihood", "likelihood_ratio", "logistic", "mantel-haenszel"],
+        typer.Option("--method", help="How each item is tested; likelihood and likelihood_ratio are the same."),
+    ] = "likelihood",
+    match: Annotated[
+        Literal["ability", "score"] | None,
+        typer.Option("--match", help="Who counts as equally able; score goes with logistic and mantel-haenszel."),
+    ] = None,
+    purify: Annotated[
+        bool, typer.Option("--purify/--no-purify", help="Whether items that differ leave anchors and score.")
+    ] = True,
+    continuity: Annotated[
+        bool, typer.Option("--continuity/--no-continuity", help="Continuity correction of mantel-haenszel.")
+    ] = True,
     model: Annotated[
         Literal["2pl", "3pl"],
         typer.Option("--model", help="Two- or three-parameter logistic; 3pl where items are guessed."),
@@ -42,7 +66,7 @@ def bias(
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
     ] = "auto",
-    alpha: Annotated[float, typer.Option("--alpha", help="Adjusted p below which an item is no anchor.")] = 0.05,
+    alpha: Annotated[float, typer.Option("--alpha", help="p, not adjusted, below which an item is no anchor.")] = 0.05,
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
@@ -52,67 +76,146 @@ def bias(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Compare items between two groups: people of two kinds, or people and machines.
+    """Compare items between groups: people of two kinds, or people and machines.
 
-    Writes bias.csv and bias.json. Items that all got right or all got wrong, and those that one group was not asked,
-    cannot be compared: they are left out and named.
+    Writes bias.csv and bias.json. Two groups are compared at the same ability; with mantel-haenszel, and with logistic
+    and --match score, two groups or more at the same sum score. Items that all got right or all got wrong, and those
+    that one group was not asked, cannot be compared: they are left out and named.
     """
     from irtbench.analysis.item_bias import comparable_items, item_bias
+    from irtbench.analysis.mantel_haenszel import mantel_haenszel
+    from irtbench.analysis.score_regression import score_regression
     from irtbench.data.readers.groups import read_groups
     from irtbench.data.readers.recognise import read_responses
     from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.settings import FitSettings
 
+    by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
     with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
-        settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
         given = ResponseMatrix.from_long(
             read_responses(responses, format=table, columns=named("--column", column)).frame
         )
         group_of = read_groups(groups)
-        names = two_groups(group_of, given.respondent_ids, reference, focal)
+        names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
         data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))
-        is_focal = np.array([group_of[r] == names[1] for r in data.respondent_ids])
-        kept = comparable_items(data, is_focal)
+        group = np.array([group_of[r] for r in data.respondent_ids], dtype=object)
+        in_all = [set(comparable_items(data, group == name)) for name in names[1:]]
+        kept = [item for item in data.item_ids if all(item in comparable for comparable in in_all)]
         demand_varied_items(kept, responses)
         left_out = sorted(set(data.item_ids) - set(kept))
-        progress(f"{len(kept)} items, {(~is_focal).sum()} {names[0]} against {is_focal.sum()} {names[1]}")
-        result = item_bias(
-            data.select_items(kept), is_focal, method=method, alpha=alpha, adjustment=adjustment, settings=settings
-        )
-        if not result.status.converged:
-            progress(f"the fit with the last anchors did not converge: {result.status}")
-        items = result.table()
-        flagged = [item for item, p in zip(result.item_ids, result.p_adjusted, strict=True) if p < alpha]
-        found = {
-            "reference": names[0],
-            "focal": names[1],
-            "n_reference": int((~is_focal).sum()),
-            "n_focal": int(is_focal.sum()),
-            "method": method,
-            "model": model,
-            "prior": settings.priors.describe(),
-            "converged": result.status.converged,
-            "stopped_because": str(result.status),
-            "focal_mean": result.focal_mean,
-            "focal_sd": result.focal_sd,
-            "rounds": result.rounds,
-            "flagged": flagged,
-            "items_left_out": left_out,
-        }
+        sizes = ", ".join(f"{int((group == name).sum())} {name}" for name in names)
+        progress(f"{len(kept)} items, {names[0]} is the reference: {sizes}")
+        data = data.select_items(kept)
+        if method == "mantel-haenszel":
+            tested = mantel_haenszel(
+                data, list(group), reference=names[0], purify=purify, continuity=continuity, alpha=alpha,
+                adjustment=adjustment,
+            )  # fmt: skip
+            items, found = tested.table(), about_scores(tested, method)
+        elif by_score:
+            regressed = score_regression(
+                data, list(group), reference=names[0], purify=purify, alpha=alpha, adjustment=adjustment
+            )
+            items, found = regressed.table(), about_scores(regressed, method)
+        else:
+            settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
+            result = item_bias(
+                data, group == names[1], method="logistic" if method == "logistic" else "likelihood_ratio",
+                purify=purify, alpha=alpha, adjustment=adjustment, settings=settings,
+            )  # fmt: skip
+            if not result.status.converged:
+                progress(f"the fit with the last anchors did not converge: {result.status}")
+            items, found = result.table(), about_abilities(result, names, settings)
+        flagged = list(items["item_id"][items["p_adjusted"] < alpha])
+        found |= {"flagged": flagged, "items_left_out": left_out}
         write_table(items, folder / "bias.csv")
         write_json(found, folder / "bias.json")
     if json:
         print(to_json(found | {"items": items}))
     elif not quiet:
-        columns = ["item_id", "delta", "size", "rms_difference", "x2", "p", "p_adjusted", "p_uniform", "p_crossing"]
         worst = items.sort_values("p", kind="stable").head(20)
-        show_table(worst[columns], title=f"{names[1]} against {names[0]}: negative delta is harder for {names[1]}")
-        say(
-            f"{len(flagged)} of {len(kept)} items differ; ability of {names[1]}: "
-            f"mean {result.focal_mean:.2f}, standard deviation {result.focal_sd:.2f} where {names[0]} have 0 and 1"
-        )
+        shown = [name for name in SHOWN if name in items and not items[name].isna().all()]
+        show_table(worst[shown], title=f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}")
+        say(f"{len(flagged)} of {len(kept)} items differ")
+        if "focal_mean" in found:
+            say(
+                f"ability of {names[1]}: mean {found['focal_mean']:.2f}, "
+                f"standard deviation {found['focal_sd']:.2f} where {names[0]} have 0 and 1"
+            )
+        if found.get("n_left_out"):
+            say(f"{found['n_left_out']} respondents did not answer all items and have no score: they are left out")
         if left_out:
             say(f"left out: {', '.join(left_out)}")
+
+
+def matched_by_score(method: str, match: str | None, *, models: bool) -> bool:
+    """Whether respondents are matched by sum score; refuses what does not go together."""
+    by_score = method == "mantel-haenszel" or match == "score"
+    if method == "mantel-haenszel" and match == "ability":
+        raise InputError("--match ability: mantel-haenszel compares respondents of equal score; expected score")
+    if method.startswith("likelihood") and match == "score":
+        raise InputError("--match score: the likelihood ratio compares the equally able; expected ability")
+    if by_score and models:
+        raise InputError("--model, --prior and --guessing: a sum score knows no model; leave them out with it")
+    return by_score
+
+
+def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[str, Any]:
+    """What bias.json says of a comparison at the same score."""
+    return {
+        "reference": next(iter(result.groups)),
+        "groups": result.groups,
+        "method": method,
+        "match": "score",
+        "n_left_out": result.n_left_out,
+        "rounds": result.rounds,
+        "settled": result.settled,
+    }
+
+
+def about_abilities(result: ItemBias, names: Sequence[str], settings: FitSettings) -> dict[str, Any]:
+    """What bias.json says of a comparison at the same ability."""
+    return {
+        "reference": names[0],
+        "focal": names[1],
+        "n_reference": result.sizes[0],
+        "n_focal": result.sizes[1],
+        "method": result.method,
+        "match": "ability",
+        "model": settings.kind,
+        "prior": settings.priors.describe(),
+        "converged": result.status.converged,
+        "stopped_because": str(result.status),
+        "focal_mean": result.focal_mean,
+        "focal_sd": result.focal_sd,
+        "rounds": result.rounds,
+    }
+
+
+def compared_groups(
+    group_of: dict[str, str],
+    respondent_ids: tuple[str, ...],
+    reference: str | None,
+    focal: str | None,
+    *,
+    any_number: bool,
+) -> tuple[str, ...]:
+    """Names of the groups among the respondents, the reference first: two, or all where any number may be compared.
+
+    The reference is the largest unless said, and of two the smaller is focal.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, both are the same, there are not two groups, or more than two are there and not both
+        named where two are needed.
+    """
+    if focal is None and any_number:
+        sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
+        if len(sizes) > 2 and (reference is None or reference in sizes):
+            first = reference or max(sizes, key=lambda name: sizes[name])
+            return (first, *sorted(name for name in sizes if name != first))
+    return two_groups(group_of, respondent_ids, reference, focal)
 
 
 def two_groups(

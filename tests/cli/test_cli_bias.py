@@ -82,3 +82,47 @@ def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: 
     assert found["2pl"]["focal_mean"] != found["3pl"]["focal_mean"]
     refused("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
             "--model", "3pl", "--method", "logistic", saying="logistic regression knows no guessing")  # fmt: skip
+
+
+def test_mantel_haenszel_writes_the_columns_agreed_on(study: Path, tmp_path: Path) -> None:
+    done = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out",
+               "--method", "mantel-haenszel", "--json")  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["flagged"] == ["item5"]
+    assert found["groups"] == {"people": 500, "machines": 200}
+    table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
+    assert list(table)[:8] == ["item_id", "chi2", "df", "p", "p_adjusted", "odds_ratio", "delta", "ets_class"]
+    assert table.loc["item5", "ets_class"] == "C"
+    assert table.loc["item5", "delta"] < -1.5
+    assert not table.loc["item5", "anchor"]
+    kept = run("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "kept",
+               "--method", "mantel-haenszel", "--no-purify", "--json")  # fmt: skip
+    assert json.loads(kept.stdout)["rounds"] == 1
+
+
+@pytest.mark.parametrize("method", ["mantel-haenszel", "logistic"])
+def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path, method: str) -> None:
+    groups = pd.read_csv(study / "groups.csv")
+    groups.loc[groups.index[:200], "group"] = "children"
+    groups.to_csv(tmp_path / "groups.csv", index=False)
+    given = ("bias", study / "responses.csv", "--groups", tmp_path / "groups.csv", "--method", method)
+    done = run(*given, "-o", tmp_path / "out", "--match", "score", "--reference", "people", "--json")
+    found = json.loads(done.stdout)
+    assert found["groups"] == {"people": 300, "children": 200, "machines": 200}
+    assert found["flagged"] == ["item5"]
+    assert set(pd.read_csv(tmp_path / "out" / "bias.csv")["df"]) == {2 if method == "mantel-haenszel" else 4}
+    two = run(*given, "-o", tmp_path / "two", "--match", "score", "--reference", "people", "--focal", "machines")
+    assert "machines against people" in two.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "saying"),
+    [
+        (["--method", "mantel-haenszel", "--match", "ability"], "compares respondents of equal score"),
+        (["--method", "likelihood", "--match", "score"], "compares the equally able"),
+        (["--method", "mantel-haenszel", "--model", "3pl"], "a sum score knows no model"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(study: Path, tmp_path: Path, options: list[str], saying: str) -> None:
+    refused("bias", study / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out", *options,
+            saying=saying)  # fmt: skip

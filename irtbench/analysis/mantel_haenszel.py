@@ -1,0 +1,224 @@
+"""Item bias by Mantel and Haenszel's test: answers of the groups compared among respondents of equal score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc, ndtri
+
+from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class
+from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
+from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import ResponseMatrix
+
+TWO_SIDED_95 = float(ndtri(0.975))
+CORRECTION = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class MantelHaenszel:
+    """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    groups
+        Respondents of each group, the reference first.
+    chi2, df, p, p_adjusted
+        Test of the same odds of a right response in all groups at every score.
+    odds_ratio
+        Common odds ratio, reference over focal; NaN with more than two groups.
+    delta
+        -2.35 log(odds_ratio); negative where the item is harder for the focal group.
+    se_delta
+        Its standard error.
+    ets_class
+        See `ets_class`; empty with more than two groups.
+    anchor
+        Items that make the score; the studied item always belongs to its own.
+    rounds
+        Number of sets of anchors tried.
+    settled
+        Whether the last set gave itself again.
+    n_left_out
+        Respondents without a group or without a response to every item.
+    """
+
+    item_ids: tuple[str, ...]
+    groups: dict[str, int]
+    chi2: NDArray[np.float64]
+    df: int
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    odds_ratio: NDArray[np.float64]
+    delta: NDArray[np.float64]
+    se_delta: NDArray[np.float64]
+    ets_class: tuple[Grade, ...]
+    anchor: NDArray[np.bool_]
+    rounds: int
+    settled: bool
+    n_left_out: int
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of bias.csv."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "chi2": self.chi2,
+                "df": self.df,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "odds_ratio": self.odds_ratio,
+                "delta": self.delta,
+                "ets_class": self.ets_class,
+                "se_delta": self.se_delta,
+                "delta_lower": self.delta - TWO_SIDED_95 * self.se_delta,
+                "delta_upper": self.delta + TWO_SIDED_95 * self.se_delta,
+                "anchor": self.anchor,
+                "method": "mantel-haenszel",
+            }
+        )
+
+
+def mantel_haenszel(
+    responses: ResponseMatrix,
+    groups: Sequence[str | None],
+    *,
+    reference: str | None = None,
+    purify: bool = True,
+    continuity: bool = True,
+    alpha: float = 0.05,
+    adjustment: Adjustment = "fdr_bh",
+) -> MantelHaenszel:
+    """Differential item functioning by the Mantel-Haenszel test, generalised to any number of groups.
+
+    At each sum score k of the anchors and the item, with N_k respondents, n_gk of them in group g, R_k right responses
+    and R_gk in group g, equal odds give R_gk the mean and covariance of a hypergeometric distribution,
+
+        E_gk = n_gk R_k / N_k,   V_ghk = R_k (N_k - R_k) n_gk (N_k [g = h] - n_hk) / (N_k^2 (N_k - 1)),
+
+    and chi2 = D' V^-1 D with D = sum_k R_gk - E_gk over the focal groups (Somes, 1986). For two groups
+    chi2 = (abs(D) - .5)^2 / V (Holland & Thayer, 1988), with
+
+        odds ratio = sum_k A_k D_k / N_k / sum_k B_k C_k / N_k,
+
+    A and B right and wrong responses of the reference, C and D of the focal group; the variance of its logarithm is
+    that of Phillips & Holland (1987).
+
+    The score stands for ability only if all items tell equally much of it. Where slopes differ and groups differ in
+    ability, clean items are flagged too, the more the larger the groups: `item_bias` allows for that, this does not.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; respondents who did not answer all items have no score and are left out.
+    groups
+        The group of each respondent; None leaves a respondent out.
+    reference
+        The group to which the others are compared; None for the largest.
+    purify
+        Whether items with p below ``alpha`` leave the score, until the set stays.
+    continuity
+        Whether .5 is subtracted; with more than two groups it never is.
+    alpha
+        Level of purification.
+    adjustment
+        Of p over the items.
+
+    Raises
+    ------
+    InputError
+        As `match_groups`, or if alpha is not between 0 and 1.
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    matched = match_groups(responses, groups, reference)
+    n_items, n_focal = responses.n_items, len(matched.names) - 1
+
+    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        tables = [strata(matched, item, anchor) for item in range(n_items)]
+        chi2 = np.array([chi_square(counts, continuity=continuity and n_focal == 1) for counts in tables])
+        return chi2, chdtrc(n_focal, chi2)
+
+    anchor, rounds, settled = purified_anchors(test, n_items, alpha=alpha, purify=purify)
+    chi2, p = test(anchor)
+    log_odds, error = np.full(n_items, np.nan), np.full(n_items, np.nan)
+    if n_focal == 1:
+        log_odds, error = np.array([log_odds_ratio(strata(matched, item, anchor)) for item in range(n_items)]).T
+    delta, se_delta = -DELTA_PER_LOGIT * log_odds, DELTA_PER_LOGIT * error
+    with np.errstate(invalid="ignore"):
+        significant = np.abs(delta) > TWO_SIDED_95 * se_delta
+    return MantelHaenszel(
+        item_ids=responses.item_ids,
+        groups=matched.sizes,
+        chi2=chi2,
+        df=n_focal,
+        p=p,
+        p_adjusted=adjust(p, adjustment),
+        odds_ratio=np.exp(log_odds),
+        delta=delta,
+        se_delta=se_delta,
+        ets_class=ets_class(delta, se_delta, significant),
+        anchor=anchor,
+        rounds=rounds,
+        settled=settled,
+        n_left_out=matched.n_left_out,
+    )
+
+
+def strata(matched: MatchedGroups, item: int, anchor: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Number of respondents by score, group and response, shape (n_scores, n_groups, 2)."""
+    n_scores, n_groups = matched.values.shape[1] + 1, len(matched.names)
+    cell = (matched.score(item, anchor) * n_groups + matched.group) * 2 + matched.values[:, item]
+    return np.bincount(cell, minlength=n_scores * n_groups * 2).reshape(n_scores, n_groups, 2).astype(np.float64)
+
+
+def chi_square(counts: NDArray[np.float64], *, continuity: bool) -> float:
+    """D' V^-1 D, see `mantel_haenszel`; NaN where at no score both groups and both responses are found.
+
+    Examples
+    --------
+    One stratum of 5 + 5: E = 2.5, V = 25 * 5 * 5 / (100 * 9), so (1.5 - .5)^2 / V = 1.44.
+
+    >>> round(chi_square(np.array([[[1.0, 4.0], [4.0, 1.0]]]), continuity=True), 6)
+    1.44
+    """
+    n_by_group, right = counts.sum(axis=2), counts[:, :, 1].sum(axis=1)
+    n = n_by_group.sum(axis=1)
+    some = n > 1
+    n_by_group, right, n = n_by_group[some][:, 1:], right[some], n[some]
+    difference = (counts[some][:, 1:, 1] - n_by_group * (right / n)[:, None]).sum(axis=0)
+    by_stratum = right * (n - right) / (n**2 * (n - 1))
+    covariance = np.diag((by_stratum * n) @ n_by_group) - (n_by_group * by_stratum[:, None]).T @ n_by_group
+    if np.linalg.matrix_rank(covariance) < len(covariance):
+        return float("nan")
+    if continuity:
+        difference = np.abs(difference) - CORRECTION
+    return float(difference @ np.linalg.solve(covariance, difference))
+
+
+def log_odds_ratio(counts: NDArray[np.float64]) -> tuple[float, float]:
+    """Logarithm of the common odds ratio of two groups and its standard error (Phillips & Holland, 1987).
+
+    var = sum_k (A D + r B C) (A + D + r (B + C)) / N^2 / (2 (sum_k A D / N)^2) with r the odds ratio. Infinite or NaN,
+    with an error of NaN, where one of the sums is 0.
+    """
+    n = counts.sum(axis=(1, 2))
+    counts, n = counts[n > 0], n[n > 0]
+    (wrong, right), (wrong_focal, right_focal) = counts[:, 0].T, counts[:, 1].T
+    for_reference, for_focal = right * wrong_focal, wrong * right_focal
+    above, below = (for_reference / n).sum(), (for_focal / n).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = above / below
+        log_ratio = float(np.log(ratio))
+    if not np.isfinite(log_ratio):
+        return log_ratio, float("nan")
+    either = right + wrong_focal + ratio * (wrong + right_focal)
+    variance = ((for_reference + ratio * for_focal) * either / n**2).sum() / (2 * above**2)
+    return log_ratio, float(np.sqrt(variance))

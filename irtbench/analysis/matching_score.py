@@ -1,0 +1,147 @@
+"""Respondents of several groups compared at the same sum score, and the score purified of biased items (NumPy only)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+
+FEWEST_IN_GROUP = 10
+FEWEST_ITEMS = 3
+LEAST_SHARE_OF_ANCHORS = 0.25
+MOST_ROUNDS = 50
+
+Test = Callable[[NDArray[np.bool_]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedGroups:
+    """Complete responses of respondents of two groups or more.
+
+    Parameters
+    ----------
+    values
+        Responses 1 or 0, shape (n_respondents, n_items).
+    group
+        Number of each respondent's group, 0 for the reference, shape (n_respondents,).
+    names
+        Of the groups, the reference first.
+    item_ids
+        The items.
+    n_left_out
+        Respondents left out because they had no group or did not answer all items.
+    """
+
+    values: NDArray[np.int64]
+    group: NDArray[np.int64]
+    names: tuple[str, ...]
+    item_ids: tuple[str, ...]
+    n_left_out: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Respondents of each group."""
+        return {name: int((self.group == number).sum()) for number, name in enumerate(self.names)}
+
+    def score(self, item: int, anchor: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Number of right responses to the anchors and the studied item, shape (n_respondents,).
+
+        The studied item is part of the score: without it the test is biased even under a Rasch model (Holland &
+        Thayer, 1988).
+        """
+        counted = anchor.copy()
+        counted[item] = True
+        return self.values @ counted.astype(np.int64)
+
+
+def match_groups(responses: ResponseMatrix, groups: Sequence[str | None], reference: str | None) -> MatchedGroups:
+    """Keep who belongs to a group and answered every item.
+
+    Parameters
+    ----------
+    responses
+        Graded responses.
+    groups
+        The group of each respondent, None for those in none.
+    reference
+        The reference group; None for the largest.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three items or two groups, the reference is unknown, fewer than 10 respondents of a
+        group answered all items, or all of these answered an item alike.
+    """
+    if len(groups) != responses.n_respondents:
+        raise InputError(f"item bias: {len(groups)} groups for {responses.n_respondents} respondents; expected as many")
+    if responses.n_items < FEWEST_ITEMS:
+        raise InputError(f"item bias: {responses.n_items} items; expected at least {FEWEST_ITEMS}, to have a score")
+    names = list(dict.fromkeys(name for name in groups if name is not None))
+    if len(names) < 2:
+        raise InputError("item bias: expected respondents of two groups or more but all are in one")
+    if reference is None:
+        reference = max(names, key=list(groups).count)
+    if reference not in names:
+        raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
+    ordered = (reference, *(name for name in names if name != reference))
+    number = {name: position for position, name in enumerate(ordered)}
+    kept = responses.observed.all(axis=1) & np.array([name is not None for name in groups])
+    group = np.array([number[str(name)] for name, there in zip(groups, kept, strict=True) if there], dtype=np.int64)
+    matched = MatchedGroups(
+        responses.values[kept].astype(np.int64), group, ordered, responses.item_ids, int((~kept).sum())
+    )
+    for name, size in matched.sizes.items():
+        if size < FEWEST_IN_GROUP:
+            raise InputError(
+                f"item bias: {size} respondents in group {name} answered all {responses.n_items} items; a sum score "
+                f"needs at least {FEWEST_IN_GROUP}, the likelihood ratio works with missing responses"
+            )
+    p = matched.values.mean(axis=0)
+    constant = [item for item, share in zip(responses.item_ids, p, strict=True) if share in (0.0, 1.0)]
+    if constant:
+        raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
+    return matched
+
+
+def most_alike(statistic: NDArray[np.float64], flagged: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Anchors: the items not flagged, and always the quarter with the smallest statistics, shape (n_items,)."""
+    anchor = ~flagged
+    fewest = max(1, int(np.ceil(LEAST_SHARE_OF_ANCHORS * len(flagged))))
+    anchor[np.argsort(statistic, kind="stable")[:fewest]] = True
+    return anchor
+
+
+def purified_anchors(test: Test, n_items: int, *, alpha: float, purify: bool) -> tuple[NDArray[np.bool_], int, bool]:
+    """The items whose responses make the score, the number of sets tried, and whether the last one stayed.
+
+    All items at first; then all that are not significant at the score of the set before, until the set comes again
+    (Candell & Drasgow, 1988).
+
+    Parameters
+    ----------
+    test
+        Statistic and p of every item, given the anchors.
+    n_items
+        Number of items.
+    alpha
+        Items of a smaller p are no anchors.
+    purify
+        False for all items as anchors.
+    """
+    anchor = np.ones(n_items, dtype=np.bool_)
+    tried = {anchor.tobytes()}
+    while purify:
+        statistic, p = test(anchor)
+        following = most_alike(statistic, p < alpha)
+        if (following == anchor).all():
+            break
+        if following.tobytes() in tried or len(tried) == MOST_ROUNDS:
+            return anchor, len(tried), False
+        anchor = following
+        tried.add(anchor.tobytes())
+    return anchor, len(tried), True

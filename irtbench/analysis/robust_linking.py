@@ -1,0 +1,107 @@
+"""Which items agree in two groups: each group on a scale of its own, linked by the items that agree best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import chdtri
+
+from irtbench.analysis.matching_score import most_alike
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
+
+FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone
+SHARE_TRUSTED = 0.5  # of the items, those that agree best
+LARGEST_W = float(chdtri(2, 0.05))  # of an item that agrees
+MOST_STEPS = 20
+TOLERANCE = 1e-3
+
+
+def agreeing_items(responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings) -> NDArray[np.bool_]:
+    """Items with the same curve in both groups as far as one can see, shape (n_items,).
+
+    The items are estimated in each group alone, with the weak prior, and linked, see `linked_by_agreement`. All items
+    where a group is too small for that, or a fit fails.
+
+    Parameters
+    ----------
+    responses
+        Graded responses.
+    focal
+        Who belongs to the focal group, shape (n_respondents,).
+    settings
+        Model of the items.
+    """
+    everything = np.ones(responses.n_items, dtype=np.bool_)
+    alone = replace(settings, prior="weak", standard_errors=True, tolerance=max(settings.tolerance, TOLERANCE))
+    parts = [responses.select_respondents(part & (responses.n_by_respondent > 0)) for part in (~focal, focal)]
+    if any(part.n_respondents < max(FEWEST_TO_LINK, part.n_items) for part in parts):
+        return everything
+    fits = [fit_model(part, alone) for part in parts]
+    if not all(fit.converged and fit.items.covariance is not None for fit in fits):
+        return everything
+    return linked_by_agreement(fits[0].items, fits[1].items)
+
+
+def linked_by_agreement(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.bool_]:
+    """Items whose parameters agree once the focal group's scale is turned into the reference group's.
+
+    theta_reference = A theta_focal + B turns slope and intercept into a / A and d - a B / A. An item's difference from
+    the reference is judged by Lord's (1980) chi-square W with two degrees of freedom. A and B are those for which the
+    sum of W is least over half of the items, those of the smallest W (least trimmed squares, Rousseeuw, 1984, by his
+    concentration steps): a minority of items biased one way has no part in them. Then all items with W below its 95%
+    point take part, over again, until they stay (Candell & Drasgow, 1988).
+
+    Parameters
+    ----------
+    reference, focal
+        The same items with their covariances, each with theta ~ N(0, 1) in its own group.
+    """
+    place = starting_place(reference, focal)
+    half = int(np.ceil(SHARE_TRUSTED * reference.n_items))
+    agree = np.zeros(reference.n_items, dtype=np.bool_)
+    for trusted in (True, False):
+        for _ in range(MOST_STEPS):
+            w = disagreement(reference, focal, place)
+            best = np.isin(np.arange(len(w)), np.argsort(w, kind="stable")[:half])
+            following = best if trusted else most_alike(w, w > LARGEST_W)
+            if (following == agree).all():
+                break
+            agree = following
+            place = nearest(reference, focal, agree, place)
+    return agree
+
+
+def starting_place(reference: ItemParameters, focal: ItemParameters) -> NDArray[np.float64]:
+    """Median log A and B over the items with positive slopes in both groups; (0, 0) if there is none."""
+    usable = (reference.discrimination > 0) & (focal.discrimination > 0)
+    if not usable.any():
+        return np.zeros(2)
+    log_scale = float(np.median(np.log(focal.discrimination[usable] / reference.discrimination[usable])))
+    shift = np.median(reference.difficulty[usable] - np.exp(log_scale) * focal.difficulty[usable])
+    return np.array([log_scale, float(shift)])
+
+
+def disagreement(reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Lord's chi-square of each item for the linking (log A, B), shape (n_items,)."""
+    assert reference.covariance is not None
+    assert focal.covariance is not None
+    scale, shift = np.exp(place[0]), place[1]
+    turn = np.array([[1 / scale, 0.0], [-shift / scale, 1.0]])
+    of_reference, of_focal = (np.stack([part.discrimination, part.intercept], axis=1) for part in (reference, focal))
+    difference = of_reference - of_focal @ turn.T
+    covariance = reference.covariance[:, :2, :2] + turn @ focal.covariance[:, :2, :2] @ turn.T
+    return np.einsum("jk,jk->j", difference, np.linalg.solve(covariance, difference[:, :, None])[:, :, 0])
+
+
+def nearest(
+    reference: ItemParameters, focal: ItemParameters, items: NDArray[np.bool_], start: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The log A and B of the least sum of W over some items."""
+    found = minimize(lambda place: float(disagreement(reference, focal, place)[items].sum()), start, method="BFGS")
+    return np.asarray(found.x)

@@ -1,0 +1,204 @@
+"""Item bias by logistic regression on the sum score and the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
+from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
+from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.logistic_regression import logistic_regression
+
+Difference = Literal["any", "uniform", "crossing"]
+
+FIRMNESS = 1e-7  # keeps the coefficients of a perfect prediction finite, and changes nothing else
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRegression:
+    """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
+
+    Parameters
+    ----------
+    item_ids
+        The items.
+    groups
+        Respondents of each group, the reference first.
+    difference
+        What is tested, and decides which items leave the score.
+    x2, df, p, p_adjusted
+        Likelihood-ratio test of it.
+    r2_change
+        Change of Nagelkerke's R2 by it.
+    r2_class
+        See `jodoin_gierl_class`.
+    x2_uniform, p_uniform, r2_uniform
+        The groups beside the score.
+    x2_crossing, p_crossing, r2_crossing
+        Their products with the score beside both.
+    anchor
+        Items that make the score; the studied item always belongs to its own.
+    rounds
+        Number of sets of anchors tried.
+    settled
+        Whether the last set gave itself again.
+    n_left_out
+        Respondents without a group or without a response to every item.
+    """
+
+    item_ids: tuple[str, ...]
+    groups: dict[str, int]
+    difference: Difference
+    x2: NDArray[np.float64]
+    df: int
+    p: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    r2_change: NDArray[np.float64]
+    r2_class: tuple[Grade, ...]
+    x2_uniform: NDArray[np.float64]
+    p_uniform: NDArray[np.float64]
+    r2_uniform: NDArray[np.float64]
+    x2_crossing: NDArray[np.float64]
+    p_crossing: NDArray[np.float64]
+    r2_crossing: NDArray[np.float64]
+    anchor: NDArray[np.bool_]
+    rounds: int
+    settled: bool
+    n_left_out: int
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of bias.csv."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "x2": self.x2,
+                "df": self.df,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "r2_change": self.r2_change,
+                "r2_class": self.r2_class,
+                "x2_uniform": self.x2_uniform,
+                "p_uniform": self.p_uniform,
+                "r2_uniform": self.r2_uniform,
+                "x2_crossing": self.x2_crossing,
+                "p_crossing": self.p_crossing,
+                "r2_crossing": self.r2_crossing,
+                "anchor": self.anchor,
+                "method": "logistic",
+            }
+        )
+
+
+def score_regression(
+    responses: ResponseMatrix,
+    groups: Sequence[str | None],
+    *,
+    reference: str | None = None,
+    difference: Difference = "any",
+    purify: bool = True,
+    alpha: float = 0.05,
+    adjustment: Adjustment = "fdr_bh",
+) -> ScoreRegression:
+    """Differential item functioning by logistic regression on the sum score (Swaminathan & Rogers, 1990).
+
+    Three regressions of the response are compared by their likelihoods: on the score; on score and group; on score,
+    group and their product. With more than two groups each but the reference has its own terms (Magis et al., 2011).
+    The effect size is the change of Nagelkerke's R2.
+
+    The score stands for ability only if all items tell equally much of it, see `mantel_haenszel`; `item_bias` with the
+    logistic method regresses on the ability that the other responses let expect instead.
+
+    Parameters
+    ----------
+    responses
+        Graded responses; respondents who did not answer all items have no score and are left out.
+    groups
+        The group of each respondent; None leaves a respondent out.
+    reference
+        The group to which the others are compared; None for the largest.
+    difference
+        ``uniform``: the same at all scores; ``crossing``: growing with the score; ``any``: both at once.
+    purify
+        Whether items with p below ``alpha`` leave the score, until the set stays.
+    alpha
+        Level of purification.
+    adjustment
+        Of p over the items.
+
+    Raises
+    ------
+    InputError
+        As `match_groups`, or if alpha is not between 0 and 1.
+    """
+    if not 0 < alpha < 1:
+        raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
+    matched = match_groups(responses, groups, reference)
+    n_items, n_focal = responses.n_items, len(matched.names) - 1
+    df = 2 * n_focal if difference == "any" else n_focal
+    before, after = {"any": (0, 2), "uniform": (0, 1), "crossing": (1, 2)}[difference]
+
+    def log_likelihoods(anchor: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.array([nested_log_likelihoods(matched, item, anchor) for item in range(n_items)])
+
+    def test(anchor: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        log_l = log_likelihoods(anchor)
+        x2 = twice_gain(log_l, before, after)
+        return x2, chdtrc(df, x2)
+
+    anchor, rounds, settled = purified_anchors(test, n_items, alpha=alpha, purify=purify)
+    log_l = log_likelihoods(anchor)
+    answers = matched.values.astype(np.float64)
+    r2 = np.array([[nagelkerke(each, answers[:, item]) for each in log_l[item]] for item in range(n_items)])
+    x2, uniform, crossing = (twice_gain(log_l, *models) for models in ((before, after), (0, 1), (1, 2)))
+    p = chdtrc(df, x2)
+    return ScoreRegression(
+        item_ids=responses.item_ids,
+        groups=matched.sizes,
+        difference=difference,
+        x2=x2,
+        df=df,
+        p=p,
+        p_adjusted=adjust(p, adjustment),
+        r2_change=r2[:, after] - r2[:, before],
+        r2_class=jodoin_gierl_class(r2[:, after] - r2[:, before]),
+        x2_uniform=uniform,
+        p_uniform=chdtrc(n_focal, uniform),
+        r2_uniform=r2[:, 1] - r2[:, 0],
+        x2_crossing=crossing,
+        p_crossing=chdtrc(n_focal, crossing),
+        r2_crossing=r2[:, 2] - r2[:, 1],
+        anchor=anchor,
+        rounds=rounds,
+        settled=settled,
+        n_left_out=matched.n_left_out,
+    )
+
+
+def nested_log_likelihoods(matched: MatchedGroups, item: int, anchor: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Log-likelihoods of the regressions on the score, on the groups too, and on their products too."""
+    score = matched.score(item, anchor).astype(np.float64)
+    score = (score - score.mean()) / max(float(score.std()), 1e-12)  # the likelihood is the same, the steps are better
+    in_group = (matched.group[:, None] == np.arange(1, len(matched.names))).astype(np.float64)
+    columns = np.column_stack([np.ones_like(score), score, in_group, in_group * score[:, None]])
+    answers = matched.values[:, item].astype(np.float64)
+    n_focal, coefficients, found = in_group.shape[1], np.zeros(0), []
+    for width in (2, 2 + n_focal, 2 + 2 * n_focal):
+        start = np.r_[coefficients, np.zeros(width - coefficients.size)]
+        fitted = logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width), start=start)
+        coefficients = fitted.coefficients
+        found.append(fitted.log_likelihood)
+    return found[0], found[1], found[2]
+
+
+def twice_gain(log_likelihoods: NDArray[np.float64], smaller: int, larger: int) -> NDArray[np.float64]:
+    """Likelihood-ratio statistics of two of the models, columns of the log-likelihoods."""
+    return np.maximum(2 * (log_likelihoods[:, larger] - log_likelihoods[:, smaller]), 0.0)

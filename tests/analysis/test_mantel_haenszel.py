@@ -1,0 +1,248 @@
+"""Mantel-Haenszel and regression on the score: R's figures, planted differences, what cannot be compared."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2_contingency
+
+from irtbench.analysis.effect_size import ets_class, jodoin_gierl_class
+from irtbench.analysis.mantel_haenszel import chi_square, log_odds_ratio, mantel_haenszel
+from irtbench.analysis.matching_score import purified_anchors
+from irtbench.analysis.score_regression import score_regression
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+TYPES = {"any": "both", "uniform": "udif", "crossing": "nudif"}  # difR 5.1 calls them so
+
+
+def matrix(values: np.ndarray, items: list[str] | None = None) -> ResponseMatrix:
+    ids = tuple(items or [f"item{j}" for j in range(values.shape[1])])
+    return ResponseMatrix(values.astype(float), tuple(f"r{i}" for i in range(len(values))), ids)
+
+
+@pytest.fixture(scope="module")
+def verbal(reference: Path) -> tuple[ResponseMatrix, list[str]]:
+    """Verbal aggression of 316 people; women are the reference (difR's data)."""
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    items = [name for name in table if name not in ("Anger", "Gender")]
+    return matrix(table[items].to_numpy(), items), ["men" if man else "women" for man in table["Gender"]]
+
+
+@pytest.fixture(scope="module")
+def three_groups(reference: Path) -> tuple[ResponseMatrix, list[str]]:
+    """1,200 respondents of groups R, F1 and F2, simulated."""
+    table = pd.read_csv(reference / "next" / "04_dif" / "sim3_data.csv")
+    items = [name for name in table if name != "group"]
+    return matrix(table[items].to_numpy(), items), list(table["group"])
+
+
+def figures(reference: Path, name: str, responses: ResponseMatrix, **chosen: object) -> pd.DataFrame:
+    """Rows of one of difR's tables, in the order of the items."""
+    table = pd.read_csv(reference / "next" / "04_dif" / name)
+    for column, value in chosen.items():
+        table = table[table[column] == value]
+    return table.set_index("item").loc[list(responses.item_ids)]
+
+
+@pytest.mark.parametrize("purify", [False, True])
+@pytest.mark.parametrize("continuity", [False, True])
+def test_mantel_haenszel_is_that_of_difr(
+    verbal: tuple[ResponseMatrix, list[str]], reference: Path, purify: bool, continuity: bool
+) -> None:
+    responses, groups = verbal
+    found = mantel_haenszel(responses, groups, reference="women", purify=purify, continuity=continuity)
+    expected = figures(reference, "verbal_mh.csv", responses, purify=purify, continuity=continuity)
+    np.testing.assert_allclose(found.chi2, expected["MH"], atol=1e-7)
+    np.testing.assert_allclose(found.p, expected["p"], atol=1e-8)
+    np.testing.assert_allclose(found.odds_ratio, expected["alpha_MH"], rtol=1e-8)
+    np.testing.assert_allclose(found.delta, expected["Delta_MH"], atol=1e-8)
+    np.testing.assert_allclose(found.se_delta, expected["se_Delta"], rtol=1e-8)
+    assert list(found.ets_class) == list(expected["class_ETS_rule"])
+    assert list(found.table()) [:8] == [
+        *("item_id", "chi2", "df", "p", "p_adjusted", "odds_ratio", "delta", "ets_class")
+    ]  # fmt: skip
+    assert found.settled
+    assert found.rounds == (7 if purify else 1)  # verbal_mh_purification_steps.csv
+
+
+@pytest.mark.parametrize("purify", [False, True])
+@pytest.mark.parametrize("difference", TYPES)
+def test_regression_on_the_score_is_that_of_difr(
+    verbal: tuple[ResponseMatrix, list[str]], reference: Path, purify: bool, difference: str
+) -> None:
+    responses, groups = verbal
+    if purify and difference == "crossing":
+        pytest.skip("difR stops with an error where nothing is flagged")
+    found = score_regression(responses, groups, reference="women", difference=difference, purify=purify)
+    chosen = {"purify": purify, "type": TYPES[difference], "criterion": "LRT"}
+    expected = figures(reference, "verbal_logistic.csv", responses, **chosen)
+    np.testing.assert_allclose(found.x2, expected["stat"], atol=1e-7)
+    np.testing.assert_allclose(found.p, expected["p"], atol=1e-8)
+    np.testing.assert_allclose(found.r2_change, expected["delta_R2_Nagelkerke"], atol=1e-9)
+    assert list(found.r2_class) == list(expected["class_JG"])
+
+
+def test_each_part_of_the_regression_is_that_of_three_glms(
+    verbal: tuple[ResponseMatrix, list[str]], reference: Path
+) -> None:
+    responses, groups = verbal
+    found = score_regression(responses, groups, reference="women", purify=False)
+    expected = figures(reference, "verbal_logistic_glm.csv", responses)
+    np.testing.assert_allclose(found.x2_uniform, expected["LR_uniform"], atol=1e-7)
+    np.testing.assert_allclose(found.x2_crossing, expected["LR_nonuniform"], atol=1e-7)
+    np.testing.assert_allclose(found.r2_uniform, expected["dR2_uniform"], atol=1e-9)
+    np.testing.assert_allclose(found.r2_crossing, expected["dR2_nonuniform"], atol=1e-9)
+    np.testing.assert_allclose(found.x2, found.x2_uniform + found.x2_crossing, atol=1e-9)
+
+
+@pytest.mark.parametrize("purify", [False, True])
+def test_three_groups_are_compared_as_difr_does(
+    three_groups: tuple[ResponseMatrix, list[str]], reference: Path, purify: bool
+) -> None:
+    responses, groups = three_groups
+    found = mantel_haenszel(responses, groups, reference="R", purify=purify)
+    expected = figures(reference, "sim3_multigroup.csv", responses, method="GMH", purify=purify)
+    np.testing.assert_allclose(found.chi2, expected["stat"], atol=1e-7)
+    np.testing.assert_allclose(found.p, expected["p"], atol=1e-8)
+    assert found.df == 2
+    assert np.isnan(found.odds_ratio).all()
+    assert set(found.ets_class) == {""}
+    for difference in ("any", "uniform"):
+        fitted = score_regression(responses, groups, reference="R", difference=difference, purify=purify)
+        method = f"genlogistic_{TYPES[difference]}"
+        expected = figures(reference, "sim3_multigroup.csv", responses, method=method, purify=purify)
+        np.testing.assert_allclose(fitted.x2, expected["stat"], atol=1e-7)
+        np.testing.assert_allclose(fitted.r2_change, expected["delta_R2"], atol=1e-9)
+        assert fitted.df == (4 if difference == "any" else 2)
+
+
+def test_one_stratum_is_pearsons_chi_square_of_its_table() -> None:
+    # (N - 1) / N of Pearson's, for two groups and for three
+    rng = np.random.default_rng(0)
+    for n_groups in (2, 3):
+        counts = rng.integers(5, 30, size=(1, n_groups, 2)).astype(float)
+        pearson = chi2_contingency(counts[0], correction=False).statistic
+        n = counts.sum()
+        assert chi_square(counts, continuity=False) == pytest.approx(pearson * (n - 1) / n)
+
+
+def test_the_odds_ratio_of_one_stratum_is_that_of_its_table() -> None:
+    # A = 30, B = 10 of the reference, C = 20, D = 20 of the focal group: 30 * 20 / (10 * 20) = 3; its logarithm has the
+    # variance 1/30 + 1/10 + 1/20 + 1/20 (Woolf), which Phillips and Holland's is for one stratum
+    log_ratio, error = log_odds_ratio(np.array([[[10.0, 30.0], [20.0, 20.0]]]))
+    assert np.exp(log_ratio) == pytest.approx(3)
+    assert error**2 == pytest.approx(1 / 30 + 1 / 10 + 1 / 20 + 1 / 20)
+
+
+def test_classes_at_their_limits() -> None:
+    delta = np.array([0.99, -1.2, -1.2, 1.6, -1.6, np.inf])
+    error = np.array([0.1, 0.1, 0.1, 0.3, 0.4, np.nan])
+    significant = np.array([True, False, True, True, True, True])
+    # (1.6 - 1) / .3 = 2 > 1.645 but (1.6 - 1) / .4 = 1.5
+    assert ets_class(delta, error, significant) == ("A", "A", "B", "C", "B", "")
+    assert jodoin_gierl_class(np.array([0.034, 0.036, 0.071])) == ("A", "B", "C")
+
+
+def rasch_like(shift: np.ndarray, *, seed: int, n: int = 1000) -> tuple[ResponseMatrix, list[str]]:
+    """Two groups of the same ability, some items harder for the second."""
+    rng = np.random.default_rng(seed)
+    b = rng.normal(0, 0.8, len(shift))
+    parts = [
+        simulate_responses(rng.normal(size=n), ItemParameters.from_difficulty(np.ones(len(b)), place), rng=rng).values
+        for place in (b, b + shift)
+    ]
+    return matrix(np.vstack(parts)), ["people"] * n + ["machines"] * n
+
+
+def test_a_planted_difference_is_found_with_its_size_whoever_is_the_reference() -> None:
+    responses, groups = rasch_like(np.eye(15)[4] * 0.8, seed=1)
+    found = mantel_haenszel(responses, groups, reference="people", adjustment="holm")
+    assert np.flatnonzero(found.p_adjusted < 0.05).tolist() == [4]
+    # slope 1: .8 logits harder, delta -1.88; its standard error is about .25
+    assert found.delta[4] == pytest.approx(-1.88, abs=0.6)
+    assert not found.anchor[4]
+    turned = mantel_haenszel(responses, groups, reference="machines")
+    np.testing.assert_allclose(turned.chi2, found.chi2)
+    np.testing.assert_allclose(turned.delta, -found.delta)
+    regressed = score_regression(responses, groups, reference="people", adjustment="holm")
+    assert np.flatnonzero(regressed.p_adjusted < 0.05).tolist() == [4]
+
+
+@pytest.mark.parametrize("test", [mantel_haenszel, score_regression])
+def test_clean_items_are_flagged_at_the_nominal_rate(test: object) -> None:
+    p = np.concatenate([test(*rasch_like(np.zeros(10), seed=20 + seed, n=300)).p for seed in range(20)])  # type: ignore[operator]
+    # 200 tests: the standard error of a 5% rate is 1.5%; Mantel-Haenszel's with the correction is below it
+    assert np.mean(p < 0.05) < 0.1
+    assert np.mean(p < 0.5) > 0.3
+
+
+def test_the_order_of_respondents_is_no_matter() -> None:
+    responses, groups = rasch_like(np.eye(8)[2], seed=3, n=100)
+    rows = np.random.default_rng(0).permutation(200)
+    shuffled = matrix(responses.values[rows])
+    again = [groups[row] for row in rows]
+    for test in (mantel_haenszel, score_regression):
+        first, second = test(responses, groups, reference="people"), test(shuffled, again, reference="people")
+        pd.testing.assert_frame_equal(first.table(), second.table())
+
+
+def test_respondents_without_a_group_or_a_response_are_left_out_and_counted() -> None:
+    responses, groups = rasch_like(np.zeros(6), seed=4, n=100)
+    values = responses.values.copy()
+    values[:7, 2] = np.nan
+    found = mantel_haenszel(matrix(values), [None if i == 50 else name for i, name in enumerate(groups)])
+    assert found.n_left_out == 8
+    assert found.groups == {"machines": 100, "people": 92}
+    keep = [i for i in range(200) if i > 6 and i != 50]
+    alone = mantel_haenszel(matrix(responses.values[keep]), [groups[i] for i in keep], reference="machines")
+    np.testing.assert_array_equal(found.chi2, alone.chi2)
+
+
+def test_sets_of_anchors_that_return_end_the_search_and_say_so() -> None:
+    # item 0 is flagged if and only if it is an anchor: the sets alternate
+    def test(anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p = np.where(np.arange(8) == 0, np.where(anchor[0], 0.01, 0.9), 0.5)
+        return 1 - p, p
+
+    anchor, rounds, settled = purified_anchors(test, 8, alpha=0.05, purify=True)
+    assert (anchor[0], rounds, settled) == (False, 2, False)
+    # and were all flagged, a quarter with the smallest statistics stays
+    anchor, _, settled = purified_anchors(lambda a: (np.arange(8.0), np.zeros(8)), 8, alpha=0.05, purify=True)
+    assert np.flatnonzero(anchor).tolist() == [0, 1]
+    assert settled
+
+
+def test_an_item_that_one_group_always_gets_right_has_no_class() -> None:
+    responses, groups = rasch_like(np.zeros(6), seed=5, n=60)
+    values = responses.values.copy()
+    values[60:, 1] = 1
+    found = mantel_haenszel(matrix(values), groups, reference="people", purify=False)
+    assert found.delta[1] == np.inf  # easier for the focal group
+    assert np.isnan(found.se_delta[1])
+    assert found.ets_class[1] == ""
+    assert np.isfinite(found.chi2).all()
+
+
+@pytest.mark.parametrize("test", [mantel_haenszel, score_regression])
+def test_wrong_input_is_named(test: object) -> None:
+    responses, groups = rasch_like(np.zeros(5), seed=6, n=30)
+    refused = [
+        (dict(groups=groups[:-1]), "59 groups for 60 respondents"),
+        (dict(groups=["a"] * 60), "expected respondents of two groups or more"),
+        (dict(groups=groups, reference="z"), "no respondent is in group z; expected one of people, machines"),
+        (dict(groups=["a"] * 55 + ["b"] * 5), "5 respondents in group b answered all 5 items"),
+        (dict(groups=groups, alpha=1.0), "alpha must be between 0 and 1"),
+    ]
+    for settings, saying in refused:
+        with pytest.raises(InputError, match=saying):
+            test(responses, **settings)  # type: ignore[operator]
+    with pytest.raises(InputError, match="2 items; expected at least 3"):
+        test(responses.select_items(["item0", "item1"]), groups)  # type: ignore[operator]
+    values = responses.values.copy()
+    values[:, 3] = 0
+    with pytest.raises(InputError, match="all responses are the same for item item3"):
+        test(matrix(values), groups)  # type: ignore[operator]

@@ -1,0 +1,77 @@
+"""Items that agree in two groups are found though a minority is biased one way."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from irtbench.analysis.robust_linking import agreeing_items, disagreement, linked_by_agreement, nearest
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+SCALE, SHIFT = 0.8, -0.6  # theta of the reference = .8 theta of the focal group - .6
+
+
+def estimates(items: ItemParameters, rng: np.random.Generator, *, error: float) -> ItemParameters:
+    """Parameters with independent errors of one standard deviation."""
+    n = items.n_items
+    covariance = np.zeros((n, 3, 3))
+    covariance[:, 0, 0] = covariance[:, 1, 1] = error**2
+    slope, intercept = (values + error * rng.normal(size=n) for values in (items.discrimination, items.intercept))
+    return ItemParameters(items.item_ids, slope, intercept, items.guessing, items.guessing_estimated, covariance)
+
+
+def two_scales(shift: np.ndarray, *, error: float, seed: int) -> tuple[ItemParameters, ItemParameters]:
+    """Items on the reference's scale and on the focal group's own, where b = .8 b' - .6 and a = a' / .8."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(0.8, 2, len(shift)), rng.normal(0, 0.8, len(shift))
+    own = ItemParameters.from_difficulty(a * SCALE, (b + shift - SHIFT) / SCALE)
+    return estimates(ItemParameters.from_difficulty(a, b), rng, error=error), estimates(own, rng, error=error)
+
+
+def test_the_linking_of_exact_parameters_is_exact() -> None:
+    reference, focal = two_scales(np.zeros(10), error=1e-6, seed=1)
+    place = nearest(reference, focal, np.ones(10, dtype=bool), np.zeros(2))
+    np.testing.assert_allclose(place, [np.log(SCALE), SHIFT], atol=1e-4)
+    # Lord's chi-square by hand for item 3, at another place: A = 1, B = 0 leaves the parameters as they are
+    exact = [replace(part, covariance=np.tile(np.diag([0.04, 0.09, 0.0]), (10, 1, 1))) for part in (reference, focal)]
+    w = disagreement(exact[0], exact[1], np.zeros(2))[3]
+    by_slope = (reference.discrimination[3] - focal.discrimination[3]) ** 2 / 0.08
+    assert w == pytest.approx(by_slope + (reference.intercept[3] - focal.intercept[3]) ** 2 / 0.18)
+
+
+def test_of_items_biased_one_way_none_is_kept_and_hardly_a_clean_one_lost() -> None:
+    kept = np.zeros(20)
+    for seed in range(40):
+        kept += linked_by_agreement(*two_scales(np.r_[np.ones(6), np.zeros(14)], error=0.15, seed=seed))
+    # a shift of 1 in b is .8 logits or more beside an error of .2, which leaves few below the limit of 2.4 of them
+    assert kept[:6].sum() / 240 < 0.06
+    assert kept[6:].sum() / 560 > 0.9  # 95% of the clean ones are expected below it
+
+
+def test_without_bias_items_agree_at_the_nominal_rate() -> None:
+    agree = [linked_by_agreement(*two_scales(np.zeros(20), error=0.15, seed=100 + seed)) for seed in range(40)]
+    # 800 items, two parameters fitted: 1 - .05 with a standard error of .008 and a little more for the limit's choice
+    assert 0.91 < np.mean(agree) < 0.98
+
+
+def test_reversed_items_and_no_usable_slope_are_no_matter() -> None:
+    reference, focal = two_scales(np.zeros(8), error=0.1, seed=3)
+    turned = [replace(part, discrimination=-part.discrimination) for part in (reference, focal)]
+    assert linked_by_agreement(*turned).sum() >= 2
+
+
+def test_groups_too_small_to_be_fitted_alone_have_all_items_as_anchors() -> None:
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(np.full(10, 1.2), np.linspace(-1, 1, 10))
+    harder = ItemParameters.from_difficulty(np.full(10, 1.2), items.difficulty + np.r_[2.0, np.zeros(9)])
+    values = np.vstack([simulate_responses(rng.normal(size=400), part, rng=rng).values for part in (items, harder)])
+    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(800)), items.item_ids)
+    focal = np.arange(800) >= 400
+    agree = agreeing_items(responses, focal, FitSettings())
+    assert not agree[0]
+    assert agree[1:].sum() >= 7
+    few = np.arange(800) < 449
+    assert agreeing_items(responses.select_respondents(few), focal[few], FitSettings()).all()
