@@ -136,6 +136,19 @@ def test_a_linear_update_is_solved_in_few_steps() -> None:
     np.testing.assert_allclose(at, goal, atol=1e-6)  # nine plain updates are still .38 away
 
 
+def test_accelerated_updates_repeat_to_the_bit_wherever_memory_lies() -> None:
+    rng = np.random.default_rng(1)
+    matrix = torch.from_numpy(0.3 * rng.normal(size=(5, 5)))
+    ends, kept = set(), []
+    for size in rng.integers(1, 5000, 40).tolist():
+        kept.append(torch.empty(size))  # moves what is allocated after it
+        path, at = FixedPoint(), torch.ones(5, dtype=torch.float64)
+        for _ in range(8):
+            at = path.after(at, matrix @ at)
+        ends.add(tuple(at.tolist()))
+    assert len(ends) == 1
+
+
 def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None:
     # all of twenty respondents right: the likelihood of d has no maximum, its posterior has a mean
     _, _, responses = simulated(20, 15, seed=5)
