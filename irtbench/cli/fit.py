@@ -195,9 +195,7 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    items = parameter_table(fitted.items, data)
-    if fitted.posterior is not None:
-        items = items.assign(**fitted.posterior.columns())
+    items = parameter_table(fitted.items, data).assign(**fitted.quantile_columns())
     return fitted.summary(), items, scores
 
 
