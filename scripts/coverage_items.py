@@ -1,14 +1,17 @@
 """How often the intervals of item parameters and abilities cover the truth, and how far the estimates are from it.
 
-    python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1]
+    python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1] [--design NUMBER ...]
 
 Every replication draws items and respondents, simulates the responses, fits them and scores the respondents (EAP; with
 few respondents by the abilities of the fit itself). Slopes are log-normal(.2, .3), difficulties normal(0, 1), guessing
 Beta(5, 15), abilities normal(0, 1). With few respondents the scale itself is uncertain (the mean ability of 100 is
 known to .1), so there the truth is first aligned to the sample's mean and standard deviation of ability, items
-accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that cover the truth, and the
-root mean squared error; of 300 new respondents too, with the items as known ("new, coverage") and with curves averaged
-over the items' error ("integrated"). ``--large`` replications are made of the designs with 1,000 items and more.
+accordingly; these rows say "aligned". Printed is the share of intervals, of nominal 95%, that cover the truth, with its
+standard error over data sets, and the root mean squared error. Intervals are those that users are given: posterior
+quantiles of a, b and c where items.csv has them, and otherwise 1.96 standard errors on either side. Of 300 new
+respondents too, with the items as known ("new, coverage") and with curves averaged over the items' error
+("integrated"). ``--large`` replications are made of the designs with 1,000 items and more;
+``--design`` prints some rows only, counted from 0.
 """
 
 from __future__ import annotations
@@ -41,18 +44,25 @@ class Design:
     prior: PriorName = "none"
     missing: float = 0.0
     aligned: bool = False
-    easy_tail: bool = False
+    tail: Literal["", "easy tail", "long tail"] = ""
+    guessing: float = 0.25
 
     @property
     def name(self) -> str:
         share = f", {self.missing:.0%} missing" if self.missing else ""
-        tail = ", easy tail" if self.easy_tail else ""
-        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{', aligned' if self.aligned else ''}"
+        tail = f", {self.tail}" if self.tail else ""
+        guessing = f", mean guessing {self.guessing:g}" if self.guessing != 0.25 else ""
+        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{guessing}{', aligned' if self.aligned else ''}"
 
     def difficulties(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Normal(0, 1); with an easy tail three of ten are normal(-3, 1.2) and the others normal(.5, .6)."""
-        if not self.easy_tail:
+        """Normal(0, 1); with an easy tail three of ten are normal(-3, 1.2) and the others normal(.5, .6).
+
+        With a long one they are 1 - gamma(1.5).
+        """
+        if self.tail == "":
             return rng.normal(0, 1, self.n_items)
+        if self.tail == "long tail":
+            return 1 - rng.gamma(1.5, size=self.n_items)
         easy = rng.random(self.n_items) < 0.3
         return np.where(easy, rng.normal(-3, 1.2, self.n_items), rng.normal(0.5, 0.6, self.n_items))
 
@@ -72,7 +82,13 @@ DESIGNS = (
     Design(200, 30, prior="hierarchical", aligned=True),
     Design(300, 100, prior="hierarchical", missing=0.7, aligned=True),
     Design(500, 400, prior="hierarchical", missing=0.9, aligned=True),
-    Design(12, 3000, prior="hierarchical", aligned=True, easy_tail=True),
+    Design(12, 3000, prior="hierarchical", aligned=True, tail="easy tail"),
+    Design(12, 3000, prior="hierarchical", aligned=True),
+    Design(30, 2000, prior="hierarchical", aligned=True, tail="long tail"),
+    Design(60, 300, kind="3pl", prior="hierarchical", aligned=True),
+    Design(60, 300, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
+    Design(60, 800, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
+    Design(100, 1000, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
 )
 LARGE = 1000  # items
 FAR = 1.5  # difficulties beyond this are far
@@ -100,16 +116,17 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--large", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--items", type=int, default=None, help="only the designs with this number of items")
+    parser.add_argument("--design", type=int, nargs="*", default=range(len(DESIGNS)), help="only these rows")
     arguments = parser.parse_args()
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     for number, design in enumerate(DESIGNS):
-        if arguments.items not in (None, design.n_items):
+        if number not in arguments.design:
             continue
         n = arguments.large if design.n_items >= LARGE else arguments.replications
         found = pd.DataFrame([replicate(design, np.random.default_rng([arguments.seed, number, k])) for k in range(n)])
         row = {"design": design.name, "model": design.kind, "prior": design.prior, "data sets": n}
-        row |= {"converged": int(found["converged"].sum())} | found.drop(columns="converged").mean().to_dict()
+        row |= {"converged": int(found.pop("converged").sum())}
+        row |= {name: share_of(values) if "rmse" not in name else values.mean() for name, values in found.items()}
         print("| " + " | ".join(written(row.get(name)) for name in COLUMNS) + " |", flush=True)
 
 
@@ -117,7 +134,11 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     """Fit one simulated data set and compare."""
     n_items = design.n_items
     a, b = rng.lognormal(0.2, 0.3, n_items), design.difficulties(rng)
-    c = rng.beta(5, 15, n_items) if design.kind == "3pl" else np.zeros(n_items)
+    c = (
+        rng.beta(20 * design.guessing, 20 * (1 - design.guessing), n_items)
+        if design.kind == "3pl"
+        else np.zeros(n_items)
+    )
     theta = rng.normal(size=design.n_respondents)
     truth = ItemParameters.from_difficulty(a, b, c)
     responses = simulate_responses(theta, truth, rng=rng, missing=design.missing)
@@ -133,18 +154,22 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     if design.aligned:
         new_theta = (new_theta - mean) / deviation
     found: dict[str, float] = {"converged": fitted.converged}
-    for name, estimate, true, error in (
-        ("a", fitted.items.discrimination, a, errors["discrimination"]),
-        ("b", fitted.items.difficulty, b, errors["difficulty"]),
-        ("d", fitted.items.intercept, -a * b, errors["intercept"]),
-        ("c", fitted.items.guessing, c, errors["guessing"]),
+    quantiles = fitted.quantile_columns()
+    for name, column, estimate, true in (
+        ("a", "discrimination", fitted.items.discrimination, a),
+        ("b", "difficulty", fitted.items.difficulty, b),
+        ("d", "intercept", fitted.items.intercept, -a * b),
+        ("c", "guessing", fitted.items.guessing, c),
     ):
         if name == "c" and design.kind == "2pl":
             continue
-        found[f"{name} coverage"] = float(np.mean(np.abs(estimate - true) < 1.96 * error))
-        if name == "b":
-            far = np.abs(true) > FAR
-            found["far b coverage"] = float(np.mean(np.abs(estimate - true)[far] < 1.96 * error[far]))
+        lower = quantiles.get(f"{column}_lower", estimate - 1.96 * errors[column])
+        upper = quantiles.get(f"{column}_upper", estimate + 1.96 * errors[column])
+        covered = (lower < true) & (true < upper)
+        found[f"{name} coverage"] = float(np.mean(covered))
+        far = np.abs(true) > FAR
+        if name == "b" and far.any():
+            found["far b coverage"] = float(np.mean(covered[far]))
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
     found["theta coverage"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
@@ -154,6 +179,11 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     found["integrated"] = float(np.mean((integrated.lower < new_theta) & (new_theta < integrated.upper)))
     found["theta correlation"] = float(np.corrcoef(abilities.theta, theta)[0, 1])
     return found
+
+
+def share_of(values: pd.Series) -> str:
+    """A mean over data sets with its standard error."""
+    return f"{written(float(values.mean()))} ({written(float(values.sem()))})"
 
 
 def written(value: object) -> str:

@@ -206,12 +206,10 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    items = parameter_table(fitted.items, data)
+    items = parameter_table(fitted.items, data).assign(**fitted.quantile_columns())
     if fitted.posterior is not None:
         posterior = fitted.posterior
-        items = items.assign(
-            difficulty=posterior.difficulty, se_difficulty=posterior.difficulty_deviation, **posterior.columns()
-        )
+        items = items.assign(difficulty=posterior.difficulty, se_difficulty=posterior.difficulty_deviation)
     return fitted.summary(), items, scores
 
 

@@ -105,9 +105,10 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     """
     check_items_agree(responses, items)
     if responses.trials is not None:
+        unknown = dict.fromkeys(("m2", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi"), np.nan)
         return GlobalFit(
-            *(np.nan, 0), *[np.nan] * 7, responses.n_respondents, "none", np.nan,
-            "several trials of an item, and it is of one response each",
+            **unknown, df=0, n_respondents=responses.n_respondents, respondents_used="none", n_per_pair=np.nan,
+            reason="several trials of an item, and it is of one response each",
         )  # fmt: skip
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))

@@ -62,8 +62,9 @@ class LocalDependence:
     @classmethod
     def none(cls) -> LocalDependence:
         """Of no pair."""
-        nothing = np.empty(0)
-        return cls((), (), *[nothing] * 6, n_respondents=np.empty(0, dtype=np.int64))
+        figures = ("x2", "g2", "p", "p_adjusted", "cramers_v", "q3")
+        nothing = {name: np.empty(0) for name in figures}
+        return cls((), (), **nothing, n_respondents=np.empty(0, dtype=np.int64))
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:

@@ -35,6 +35,9 @@ class Estimate:
         Expected counts at the items, where the estimator keeps them.
     covariance
         Posterior covariance of each item's (a, d, c) where the estimator gives it, shape (n_items, 3, 3).
+    quantiles
+        The 2.5, 50 and 97.5% posterior quantiles of each item's (a, b, c) where the estimator gives them, shape
+        (3, n_items, 3).
     abilities
         Of the respondents with their covariance, where they were estimated too, shapes (n_respondents,) and
         (n_respondents, n_respondents).
@@ -49,5 +52,6 @@ class Estimate:
     status: Status
     counts: Counts | None = None
     covariance: Tensor | None = None
+    quantiles: Tensor | None = None
     abilities: tuple[Tensor, Tensor] | None = None
     mode: ItemTensors | None = None

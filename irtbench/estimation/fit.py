@@ -20,6 +20,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
+from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
@@ -91,9 +92,10 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status = found.status
+        status, quantiles = found.status, None
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
+            quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
         elif settings.standard_errors and status.converged:
             covariance, definite = sampling_covariance(problem, found.items)
             items = replace(items, covariance=covariance)
@@ -104,7 +106,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
         posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
-        items = with_posterior(items, posterior)
+        items, quantiles = with_posterior(items, posterior), posterior.quantiles
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
     return FittedModel(
@@ -123,6 +125,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         settings=settings,
         posterior=posterior,
         log_binomial_coefficients=responses.log_coefficients(),
+        quantiles=quantiles,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
     )
 
@@ -237,7 +240,10 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
         covariance = covariance * sign[:, None] * sign[None, :]
     abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
     mode = found.mode and found.mode.turned()
-    return replace(found, items=items.turned(), covariance=covariance, abilities=abilities, mode=mode)
+    quantiles = None if found.quantiles is None else turned(found.quantiles)
+    return replace(
+        found, items=items.turned(), covariance=covariance, quantiles=quantiles, abilities=abilities, mode=mode
+    )
 
 
 def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
+from irtbench.estimation.item_quantiles import quantile_columns
 from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
@@ -75,6 +76,9 @@ class FittedModel(InformationCriteria):
         The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
     log_binomial_coefficients
         What to add to the log-likelihood for that of the numbers right; 0 without trials.
+    quantiles
+        The 2.5, 50 and 97.5% posterior quantiles of (a, b, c) of each item, shape (3, n_items, 3), where the estimates
+        are posterior means; None for modes, whose intervals are by standard errors.
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
@@ -95,6 +99,7 @@ class FittedModel(InformationCriteria):
     settings: FitSettings = field(default_factory=FitSettings)
     posterior: ItemPosterior | None = None
     log_binomial_coefficients: float = 0.0
+    quantiles: NDArray[np.float64] | None = None
     abilities: EstimatedAbilities | None = None
 
     @property
@@ -143,6 +148,10 @@ class FittedModel(InformationCriteria):
                 width = np.sqrt(self.items.covariance[:, 2, 2]) / (c * (1 - c))
             unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * self.priors.guessing.logit_deviation)
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
+
+    def quantile_columns(self) -> dict[str, NDArray[np.float64]]:
+        """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""
+        return {} if self.quantiles is None else quantile_columns(self.quantiles, self.items.guessing_estimated)
 
     @property
     def estimated_population(self) -> Quadrature | None:

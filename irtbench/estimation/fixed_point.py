@@ -39,8 +39,10 @@ class FixedPoint:
         self._moves.append(move)
         if len(self._values) > 1:
             values, moves = (torch.stack(list(part)).diff(dim=0).T for part in (self._values, self._moves))
-            products = moves.T @ moves
-            ridge = RELATIVE_RIDGE * torch.diag(torch.diagonal(products)) + torch.finfo(products.dtype).tiny
-            weights = torch.linalg.lstsq(products + ridge, (moves.T @ move)[:, None]).solution[:, 0]
+            lengths = moves.norm(dim=0).clamp(min=torch.finfo(moves.dtype).tiny)
+            unit = moves / lengths
+            # not by `lstsq`, whose last digits depend on where in memory it works
+            ridge = RELATIVE_RIDGE * torch.eye(len(lengths), dtype=moves.dtype)
+            weights = torch.linalg.solve(unit.T @ unit + ridge, unit.T @ move) / lengths
             move = move - (values + moves) @ weights
         return before + move.clamp(-FURTHEST, FURTHEST)

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
+from irtbench.estimation.few_respondents.item_quadrature import (
+    ItemModes,
+    item_quadrature,
+    posterior_quantiles,
+)
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
@@ -24,6 +28,7 @@ def test_moments_and_evidence_are_those_of_a_fine_grid(n: int, sign: float) -> N
     start = ItemModes(torch.zeros(3, 2, dtype=torch.float64), torch.full((3,), sign, dtype=torch.float64))
     quadrature = item_quadrature(rows, torch.from_numpy(theta), start, PRIOR)
     mean, covariance = quadrature.moments(PRIOR)
+    quantiles = posterior_quantiles(rows, torch.from_numpy(theta), quadrature, PRIOR)
     log_a, b = np.linspace(-1.6, 1.8, 341), np.linspace(-7, 7, 561)
     grid = np.stack(np.meshgrid(log_a, b, indexing="ij"), axis=-1).reshape(-1, 2)
     area = (log_a[1] - log_a[0]) * (b[1] - b[0])
@@ -44,3 +49,10 @@ def test_moments_and_evidence_are_those_of_a_fine_grid(n: int, sign: float) -> N
         np.testing.assert_allclose(
             covariance[j], (values - expected).T @ ((values - expected) * mass[:, None]), atol=0.01
         )
+        on_axes = mass.reshape(len(log_a), len(b))
+        for k, (places, share) in enumerate(((sign * np.exp(log_a), on_axes.sum(axis=1)), (b, on_axes.sum(axis=0)))):
+            order = places.argsort()
+            below = share[order].cumsum() - share[order] / 2
+            spread = np.sqrt(share @ places**2 - (share @ places) ** 2)
+            ends = np.interp((0.025, 0.5, 0.975), below, places[order])
+            np.testing.assert_allclose(quantiles[:, j, k], ends, atol=0.06 * spread)

@@ -5,16 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.few_respondents.item_moments import ItemMoments, mixed, moments_of
+from irtbench.estimation.few_respondents.item_moments import ItemMoments, mixed, moments_of, quantiles_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, outweigh_the_odds
-from irtbench.estimation.few_respondents.learnt_prior import averaged_over_prior, learn, with_deviation
+from irtbench.estimation.few_respondents.learnt_prior import (
+    averaged_over_prior,
+    learn,
+    learn_guessing,
+    with_deviation,
+)
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fixed_point import FixedPoint
+from irtbench.estimation.item_quantiles import normal_points, turned, weighted_quantiles
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import Hierarchy
+from irtbench.models.priors import GuessingPrior, Hierarchy
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.simulation import simulate_responses
 
@@ -76,6 +83,53 @@ def test_moments_are_those_of_draws() -> None:
     assert bool((found.covariance[1, 2] == 0).all())
 
 
+def test_quantiles_are_those_of_draws() -> None:
+    root = torch.tensor([[0.4, 0.0, 0.0], [-0.2, 0.5, 0.0], [0.0, 0.0, 0.6]], dtype=torch.float64)
+    logs = ItemMoments(torch.tensor([[0.3, -0.5, -1.2]] * 2, dtype=torch.float64), (root @ root.T).repeat(2, 1, 1))
+    items = ItemTensors.from_matrix(torch.tensor([[1.4, -0.5, 0.2], [-1.4, 0.3, 0.1]], dtype=torch.float64))
+    found = quantiles_of(logs, items, torch.tensor([True, False]))
+    draws = torch.randn(400_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) @ root.T
+    draws = draws + logs.mean[0]
+    for j, sign in enumerate((1.0, -1.0)):
+        slope = sign * draws[:, 0].exp()
+        for k, values in enumerate((slope, -draws[:, 1] / slope, torch.sigmoid(draws[:, 2]))):
+            if (j, k) != (1, 2):
+                expected = np.quantile(values, (0.025, 0.5, 0.975))
+                np.testing.assert_allclose(found[:, j, k], expected, atol=0.03 * float(values.std()))
+    np.testing.assert_array_equal(found[:, 1, 2], 0.1)  # c is fixed
+    np.testing.assert_allclose(found[:, 0, 0], np.exp(0.3 + 0.4 * np.array([-1.95996, 0, 1.95996])), rtol=1e-3)
+    np.testing.assert_allclose(turned(turned(found)), found)
+    np.testing.assert_allclose(turned(found)[0, :, :2], -found[2, :, :2])
+
+
+def test_quantiles_of_uneven_points() -> None:
+    # a standard normal density by points of one twice as wide, or moved by 1, weighted
+    for centre, width in ((0.0, 2.0), (1.0, 1.2)):
+        values = centre + width * normal_points(1, 512, torch.zeros(1, dtype=torch.float64)).T
+        mass = torch.softmax(0.5 * ((values - centre) / width) ** 2 - 0.5 * values**2, dim=1)
+        np.testing.assert_allclose(weighted_quantiles(values, mass)[:, 0], [-1.96, 0.0, 1.96], atol=0.03)
+    three = weighted_quantiles(torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([[0.2, 0.4, 0.4]]))
+    # half of each point's mass lies below it: .2, .5 and .8
+    assert three[:, 0].tolist() == pytest.approx([1.0, 2.0, 3.0])
+
+
+def test_the_mean_of_guessing_is_where_its_likelihood_is_highest() -> None:
+    # 200 items whose c is known: the density of c and that of its mean, by brute force
+    c = np.random.default_rng(3).beta(4, 16, 200)
+    known = replace(posteriors(0.0, left=0.5), log_guessing=torch.tensor([np.log(c).mean(), np.log1p(-c).mean()]))
+    start = GuessingPrior("beta", 5.0, 15.0)
+    found = learn_guessing(known, 200, start, start)
+    alpha, beta = found.first, found.second
+    assert alpha + beta == pytest.approx(20)
+    means = np.linspace(0.1, 0.4, 3001)
+    log_density = stats.beta.logpdf(c[:, None], 20 * means, 20 * (1 - means)).sum(axis=0)
+    log_density += 5 * np.log(means) + 15 * np.log1p(-means)
+    assert alpha / 20 == pytest.approx(means[log_density.argmax()], abs=1e-4)
+    assert alpha / 20 == pytest.approx(0.2, abs=0.02)
+    # without items it is where it started
+    assert learn_guessing(known, 0, GuessingPrior("beta", 4.0, 16.0), start).first == pytest.approx(5.0)
+
+
 def test_a_mixture_adds_what_its_means_differ_by() -> None:
     parts = [ItemMoments(torch.full((1, 3), mean), torch.eye(3)[None]) for mean in (0.0, 2.0)]
     found = mixed(parts, torch.tensor([0.5, 0.5]))
@@ -88,7 +142,7 @@ def posteriors(log_evidence: float, left: float, at: float = 0.0) -> ItemPosteri
     covariance = torch.eye(2, dtype=torch.float64).repeat(10, 1, 1) * 0.09 * left
     mean = torch.linspace(-0.3, 0.3, 10, dtype=torch.float64)[:, None].repeat(1, 2)
     moments = ItemMoments(torch.full((10, 3), at, dtype=torch.float64), torch.zeros(10, 3, 3, dtype=torch.float64))
-    return ItemPosteriors(log_evidence, mean, covariance, moments)
+    return ItemPosteriors(log_evidence, ItemMoments(mean, covariance), moments, torch.zeros(2, dtype=torch.float64))
 
 
 def test_the_average_is_over_the_posterior_of_the_scale() -> None:
@@ -99,10 +153,10 @@ def test_the_average_is_over_the_posterior_of_the_scale() -> None:
         u = float(np.log(prior.deviation[0]))
         return posteriors(-0.5 * ((u - centre) / width) ** 2 - u, left=0.0, at=u)
 
-    prior, moments = averaged_over_prior(under, Hierarchy((0.0, 0.0), (0.3, 1.0)))
+    prior, averaged = averaged_over_prior(under, Hierarchy((0.0, 0.0), (0.3, 1.0)))
     assert prior.uncertainty == pytest.approx(width, rel=0.02)
-    np.testing.assert_allclose(moments.mean, centre, atol=1e-6)
-    np.testing.assert_allclose(moments.covariance[:, 0, 0], width**2, rtol=0.04)
+    np.testing.assert_allclose(averaged.moments.mean, centre, atol=1e-6)
+    np.testing.assert_allclose(averaged.moments.covariance[:, 0, 0], width**2, rtol=0.04)
 
 
 def test_an_update_of_the_prior_by_hand() -> None:
@@ -136,6 +190,19 @@ def test_a_linear_update_is_solved_in_few_steps() -> None:
     np.testing.assert_allclose(at, goal, atol=1e-6)  # nine plain updates are still .38 away
 
 
+def test_accelerated_updates_repeat_to_the_bit_wherever_memory_lies() -> None:
+    rng = np.random.default_rng(1)
+    matrix = torch.from_numpy(0.3 * rng.normal(size=(5, 5)))
+    ends, kept = set(), []
+    for size in rng.integers(1, 5000, 40).tolist():
+        kept.append(torch.empty(size))  # moves what is allocated after it
+        path, at = FixedPoint(), torch.ones(5, dtype=torch.float64)
+        for _ in range(8):
+            at = path.after(at, matrix @ at)
+        ends.add(tuple(at.tolist()))
+    assert len(ends) == 1
+
+
 def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None:
     # all of twenty respondents right: the likelihood of d has no maximum, its posterior has a mean
     _, _, responses = simulated(20, 15, seed=5)
@@ -146,3 +213,17 @@ def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None
     errors = fitted.items.standard_errors()["intercept"]
     assert errors[0] > 1.3 * np.median(errors)
     assert fitted.items.intercept[0] == fitted.items.intercept.max()
+
+
+def test_a_fit_under_a_learnt_prior_gives_quantiles() -> None:
+    _, _, responses = simulated(40, 30, seed=1)
+    fitted = fit_model(responses, HIERARCHICAL)
+    columns = fitted.quantile_columns()
+    low, middle, high = (columns[f"discrimination_{level}"] for level in ("lower", "median", "upper"))
+    assert (low > 0).all()
+    assert (high - middle > 1.1 * (middle - low)).all()  # a slope's posterior is skewed
+    assert (columns["difficulty_lower"] < fitted.items.difficulty).all()
+    assert (columns["difficulty_upper"] > fitted.items.difficulty).all()
+    assert np.isnan(columns["guessing_median"]).all()
+    assert fit_model(responses, FitSettings(prior="hierarchical", standard_errors=False)).quantiles is None
+    assert fit_model(responses, FitSettings(prior="none")).quantile_columns() == {}

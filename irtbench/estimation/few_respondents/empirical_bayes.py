@@ -24,16 +24,22 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
+from irtbench.estimation.few_respondents.item_moments import quantiles_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
-from irtbench.estimation.few_respondents.learnt_prior import averaged_over_prior, learn, with_shared_error
+from irtbench.estimation.few_respondents.learnt_prior import (
+    averaged_over_prior,
+    learn,
+    learn_guessing,
+    with_shared_error,
+)
 from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
-from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
@@ -55,8 +61,8 @@ def find_hierarchical_mode(
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
-    Converged when the last mode is one, and the prior's log standard deviations and correlation, and theta's location
-    and scale, are within ten times `tolerance` of where accelerated updates lead.
+    Converged when the last mode is one, and the prior's log standard deviations and correlation, the mean of c, and
+    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead.
 
     Parameters
     ----------
@@ -90,11 +96,15 @@ def find_hierarchical_mode(
         )
     if theta is not None:
         return items_integrated_out(problem, priors, theta, items, tolerance=200 * tolerance, progress=progress)
-    state, path, steps = State(priors.hierarchy or Hierarchy()), FixedPoint(), 0
+    n_guessed = int(problem.guessing_free.sum())
+    learns_guessing = n_guessed and priors.guessing is not None and priors.guessing.density == "beta"
+    state = State(priors.hierarchy or Hierarchy(), guessing=priors.guessing if learns_guessing else None)
+    path, steps = FixedPoint(), 0
 
     def mode_under(hierarchy: Hierarchy) -> Estimate:
         nonlocal problem, steps
-        model = partial(problem.model, priors=replace(priors, hierarchy=hierarchy), slope_sign=sign, learn_mean=True)
+        own = replace(state.priors(priors), hierarchy=hierarchy)
+        model = partial(problem.model, priors=own, slope_sign=sign, learn_mean=True)
         problem = replace(Problem.of(model, problem.rows, problem.nodes), fixed_directions=location_and_scale(items))
         found = find_mode(problem, start=items, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
         steps += found.status.steps
@@ -109,8 +119,11 @@ def find_hierarchical_mode(
             items = replace(mode.items, slope=sign[:, None] * mode.items.slope.abs())
             return math.inf, True
         items, mean, deviation = standardised(problem, mode.items)
-        learnt = learn(item_posteriors(problem, items, state.hierarchy, mode.log_posterior))
-        updated = state.updated(learnt, mean, deviation)
+        posteriors = item_posteriors(problem, items, state.hierarchy, mode.log_posterior)
+        updated = state.updated(learn(posteriors), mean, deviation)
+        if state.guessing is not None and priors.guessing is not None:
+            guessing = learn_guessing(posteriors, n_guessed, state.guessing, priors.guessing)
+            updated = replace(updated, guessing=guessing)
         further = updated.at(path.after(state.values, updated.values))
         change = float((further.values - state.values).abs().max())
         items, state = items.rescaled(*further.seen_from(updated)), further
@@ -125,33 +138,36 @@ def find_hierarchical_mode(
     problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
     if not mode.status.converged:
         status = replace(mode.status, steps=steps, learning=learning)
-        return problem, replace(priors, hierarchy=state.hierarchy), replace(mode, status=status)
+        return problem, state.priors(priors), replace(mode, status=status)
     items = mode.items
 
     def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
         found = mode_under(hierarchy)
         return item_posteriors(problem, found.items, hierarchy, found.log_posterior)
 
-    hierarchy, moments = averaged_over_prior(posteriors_under, state.hierarchy)
+    hierarchy, averaged = averaged_over_prior(posteriors_under, state.hierarchy)
     last = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1).mean(dim=0)
-    priors = replace(priors, hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
+    priors = replace(state.priors(priors), hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
     problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)
-    stop = mode.status.stop
+    stop, quantiles = mode.status.stop, None
     if standard_errors:
-        moments, definite = with_shared_error(problem, items, moments)
+        averaged, definite = with_shared_error(problem, items, averaged)
         stop = stop if definite else Stop.NOT_A_MAXIMUM
+        quantiles = quantiles_of(averaged.logs, items, problem.guessing_free) if definite else None
+    means = averaged.moments.items
     remark = "estimates are posterior means"
     status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
     return (
         problem,
         priors,
         Estimate(
-            moments.items,
+            means,
             "mean",
-            problem.counts(moments.items).log_likelihood,
+            problem.counts(means).log_likelihood,
             mode.log_posterior,
             status,
-            covariance=moments.covariance,
+            covariance=averaged.moments.covariance,
+            quantiles=quantiles,
             mode=items,
         ),
     )
@@ -167,28 +183,44 @@ class State:
         The prior.
     origin, log_unit
         theta at the start = origin + exp(log_unit) theta now.
+    guessing
+        The Beta density of c, whose mean is learnt; None where no item is guessed, or its density is a normal one of
+        logit c, which stays as it was given.
     """
 
     hierarchy: Hierarchy
     origin: float = 0.0
     log_unit: float = 0.0
+    guessing: GuessingPrior | None = None
+
+    def priors(self, start: Priors) -> Priors:
+        """The priors as they are here, in place of those at the start."""
+        return replace(start, hierarchy=self.hierarchy, guessing=self.guessing or start.guessing)
 
     @property
     def values(self) -> Tensor:
-        """Logarithms of the standard deviations, Fisher's z of the correlation, origin and unit, shape (5,)."""
+        """Logarithms of the standard deviations, Fisher's z of the correlation, origin, unit, and logit of c's mean."""
         prior = self.hierarchy
         logs = [math.log(deviation) for deviation in prior.deviation]
-        return torch.tensor([*logs, math.atanh(prior.correlation), self.origin, self.log_unit], dtype=torch.float64)
+        guessing = [] if self.guessing is None else [math.log(self.guessing.first / self.guessing.second)]
+        values = [*logs, math.atanh(prior.correlation), self.origin, self.log_unit, *guessing]
+        return torch.tensor(values, dtype=torch.float64)
 
     def updated(self, learnt: Hierarchy, mean: float, deviation: float) -> State:
         """After theta, found to have this mean and standard deviation, has been standardised."""
-        return State(learnt, self.origin + math.exp(self.log_unit) * mean, self.log_unit + math.log(deviation))
+        origin = self.origin + math.exp(self.log_unit) * mean
+        return replace(self, hierarchy=learnt, origin=origin, log_unit=self.log_unit + math.log(deviation))
 
     def at(self, values: Tensor) -> State:
         """The state that has these values."""
-        log_a, log_d, z, origin, log_unit = values.tolist()
+        log_a, log_d, z, origin, log_unit, *logit = values.tolist()
         prior = replace(self.hierarchy, deviation=(math.exp(log_a), math.exp(log_d)), correlation=math.tanh(z))
-        return State(prior, origin, log_unit)
+        guessing = self.guessing
+        if guessing is not None:
+            mean = 1 / (1 + math.exp(-logit[0]))
+            weight = guessing.first + guessing.second
+            guessing = GuessingPrior("beta", weight * mean, weight * (1 - mean))
+        return State(prior, origin, log_unit, guessing)
 
     def seen_from(self, other: State) -> tuple[float, float]:
         """Mean and standard deviation that theta has in the other's origin and unit where it is standard in this."""
@@ -226,6 +258,7 @@ def items_integrated_out(
             found.log_likelihood,
             Status(stop, learning.updates, change=learning.change, learning=learning),
             covariance=torch.nn.functional.pad(found.covariance, (0, 1, 0, 1)),
+            quantiles=torch.nn.functional.pad(found.quantiles, (0, 1)),
             abilities=(found.theta, found.theta_covariance),
         ),
     )

@@ -1,4 +1,4 @@
-"""Posterior means and covariances of (a, d, c), the posterior being normal in (log |a|, d, logit c)."""
+"""Posterior moments and quantiles of (a, d, c), the posterior being normal in (log |a|, d, logit c)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
+from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, ItemTensors
 
 HERMITE_NODES = 15
+POINTS = 1024  # of each item's posterior of (log |a|, d)
+LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class ItemMoments:
-    """Mean and covariance of (a, d, c) of each item.
+    """Mean and covariance of three parameters of each item: (a, d, c), or (log |a|, d, logit c).
 
     Parameters
     ----------
@@ -78,6 +81,29 @@ def moments_of(mode: ItemTensors, covariance: Tensor, guessing_free: Tensor) -> 
         mean_c = torch.where(guessing_free, mean, guessing)
     lower = torch.tril(moments.mT, diagonal=-1)
     return ItemMoments(torch.stack([mean_a, intercept, mean_c], dim=1), moments + lower)
+
+
+def quantiles_of(logs: ItemMoments, items: ItemTensors, guessing_free: Tensor) -> Tensor:
+    """Quantiles of (a, b, c), the posterior being normal in (log |a|, d, logit c), shape (3, n_items, 3).
+
+    Parameters
+    ----------
+    logs
+        Moments of (log |a|, d, logit c).
+    items
+        Whose slopes have the sign, and whose c is that of items where it is fixed.
+    guessing_free
+        Where c is estimated, shape (n_items,).
+    """
+    z = normal_points(2, POINTS, logs.mean)
+    own = logs.covariance[:, LINEAR, LINEAR]
+    root = torch.linalg.cholesky_ex(own + LEAST_VARIANCE * torch.eye(2).to(own)).L
+    log_slope, intercept = (logs.mean[:, None, LINEAR] + z @ root.mT).unbind(-1)
+    slope = items.slope[:, :1].sign() * log_slope.exp()
+    logit = logs.mean[:, GUESSING, None] + logs.covariance[:, GUESSING, GUESSING, None].clamp(min=0).sqrt() * z[:, 0]
+    c = torch.where(guessing_free[:, None], torch.sigmoid(logit), items.guessing[:, None])
+    mass = torch.full_like(slope, 1 / POINTS)
+    return torch.stack([weighted_quantiles(values, mass) for values in (slope, -intercept / slope, c)], dim=2)
 
 
 def mixed(parts: list[ItemMoments], weights: Tensor) -> ItemMoments:

@@ -30,7 +30,9 @@ from irtbench.models.pyro_model.model import hierarchy_density
 
 MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
-CELLS = 2**22  # items x nodes x respondents at once
+NODES_OF_GUESSING = 15  # where the posterior is normal
+CELLS = 2**20  # items x nodes x respondents at once
+LEAST, FURTHEST = 1e-300, 600.0  # of a probability, and of a logit
 MEAN_UPDATES = 5
 SIGN_REACH, SIGN_NODES = 4.0, 17  # of a grid around the prior's mean of log |a|, and around d
 
@@ -43,16 +45,18 @@ class ItemPosteriors:
     ----------
     log_evidence
         Log-likelihood of the responses with each item integrated out around the mode of the others, up to a constant.
-    mean, covariance
-        Of (log |a|, d), shapes (n_items, 2) and (n_items, 2, 2).
+    logs
+        Moments of (log |a|, d, logit c).
     moments
-        Of (a, d, c).
+        Those of (a, d, c).
+    log_guessing
+        Means of log c and log(1 - c) over all items whose c is estimated, shape (2,).
     """
 
     log_evidence: float
-    mean: Tensor
-    covariance: Tensor
+    logs: ItemMoments
     moments: ItemMoments
+    log_guessing: Tensor
 
 
 def item_posteriors(problem: Problem, items: ItemTensors, prior: Hierarchy, log_posterior: float) -> ItemPosteriors:
@@ -96,12 +100,15 @@ def own_covariances(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
 def by_laplace(problem: Problem, items: ItemTensors, log_posterior: float) -> ItemPosteriors:
     """Normal densities of (log |a|, d, logit c) around the mode."""
     covariance, log_determinant = own_covariances(problem, items)
-    rate = log_rates(items)
+    values, free = log_values(items), problem.guessing_free
+    axis, weights = hermite_axis(NODES_OF_GUESSING, values)
+    logit = values[free, GUESSING, None] + covariance[free, GUESSING, GUESSING, None].sqrt() * axis
+    mass = (weights / weights.sum()).expand(logit.shape)
     return ItemPosteriors(
         log_posterior - 0.5 * float(log_determinant.sum()),
-        log_values(items)[:, LINEAR],
-        (covariance * rate[:, :, None] * rate[:, None, :])[:, LINEAR, LINEAR],
-        moments_of(items, covariance, problem.guessing_free),
+        ItemMoments(values, by_logs(items, covariance)),
+        moments_of(items, covariance, free),
+        mean_log_guessing(logit, mass),
     )
 
 
@@ -112,20 +119,23 @@ def log_values(items: ItemTensors) -> Tensor:
     return torch.stack([items.slope[:, 0].abs().log(), items.intercept, logit], dim=1)
 
 
-def log_rates(items: ItemTensors) -> Tensor:
-    """Derivatives of (log |a|, d, logit c) by (a, d, logit c), shape (n_items, 3)."""
+def by_logs(items: ItemTensors, covariance: Tensor) -> Tensor:
+    """Covariance of (log |a|, d, logit c) from that of (a, d, logit c), shape (n_items, 3, 3)."""
     ones = torch.ones_like(items.intercept)
-    return torch.stack([1 / items.slope[:, 0], ones, ones], dim=1)
+    rate = torch.stack([1 / items.slope[:, 0], ones, ones], dim=1)
+    return covariance * rate[:, :, None] * rate[:, None, :]
+
+
+def mean_log_guessing(logit: Tensor, mass: Tensor) -> Tensor:
+    """Means of log c and log(1 - c) over items, of posteriors on nodes of logit c, both of shape (n_items, n_nodes)."""
+    return torch.stack([(mass * logsigmoid(side * logit)).sum(dim=1).mean() for side in (1.0, -1.0)])
 
 
 def by_quadrature(problem: Problem, items: ItemTensors, prior: Hierarchy) -> ItemPosteriors:
     """Gauss-Hermite nodes around the mode of each item, as wide as the information on it says."""
-    covariance, _ = own_covariances(problem, items)
-    rate = log_rates(items)
+    covariance = by_logs(items, own_covariances(problem, items)[0])
     offsets, log_weights = hermite_grid(problem.guesses, items.intercept)
-    factor = torch.linalg.cholesky_ex(
-        covariance * rate[:, :, None] * rate[:, None, :] + torch.diag_embed(1e-12 * (~problem.free).to(rate))
-    ).L
+    factor = torch.linalg.cholesky_ex(covariance + torch.diag_embed(1e-12 * (~problem.free).to(covariance))).L
     nodes = log_values(items)[:, None, :] + offsets @ factor.mT
     around = Surroundings.of(problem, items)
     level = around.log_likelihoods(nodes, items.slope[:, 0].sign(), torch.arange(len(items), device=nodes.device))
@@ -144,19 +154,20 @@ def by_quadrature(problem: Problem, items: ItemTensors, prior: Hierarchy) -> Ite
     guessing = torch.where(
         problem.guessing_free[:, None], torch.sigmoid(nodes[:, :, GUESSING]), items.guessing[:, None]
     )
-    natural_mean, natural = weighted_moments(mass, torch.stack([slope, nodes[:, :, INTERCEPT], guessing], dim=2))
+    free = problem.guessing_free
     return ItemPosteriors(
         around.log_likelihood + float(torch.logsumexp(log_mass, dim=1).sum()),
-        *weighted_moments(mass, pairs),
-        ItemMoments(natural_mean, natural),
+        weighted_moments(mass, nodes),
+        weighted_moments(mass, torch.stack([slope, nodes[:, :, INTERCEPT], guessing], dim=2)),
+        mean_log_guessing(nodes[free, :, GUESSING], mass[free]),
     )
 
 
-def weighted_moments(mass: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and covariances of values of shape (n_items, n_nodes, k) under masses of shape (n_items, n_nodes)."""
+def weighted_moments(mass: Tensor, values: Tensor) -> ItemMoments:
+    """Moments of values of shape (n_items, n_nodes, 3) under masses of shape (n_items, n_nodes)."""
     mean = torch.einsum("jg,jgk->jk", mass, values)
     away = values - mean[:, None, :]
-    return mean, torch.einsum("jg,jgk,jgl->jkl", mass, away, away)
+    return ItemMoments(mean, (mass[:, :, None] * away).mT @ away)
 
 
 def hermite_grid(guesses: bool, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,12 +176,16 @@ def hermite_grid(guesses: bool, like: Tensor) -> tuple[Tensor, Tensor]:
     The weights are those of the plain integral, the normal density taken out.
     """
     dimensions = 3 if guesses else 2
-    axis, weights = (
-        torch.from_numpy(part).to(like) for part in np.polynomial.hermite_e.hermegauss(NODES_PER_AXIS[dimensions])
-    )
+    axis, weights = hermite_axis(NODES_PER_AXIS[dimensions], like)
     offsets = torch.cartesian_prod(*[axis] * dimensions)
     log_weights = torch.cartesian_prod(*[weights.log()] * dimensions).sum(dim=1) + 0.5 * (offsets**2).sum(dim=1)
     return (offsets if guesses else torch.nn.functional.pad(offsets, (0, 1))), log_weights
+
+
+def hermite_axis(n_nodes: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights of the Gauss-Hermite rule for the density exp(-x^2 / 2), each of shape (n_nodes,)."""
+    axis, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    return torch.from_numpy(axis).to(like), torch.from_numpy(weights).to(like)
 
 
 def log_guessing_prior(problem: Problem, nodes: Tensor) -> Tensor:
@@ -240,23 +255,27 @@ class Surroundings:
             Numbers of the items.
         """
         theta, levels = self.problem.nodes.theta[:, 0], []
-        for chunk in chunks(len(places), places.shape[1] * max(self.posterior.shape)):
+        right_here, wrong_here = curves(self.items.logits(self.problem.nodes.basis), self.items.guessing[:, None])
+        for chunk in chunks(len(places), max(places.shape[1], len(theta)) * len(self.right)):
             at, own = places[chunk], chosen[chunk]
-            c_here = self.items.guessing[own, None, None]
             free = self.problem.guessing_free[own, None, None]
-            c = torch.where(free, torch.sigmoid(at[:, :, GUESSING, None]), c_here)
+            c = torch.where(free, torch.sigmoid(at[:, :, GUESSING, None]), self.items.guessing[own, None, None])
             slope = (sign[chunk, None] * at[:, :, 0].exp())[:, :, None]
-            here = self.items.slope[own] * theta + self.items.intercept[own, None]
             right, wrong = curves(slope * theta + at[:, :, INTERCEPT, None], c)
-            right_here, wrong_here = curves(here[:, None, :], c_here)
-            by_right, by_wrong = right - right_here, wrong - wrong_here
-            n_right = self.right[:, own].T[:, None, :]
-            n_wrong = self.asked[:, own].T[:, None, :] - n_right
-            level = by_right.new_zeros(*by_right.shape[:2], self.posterior.shape[1])
+            n_right, n_asked = (counts[:, own].T[:, None, :] for counts in (self.right, self.asked))
+            # `others`: posteriors but for this item's responses, shape (n_items, n_nodes, n_respondents)
+            if self.problem.rows.most_trials is None:
+                here = torch.where(n_right == 1, right_here[own, :, None], wrong_here[own, :, None])
+                others = self.posterior / here
+                by_right = right @ others
+                p = torch.where(n_right == 1, by_right, others.sum(dim=1, keepdim=True) - by_right)
+                levels.append(torch.where(n_asked == 0, 0.0, p.clamp(min=LEAST).log()).sum(dim=2))
+                continue
+            level = right.new_zeros(*right.shape[:2], len(self.right))
             for k, m in self.outcomes:
-                ratio = by_right if (k, m) == (1, 0) else by_wrong if (k, m) == (0, 1) else k * by_right + m * by_wrong
-                average = (ratio.exp() @ self.posterior).log()
-                level = torch.where((n_right == k) & (n_wrong == m), average, level)
+                others = self.posterior / (right_here[own] ** k * wrong_here[own] ** m)[:, :, None]
+                p = (right**k * wrong**m) @ others
+                level = torch.where((n_right == k) & (n_asked == k + m), p.clamp(min=LEAST).log(), level)
             levels.append(level.sum(dim=2))
         return torch.cat(levels)
 
@@ -312,9 +331,10 @@ def outweigh_the_odds(against: Tensor, n_items: int) -> Tensor:
 
 
 def curves(z: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """Log P and log(1 - P) with P = c + (1 - c) / (1 + exp(-z))."""
-    wrong = torch.log1p(-c) + logsigmoid(-z)
-    return torch.where(c > 0, torch.log1p(-wrong.exp()), logsigmoid(z)), wrong
+    """P = c + (1 - c) / (1 + exp(-z)) and 1 - P, neither of them zero."""
+    by_wrong = z.clamp(-FURTHEST, FURTHEST).exp()
+    wrong = (1 - c) / (1 + by_wrong)
+    return torch.addcmul(c, wrong, by_wrong), wrong
 
 
 def chunks(n_items: int, cells: int) -> Iterator[slice]:

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.models.priors import Hierarchy
 from irtbench.models.pyro_model.model import hierarchy_density
 from irtbench.models.pyro_model.rows import DenseRows
 
 NODES_PER_AXIS = 7
+POINTS, WIDER = 512, 1.6  # of quantiles, and standard deviations of the density that they are drawn from
 CHUNK_CELLS = 2**21  # respondents x items x nodes at once
 NEWTON_STEPS = 6
 LARGEST_STEP = 1.0
@@ -103,6 +105,50 @@ class ItemQuadrature:
         return mean, torch.einsum("jg,jgk,jgl->jkl", mass, excess, excess)
 
 
+def posterior_quantiles(rows: DenseRows, theta: Tensor, quadrature: ItemQuadrature, prior: Hierarchy) -> Tensor:
+    """Posterior quantiles of each item's a and b, shape (3, n_items, 2).
+
+    By quasi-random points of a normal density around the posterior mean of (log |a|, b), weighted to the posterior.
+
+    Parameters
+    ----------
+    rows, theta, quadrature, prior
+        Responses, abilities, and the posterior as `item_quadrature` has it under this prior.
+    """
+    mass = quadrature.mass(prior)
+    centre = torch.einsum("jg,jgk->jk", mass, quadrature.nodes)
+    away = quadrature.nodes - centre[:, None, :]
+    root = WIDER * torch.linalg.cholesky((mass[:, :, None] * away).mT @ away)
+    z = normal_points(2, POINTS, theta)
+    found = []
+    for chunk in chunks(len(theta), len(mass), POINTS):
+        right, wrong = outcomes(rows, chunk, theta)
+        sign = quadrature.sign[chunk, None]
+        places = centre[chunk, None, :] + z @ root[chunk].mT
+        level = log_likelihoods(places, sign, right, wrong, theta) + 0.5 * (z**2).sum(dim=1)
+        weights = torch.softmax(level + log_density(prior, places), dim=1)
+        values = (sign * places[:, :, 0].exp(), places[:, :, 1])
+        found.append(torch.stack([weighted_quantiles(part, weights) for part in values], dim=2))
+    return torch.cat(found, dim=1)
+
+
+def log_density(prior: Hierarchy, places: Tensor) -> Tensor:
+    """Of (log |a|, b) at places whose last dimension these are."""
+    parts = [math.log(weight) + hierarchy_density(part, places).log_prob(places) for weight, part in prior.parts]
+    return torch.stack(parts).logsumexp(dim=0)
+
+
+def log_likelihoods(places: Tensor, sign: Tensor, right: Tensor, wrong: Tensor, theta: Tensor) -> Tensor:
+    """Log-likelihood of items at places of (log |a|, b), shape (n_items, n_places).
+
+    It is the sum of x z - log(1 + exp(z)) over responses x, z = a (theta - b).
+    """
+    slope = sign * places[..., 0].exp()
+    by_slope, n_right = (right @ theta)[:, None], right.sum(dim=1, keepdim=True)
+    z = log_odds(places, sign, theta)
+    return slope * (by_slope - places[..., 1] * n_right) + (logsigmoid(-z) @ (right + wrong)[:, :, None])[:, :, 0]
+
+
 def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hierarchy) -> ItemQuadrature:
     """Place nodes around each item's mode under this prior, as wide as the curvature there, abilities being given.
 
@@ -129,8 +175,7 @@ def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hie
         for _, part in prior.parts:
             place, factor = modes_of(start.places[chunk], sign, right, wrong, theta, part)
             placed = place[:, None, :] + offsets @ factor.transpose(1, 2)
-            z = log_odds(placed, sign[:, None], theta)
-            level = (right[:, None, :] * logsigmoid(z) + wrong[:, None, :] * logsigmoid(-z)).sum(dim=2)
+            level = log_likelihoods(placed, sign[:, None], right, wrong, theta)
             level += log_weights + torch.diagonal(factor, dim1=1, dim2=2).log().sum(dim=1, keepdim=True)
             by_component.append((placed, level))
         nodes.append(torch.cat([placed for placed, _ in by_component], dim=1))
@@ -138,9 +183,9 @@ def item_quadrature(rows: DenseRows, theta: Tensor, start: ItemModes, prior: Hie
     return ItemQuadrature(torch.cat(nodes), torch.cat(levels), start.sign)
 
 
-def chunks(n_respondents: int, n_items: int) -> list[slice]:
+def chunks(n_respondents: int, n_items: int, n_nodes: int = NODES_PER_AXIS**2) -> list[slice]:
     """Ranges of items such that respondents x items x nodes stay small."""
-    most = max(1, CHUNK_CELLS // (n_respondents * NODES_PER_AXIS**2))
+    most = max(1, CHUNK_CELLS // (n_respondents * n_nodes))
     return [slice(first, min(first + most, n_items)) for first in range(0, n_items, most)]
 
 

@@ -37,6 +37,7 @@ from irtbench.estimation.few_respondents.item_quadrature import (
     item_quadrature,
     log_odds,
     outcomes,
+    posterior_quantiles,
 )
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
@@ -64,6 +65,8 @@ class RandomItems:
         Density of (log |a|, b).
     mean, covariance
         Posterior moments of each item's (a, d), shapes (n_items, 2) and (n_items, 2, 2).
+    quantiles
+        Posterior quantiles of each item's a and b, shape (3, n_items, 2).
     log_likelihood
         Of all responses, the items integrated out.
     learning
@@ -75,6 +78,7 @@ class RandomItems:
     prior: Hierarchy
     mean: Tensor
     covariance: Tensor
+    quantiles: Tensor
     log_likelihood: float
     learning: Learning
 
@@ -153,7 +157,7 @@ def fit_random_items(
     theta_covariance = standardised_covariance(torch.diag(information + 1) - missing, theta)
     mean, covariance = quadrature.moments(prior)
     return RandomItems(
-        theta, theta_covariance, prior, mean, covariance,
+        theta, theta_covariance, prior, mean, covariance, posterior_quantiles(rows, theta, quadrature, prior),
         float(quadrature.log_evidence(prior).sum()), learning,
     )  # fmt: skip
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.estimation.driver import maximise, own_parameters
+from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import PosteriorKind
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
@@ -47,7 +48,6 @@ WINDOW = 100  # steps over which the guide's parameters are averaged
 FIRST_RATE, LAST_RATE = 0.05, 0.0005  # Adam's, in standard deviations of the Laplace approximation
 SMALLEST_DROP = 10.0  # of the log-likelihood towards endless slopes: with less a flat prior leaves mass out there
 HERMITE_NODES = 11  # in each of three dimensions
-QUANTILES = {"lower": 0.025, "median": 0.5, "upper": 0.975}
 ONE_DEVIATION = [0.15865525393145707, 0.8413447460685429]  # levels of a normal density's mean -+ one deviation
 QUANTILE_DRAWS = 4_000  # of the guide, where none are weighted
 
@@ -147,12 +147,7 @@ class ItemPosterior:
 
         NaN for guessing that is fixed.
         """
-        held = self.covariance[:, 2, 2] == 0
-        found = {}
-        for k, name in enumerate(("discrimination", "difficulty", "guessing")):
-            for level, values in zip(QUANTILES, self.quantiles[:, :, k], strict=True):
-                found[f"{name}_{level}"] = np.where(held, np.nan, values) if name == "guessing" else values
-        return found
+        return quantile_columns(self.quantiles, self.covariance[:, 2, 2] > 0)
 
     @property
     def standard_deviations(self) -> NDArray[np.float64]:
