@@ -27,11 +27,23 @@ PRESETS: dict[str, PruneRules] = {"standard": PruneRules(), "lalor2016": LALOR20
 
 @dataclass(frozen=True)
 class StudySettings(Settings):
-    """What the study is called, its seed, and a word about it for the report."""
+    """What the study is called, its seed, and a word about it for the report.
+
+    Parameters
+    ----------
+    title, description
+        For the report.
+    seed
+        Of all random numbers.
+    screening_effect
+        Whether every scale is fitted twice before pruning, to all respondents and to those kept, to show what screening
+        changes.
+    """
 
     title: str = "Untitled study"
     description: str = ""
     seed: Count = 0
+    screening_effect: bool = False
 
 
 @dataclass(frozen=True)

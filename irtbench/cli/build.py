@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 FILES = (
     "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
-    "rounds_items.csv", "rounds_pairs.csv", "checks.json", "summary.json", "report.html",
+    "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
+    "report.html",
 )  # fmt: skip
 CONTROL_FILES = ("control.csv", "control.json")
 
@@ -48,7 +49,8 @@ def build(
     """Build scales from crowd answers: screen, grade, fit, prune, bank, scores, report.
 
     Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, and what every
-    round of pruning found: rounds_items.csv and rounds_pairs.csv. Where the rules compare factors, checks.json too.
+    round of pruning found: rounds_items.csv and rounds_pairs.csv. Where the rules compare factors, checks.json too;
+    with study.screening_effect, screening_effect.csv and items_effect.csv.
 
     A run that was interrupted goes on from its last finished step when it is started again with the same data and
     settings.
@@ -88,6 +90,9 @@ def build(
         write_table(pruning_table(study.scales), folder / "pruning.csv")
         write_table(study.screening.table(), folder / "respondents.csv")
         write_table(scores_table(study.system_scores, study.respondent_scores), folder / "scores.csv")
+        if study.screening_effect is not None:
+            write_table(study.screening_effect.scales, folder / "screening_effect.csv")
+            write_table(study.screening_effect.items, folder / "items_effect.csv")
         if study.group_percentiles is not None:
             write_table(study.group_percentiles, folder / "group_percentiles.csv")
         write_table(of_scales(study.scales, Pruning.rounds_items), folder / "rounds_items.csv")

@@ -125,7 +125,7 @@ def answer_similarity(
     min_items
         Fewest items that both must have answered.
     most_listed
-        Pairs in the result, the most suspect; all are tested.
+        Pairs in the result, those of the largest z; all are tested.
 
     Raises
     ------
@@ -156,13 +156,15 @@ def answer_similarity(
         tested = (own[:, None] < np.arange(responses.n_respondents)) & (model.n_common(own) >= min_items)
         n_tested += int(tested.sum())
         z = np.where(tested, excess / np.sqrt(left), -np.inf)
-        n_listed = min(max(most_listed, int((z > SUSPECT_Z).sum())), int(tested.sum()))
+        n_listed = min(most_listed, int(tested.sum()))
         first, second = np.unravel_index(np.argsort(z, axis=None)[::-1][:n_listed], z.shape)
         inflation = np.sqrt(variance / left)[first, second]
         listed.append((own[first], second, z[first, second], inflation))
     if n_tested == 0:
         raise InputError(f"answer similarity: no two respondents have {min_items} items in common")
     first, second, z, inflation = (np.concatenate(part) for part in zip(*listed, strict=True))
+    most = np.argsort(-z, kind="stable")[:most_listed]
+    first, second, z, inflation = first[most], second[most], z[most], inflation[most]
     match = np.stack([(block[first] * block[second]).sum(axis=1) for block in model.blocks], axis=1)
     coded = model.coded
     identical = (coded[first] == coded[second]) & (coded[first] >= 0)
@@ -171,7 +173,7 @@ def answer_similarity(
     expected = match.sum(axis=1)
     stretched = expected + (identical.sum(axis=1) - expected) * inflation
     p[suspect] = np.maximum(p[suspect], generalised_binomial_tail(match[suspect], stretched[suspect]))
-    order = np.lexsort((-z, p))[:most_listed]
+    order = np.lexsort((-z, p))
     first, second, p = first[order], second[order], p[order]
     ids = responses.respondent_ids
     # Holm's method over all pairs, of which these have the smallest p

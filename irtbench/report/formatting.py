@@ -223,6 +223,7 @@ def _long(heading: str) -> Column:
 
 COLUMNS = {
     "scale": _words("Scale"),
+    "stage": _words("Screening"),
     "label": _words("Items"),
     "item_id": _words("Item"),
     "text": _long("Text"),
@@ -282,6 +283,8 @@ COLUMNS = {
     "fleiss_kappa": Column("Fleiss’ κ", _three),
     "category_kappa": Column("κ of this answer", _three),
     "krippendorff_alpha": Column("Krippendorff’s α", _three),
+    "gwet_ac1": Column("Gwet’s AC1", _three),
+    "reliability": Column("Reliability", _three),
     "difficulty": Column("Difficulty b", decimal),
     "discrimination": Column("Discrimination a", decimal),
     "guessing": Column("Guessing c", decimal),

@@ -23,6 +23,7 @@ from irtbench.report.formatting import WrittenTable, count, decimal, write_table
 from irtbench.scoring.explanation import Explanation
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
+from irtbench.study.screening_effect import ScreeningEffect
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def render_report(study: Study) -> str:
     scoring = settings.score.scoring(seed=settings.study.seed)
     sections = [
         method_section(settings),
-        respondents_section(study.screening),
+        respondents_section(study.screening, study.screening_effect),
         agreement_section(study.agreement, study.agreement_by_label, settings.grading),
         dimensions_section(study.dimensions, study.no_dimensions, scales),
         pruning_section(scales, settings.pruning),
@@ -173,14 +174,21 @@ def method_section(settings: StudyFile) -> Section:
     return Section("method", "Method", blocks)
 
 
-def respondents_section(screening: Screening) -> Section:
-    """Who was kept."""
+def respondents_section(screening: Screening, effect: ScreeningEffect | None) -> Section:
+    """Who was kept, and what that changes."""
     caption = (
         "Respondents by outcome of the screening. A respondent removed stands with the first rule that applied. "
         "Accuracy is the mean over respondents of the share of their responses that are correct, attention checks left "
         "out."
     )
-    return Section("respondents", "Respondents", table(paper_tables.screening_table(screening), caption))
+    blocks = table(paper_tables.screening_table(screening), caption)
+    if effect is not None:
+        blocks += table(
+            effect.scales,
+            "Each scale before and after screening, before any item is removed. Agreement on items of one label is low "
+            "whoever answers. Reliability may fall as people who guess leave, whom a test tells easily from others.",
+        )
+    return Section("respondents", "Respondents", blocks)
 
 
 def agreement_section(

@@ -18,6 +18,7 @@ from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.explanation import Explanation
+from irtbench.study.screening_effect import ScreeningEffect
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,8 @@ class Study:
         Time from reading to the last score.
     dimensions
         Number of abilities of all items together; None if the rules do not ask for it or it cannot be counted.
+    screening_effect
+        What screening changes; None if it was not asked for.
     no_dimensions
         Why it could not be counted; empty if it was, or was not asked for.
     system_explanation
@@ -107,6 +110,7 @@ class Study:
     no_dimensions: str = ""
     system_explanation: Explanation | None = None
     group_percentiles: pd.DataFrame | None = None
+    screening_effect: ScreeningEffect | None = None
 
     @property
     def converged(self) -> bool:

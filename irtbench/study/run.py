@@ -22,6 +22,7 @@ from irtbench.study.number_of_abilities import study_dimensions
 from irtbench.study.provenance import describe_provenance
 from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.scale_study import study_scale
+from irtbench.study.screening_effect import screening_effect
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems, score_systems
 
@@ -57,6 +58,10 @@ def run_study(
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
     data = read_data(settings)
+    parts = divide(data.items, settings)
+    check_named_items(parts, settings)
+    check_published(parts, settings)
+    systems_read = read_systems(settings, data.items)
     screening = screen_respondents(settings, data)
     screened = data.responses.select_respondents(screening.kept)
     progress(f"screening: {screened.n_respondents} of {data.responses.n_respondents} respondents kept")
@@ -66,10 +71,12 @@ def run_study(
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
     overall, by_label = agreement_of_kept(settings, data, screening)
     provenance = describe_provenance(settings)
-    parts = divide(data.items, settings)
-    check_named_items(parts, settings)
-    check_published(parts, settings)
-    systems_read = read_systems(settings, data.items)
+    effect = None
+    if settings.study.screening_effect and not control:
+        progress("what screening changes")
+        effect = screening_effect(
+            screening, data.responses, data.items, parts, settings.model, answers=data.answers, seed=settings.study.seed
+        )
     with threads_for(screened.n_respondents * max(screened.n_items, settings.model.n_nodes)):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
@@ -91,6 +98,7 @@ def run_study(
         settings=settings,
         items=data.items,
         screening=screening,
+        screening_effect=effect,
         agreement=overall,
         agreement_by_label=by_label,
         scales=tuple(scales),

@@ -11,10 +11,10 @@ import pandas as pd
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
+from irtbench.diagnostics.measurement_precision import empirical_reliability
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.models.parameter_table import parameter_table
-from irtbench.scoring.ability import Abilities
 from irtbench.study.person_screening import ScaleFit, fit_scales
 
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
@@ -105,7 +105,9 @@ def _row(
         "fleiss_kappa": np.nan if agreed is None else agreed.fleiss_kappa,
         "krippendorff_alpha": np.nan if agreed is None else agreed.krippendorff_alpha,
         "gwet_ac1": np.nan if agreed is None else agreed.gwet_ac1,
-        "reliability": np.nan if fit is None else _reliability(fit.abilities),
+        "reliability": np.nan
+        if fit is None
+        else empirical_reliability(fit.abilities.theta, fit.abilities.standard_error),
     }
 
 
@@ -114,11 +116,3 @@ def _parameters(fits: Iterable[ScaleFit], stage: str) -> pd.DataFrame:
     tables = [parameter_table(fit.fitted.items, fit.responses).assign(scale=fit.name)[columns] for fit in fits]
     table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
     return table.rename(columns={name: f"{name}_{stage}" for name in _COMPARED})
-
-
-def _reliability(abilities: Abilities) -> float:
-    """Empirical reliability of EAP estimates, var(theta) / (var(theta) + mean se^2); NaN for fewer than two people."""
-    if len(abilities.theta) < 2:
-        return np.nan
-    between = abilities.theta.var()
-    return float(between / (between + (abilities.standard_error**2).mean()))

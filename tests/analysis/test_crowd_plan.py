@@ -9,6 +9,7 @@ from irtbench.analysis.design_information import ability_precision, design_infor
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
@@ -53,9 +54,9 @@ def test_standard_errors_are_those_that_a_fit_reports() -> None:
 
 @pytest.mark.slow
 def test_planned_errors_come_true_within_a_tenth() -> None:
+    """Of the median item: a few items that nearly everybody gets right have errors with long tails (docs/crowds.md)."""
     items, n, each = typical_items(30), 500, 20
     planned = design_information(items, each, rng=rng()).precision(n)
-    inner = planned.se_difficulty <= np.quantile(planned.se_difficulty, 0.9)
     draw = rng(4)
     errors, abilities = [], []
     for _ in range(25):
@@ -63,12 +64,12 @@ def test_planned_errors_come_true_within_a_tenth() -> None:
         values = simulate_responses(theta, items, rng=draw).values.copy()
         values[np.argsort(draw.random(values.shape), axis=1).argsort(axis=1) >= each] = np.nan
         responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), items.item_ids)
-        fitted = fit_model(responses)
+        fitted = fit_model(responses, FitSettings(standard_errors=False))
         b = -fitted.items.intercept / fitted.items.discrimination
-        errors.append((b + items.intercept / items.discrimination)[inner])
+        errors.append(b + items.intercept / items.discrimination)
         abilities.append(abilities_of(fitted, responses).theta - theta)
-    realised = np.sqrt(np.square(errors).mean())
-    assert realised == pytest.approx(np.sqrt((planned.se_difficulty[inner] ** 2).mean()), rel=0.1)
+    realised = np.sqrt(np.square(errors).mean(axis=0))
+    assert np.median(realised / planned.se_difficulty) == pytest.approx(1, abs=0.1)
     assert np.sqrt(np.square(abilities).mean()) == pytest.approx(planned.se_theta, rel=0.05)
 
 

@@ -37,6 +37,51 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ("wide.csv", "bank.json"),
     ),
     "predict": (["predict", "bank.json", "wide.csv", "-o", "out/prediction.csv", "-q"], ("bank.json", "wide.csv")),
+    "plan": (["plan", "--pilot", "parameters.csv", "--respondents", "100", "-o", "out", "-q"], ("parameters.csv",)),
+    "sample": (
+        [
+            "sample",
+            "corpus.csv",
+            "--annotations",
+            "label*",
+            "--agreement",
+            "3/3",
+            "--per-label",
+            "1",
+            "--text",
+            "{text}",
+            "--sheets",
+            "mturk",
+            "--booklets",
+            "2",
+            "-o",
+            "out",
+            "-q",
+        ],
+        ("corpus.csv",),
+    ),
+    "screen": (
+        [
+            "screen",
+            "timed.csv",
+            "--items",
+            "items.csv",
+            "--fast-quantile",
+            "0.01",
+            "--min-effort",
+            "0.1",
+            "--max-pattern",
+            "40",
+            "--min-approval",
+            "0.5",
+            "--min-agreement",
+            "0.01",
+            "-o",
+            "out",
+            "-q",
+        ],
+        ("timed.csv", "items.csv"),
+    ),
     "agree": (["agree", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
     "breakdown": (
         ["breakdown", "wide.csv", "--items", "items.csv", "--type", "type", "-o", "out", "-q"],
@@ -81,6 +126,12 @@ def write_valid_inputs(folder: Path) -> None:
     long["answer"] = np.where(long["response"] == 1, right, right.map({"yes": "no", "no": "yes"}))
     long[["respondent_id", "item_id", "response"]].to_csv(folder / "responses.csv", index=False)
     long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)
+    timed = long[["respondent_id", "item_id", "answer"]].assign(
+        seconds=5 + np.arange(len(long)) % 7, approval_rate="98%"
+    )
+    timed.to_csv(folder / "timed.csv", index=False)
+    corpus = {f"label{k}": keys for k in range(3)} | {"text": [f"text of {name}" for name in names]}
+    pd.DataFrame({"item_id": names} | corpus).to_csv(folder / "corpus.csv", index=False)
     systems = long[long["respondent_id"].isin(["r3", "r5"])]
     systems[["respondent_id", "item_id", "answer"]].to_csv(folder / "systems.csv", index=False)
     wide = pd.DataFrame(responses.values[:3].astype(int), columns=names)

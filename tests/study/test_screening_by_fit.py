@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.command_line import run_here
 from irtbench.config import read_study
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -153,3 +154,24 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
     (tmp_path / "workers.csv").write_text("worker,rate\nr0,1\n")
     with pytest.raises(InputError, match=r"min_approval: file .*workers.csv has no column approval_rate"):
         read_data(settings)
+
+
+def test_a_study_shows_what_screening_changes_where_it_is_asked_to(crowd, tmp_path: Path) -> None:
+    _, known, table, _ = crowd
+    table.to_csv(tmp_path / "answers.csv", index=False)
+    pd.DataFrame({"item_id": known.item_ids, "key": known.key, "label": known.label}).to_csv(
+        tmp_path / "items.csv", index=False
+    )
+    (tmp_path / "study.toml").write_text(
+        '[study]\nscreening_effect = true\n[data]\nanswers = "answers.csv"\nitems = "items.csv"\n'
+        '[screening]\nperson_fit_p = 0.01\n[pruning]\npreset = "none"\n'
+    )
+    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "out", "-q", "--allow-unconverged")
+    scales = pd.read_csv(tmp_path / "out" / "screening_effect.csv")
+    assert scales["stage"].tolist() == ["before"] * 3 + ["after"] * 3
+    assert len(pd.read_csv(tmp_path / "out" / "items_effect.csv")) == 2 * HALF
+    people = pd.read_csv(tmp_path / "out" / "respondents.csv")
+    assert scales["n_respondents"].tolist() == [N] * 3 + [people["kept"].sum()] * 3
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "Each scale before and after screening" in report
+    assert "unlike the model" in report
