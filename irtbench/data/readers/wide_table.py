@@ -92,7 +92,7 @@ def wide_from_frame(
         }
     )
     if want == "answer":
-        long["answer"] = table.cells.cat.categories.take(table.cells.cat.codes)
+        long["answer"] = table.cells.cat.categories.take(table.cells.cat.codes.to_numpy())
         long = long[~long["answer"].isin(MISSING)].reset_index(drop=True)
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
