@@ -59,7 +59,7 @@ STUDY = """[data]
 answers = "answers.csv"
 items = "items.csv"
 [pruning]
-bootstrap_samples = 19
+local_dependence_p = "chi_square"
 [score]
 systems = ["systems.csv"]
 """

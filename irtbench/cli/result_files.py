@@ -219,7 +219,12 @@ def _publish(beside: Path, target: Path, files: Sequence[str]) -> None:
 
 
 def _move_in(ready: Path, target: Path) -> None:
-    """Move finished results into the target and remove those that they have no counterpart of."""
+    """Move finished results into the target and remove those that they have no counterpart of.
+
+    The list of the latter stays until the end: where it is gone, all was done but for the empty folder.
+    """
+    if not (ready / OBSOLETE).exists():
+        return
     target.mkdir(parents=True, exist_ok=True)
     obsolete = (ready / OBSOLETE).read_text(encoding="utf-8").splitlines()
     for name in sorted(set(os.listdir(ready)) - {OBSOLETE}):

@@ -1,0 +1,139 @@
+"""Runs that end without warning at each of their steps on the file system, one after the other."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import write_valid_inputs
+from irtbench.cli import result_files
+from irtbench.cli.result_files import output_file, output_folder
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own is made by fork")
+
+STEPS = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.chmod", "shutil.rmtree", "tempfile.mkdtemp")
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def ends_at_step(work: Callable[[], None], step: int) -> bool:
+    """Do the work in a process that vanishes before its n-th step on the file system; whether it came so far."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which none of this needs
+        child = os.fork()
+    if child == 0:
+        taken = 0
+
+        def vanish(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal taken
+            reads = event == "open" and not (isinstance(arguments[2], int) and arguments[2] & WRITING)
+            if event in STEPS and not reads:
+                taken += 1
+                if taken == step:
+                    os._exit(9)
+
+        try:
+            sys.addaudithook(vanish)
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.iterdir()} if folder.exists() else {}
+
+
+def write_folder(target: Path, text: str) -> None:
+    with output_folder(target, files=("a.csv", "b.csv", "extra.csv")) as folder:
+        for name in ("a.csv", "b.csv") if text == "new" else ("a.csv", "b.csv", "extra.csv"):
+            (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("others", [{}, {"notes.txt": "mine"}])
+@pytest.mark.parametrize("in_one_step", [False, True])
+def test_a_folder_of_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, others: dict[str, str], in_one_step: bool
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr(result_files, "_exchange", lambda first, second: False)
+    before = others | (dict.fromkeys(("a.csv", "b.csv", "extra.csv"), "old") if old else {})
+    after = others | dict.fromkeys(("a.csv", "b.csv"), "new")
+    for step in range(1, 1_000):
+        folder = tmp_path / str(step)
+        out = folder / "out"
+        folder.mkdir()
+        if old:
+            write_folder(out, "old")
+        for name, text in others.items():
+            out.mkdir(exist_ok=True)
+            (out / name).write_text(text)
+        vanished = ends_at_step(lambda out=out: write_folder(out, "new"), step)
+        found = contents(out)
+        assert others.items() <= found.items()
+        if not others and (in_one_step or not old):
+            assert found in (before, after)
+        assert set(found.values()) <= {"old", "new", *others.values()}  # no file is half
+        write_folder(out, "new")
+        assert contents(out) == after
+        assert os.listdir(folder) == ["out"]
+        if not vanished:
+            break
+    assert not vanished
+    assert step > 5
+
+
+def write_file(file: Path, text: str) -> None:
+    with output_file(file) as place:
+        place.write_text(text)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_of_results(tmp_path: Path, old: bool) -> None:
+    file = tmp_path / "a.csv"
+    for step in range(1, 1_000):
+        if old:
+            write_file(file, "old")
+        else:
+            file.unlink(missing_ok=True)
+        vanished = ends_at_step(lambda: write_file(file, "new"), step)
+        visible = [name for name in os.listdir(tmp_path) if not name.startswith(".")]
+        assert visible in ([], ["a.csv"])
+        if visible:
+            assert file.read_text() in (("old", "new") if old else ("new",))
+        assert visible or not old
+        write_file(file, "new")
+        assert os.listdir(tmp_path) == ["a.csv"]
+        if not vanished:
+            break
+    assert not vanished
+    assert step > 3
+
+
+def test_convert(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    arguments = ("convert", "answers.csv", "-o", "out/long.csv", "-q")
+    assert run_main(*arguments, cwd=tmp_path).status == 0
+    whole = (tmp_path / "out" / "long.csv").read_bytes()
+    for step in range(1, 1_000):
+        (tmp_path / "out" / "long.csv").write_text("old")
+        vanished = ends_at_step(lambda: demand_done(*arguments, cwd=tmp_path), step)
+        assert (tmp_path / "out" / "long.csv").read_bytes() in (b"old", whole)
+        demand_done(*arguments, cwd=tmp_path)
+        assert (tmp_path / "out" / "long.csv").read_bytes() == whole
+        assert os.listdir(tmp_path / "out") == ["long.csv"]
+        if not vanished:
+            break
+    assert not vanished
+    assert step > 3
+
+
+def demand_done(*arguments: str, cwd: Path) -> None:
+    assert run_main(*arguments, cwd=cwd).status == 0
