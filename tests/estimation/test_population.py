@@ -7,6 +7,7 @@ import torch
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.population import powers, smooth, standardised
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
@@ -93,3 +94,40 @@ def test_the_density_does_not_run_off_the_grid(seed: int) -> None:
     assert estimated.converged
     assert estimated.log_likelihood > normal.log_likelihood
     assert estimated.quadrature.weights.max() < 0.1
+
+
+def few_items(seed: int) -> ResponseMatrix:
+    """Four hundred respondents, in two clusters, of ten items."""
+    rng = np.random.default_rng(seed)
+    low = rng.random(400) < 0.3
+    theta = np.where(low, rng.normal(-1.6, 0.5, 400), rng.normal(0.69, 0.5, 400)) / 1.16
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 10), rng.normal(size=10))
+    return simulate_responses(theta, items, rng=rng)
+
+
+def test_ten_items_settle_a_density_though_plain_updates_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = few_items(2)
+    settings = FitSettings(population="estimated", standard_errors=False)
+    accelerated = fit_model(responses, settings)
+    monkeypatch.setattr(FixedPoint, "after", lambda self, before, updated: updated)
+    plain = fit_model(responses, settings)
+    assert accelerated.converged
+    assert not plain.converged
+    assert "density not settled after 200 updates" in plain.stopped_because
+    assert accelerated.log_likelihood > plain.log_likelihood - 0.01
+    nodes, weights = accelerated.quadrature.nodes, accelerated.quadrature.weights
+    assert weights @ nodes == pytest.approx(0.0, abs=1e-3)
+    assert weights @ nodes**2 == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_an_accelerated_density_is_where_plain_updates_lead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, responses = crowd(1000, skewed=True, seed=seed)
+    settings = FitSettings(population="estimated", standard_errors=False)
+    accelerated = fit_model(responses, settings)
+    monkeypatch.setattr(FixedPoint, "after", lambda self, before, updated: updated)
+    plain = fit_model(responses, settings)
+    assert accelerated.converged
+    assert accelerated.log_likelihood == pytest.approx(plain.log_likelihood, abs=0.01)
+    apart = np.abs(np.cumsum(accelerated.quadrature.weights - plain.quadrature.weights)).max()
+    assert apart < 5e-3
