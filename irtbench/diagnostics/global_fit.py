@@ -105,10 +105,9 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     """
     check_items_agree(responses, items)
     if responses.trials is not None:
-        return GlobalFit(
-            *(np.nan, 0), *[np.nan] * 7, responses.n_respondents, "none", np.nan,
-            "several trials of an item, and it is of one response each",
-        )  # fmt: skip
+        reason = "several trials of an item, and it is of one response each"
+        none = float("nan")
+        return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 

@@ -62,8 +62,8 @@ class LocalDependence:
     @classmethod
     def none(cls) -> LocalDependence:
         """Of no pair."""
-        nothing = np.empty(0)
-        return cls((), (), *[nothing] * 6, n_respondents=np.empty(0, dtype=np.int64))
+        none = np.empty(0)
+        return cls((), (), none, none, none, none, none, none, np.empty(0, dtype=np.int64))
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:
