@@ -166,6 +166,11 @@ def fit(
             say(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
             say(f"guessing not identified by the data: {name_first(unidentified)}")
+        if data.trials is not None:
+            say(
+                f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "
+                "takes one response each instead"
+            )
         for removal in left_out:
             say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:

@@ -105,11 +105,9 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     """
     check_items_agree(responses, items)
     if responses.trials is not None:
-        unknown = dict.fromkeys(("m2", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi"), np.nan)
-        return GlobalFit(
-            **unknown, df=0, n_respondents=responses.n_respondents, respondents_used="none", n_per_pair=np.nan,
-            reason="several trials of an item, and it is of one response each",
-        )  # fmt: skip
+        reason = "several trials of an item, and it is of one response each"
+        none = float("nan")
+        return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, int(items.n_free.sum()))
 

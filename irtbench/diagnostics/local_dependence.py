@@ -62,9 +62,8 @@ class LocalDependence:
     @classmethod
     def none(cls) -> LocalDependence:
         """Of no pair."""
-        figures = ("x2", "g2", "p", "p_adjusted", "cramers_v", "q3")
-        nothing = {name: np.empty(0) for name in figures}
-        return cls((), (), **nothing, n_respondents=np.empty(0, dtype=np.int64))
+        none = np.empty(0)
+        return cls((), (), none, none, none, none, none, none, np.empty(0, dtype=np.int64))
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import pandas as pd
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.models.curves import icc
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of
 from irtbench.scoring.scores import check_known, own_responses
@@ -88,6 +88,7 @@ def explain(
     n_levels
         Parts of the items by difficulty.
     """
+    demand_single(responses, "an explanation of surprises")
     own = own_responses(scale, responses)
     items = scale.items.select(own.item_ids)
     values = own.values

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, demand_single, name_first
 from irtbench.models.curves import icc
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
@@ -183,6 +183,7 @@ def _parts(scales: Scale | Sequence[Scale], responses: ResponseMatrix) -> _Parts
     every = [item for scale in scales for item in scale.items.item_ids]
     if len(set(every)) < len(every):
         raise InputError("prediction: an item stands in two scales; expected each in one")
+    demand_single(responses, "a prediction of the whole from a part")
     seen_right, n_unseen, expected, variance = np.zeros((4, len(scales), responses.n_respondents))
     for k, scale in enumerate(scales):
         own = own_responses(scale, responses)

@@ -17,6 +17,7 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
 from irtbench.estimation.marginal.observed_information import (
     complete_information,
     observed_information,
@@ -24,7 +25,7 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.variational.endless_slopes import SLOPE_BOUND, change_with_others_fixed, step_places
+from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses

@@ -190,6 +190,10 @@ def test_a_table_scored_part_by_part(
     twice.to_csv(tmp_path / "twice.csv", index=False)
     with pytest.raises(InputError, match="come twice"):
         score_file(bank(), tmp_path / "twice.csv", tmp_path / "out.csv")
+    if counted:
+        table.astype({"n_trials": str}).replace({"n_trials": {"3": "three"}}).to_csv(tmp_path / "text.csv", index=False)
+        with pytest.raises(InputError, match="column n_trials: expected a whole number but it holds 'three'"):
+            score_file(bank(), tmp_path / "text.csv", tmp_path / "out.csv")
     table.sample(frac=1, random_state=0).to_csv(tmp_path / "mixed.csv", index=False)
     with pytest.raises(InputError, match="expected it sorted by respondent_id"):
         score_file(bank(), tmp_path / "mixed.csv", tmp_path / "out.csv")

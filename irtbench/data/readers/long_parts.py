@@ -96,7 +96,8 @@ class LongFile:
         coded = columns_read if self.keys is not None else columns_read[:2]
         numbers = columns_read[2:] if self.keys is None and not self.as_text else []
         if self.n_trials is not None:
-            columns_read, numbers = [*columns_read, self.n_trials], [*numbers, self.n_trials]
+            columns_read = [*columns_read, self.n_trials]
+            numbers = [] if self.as_text else columns_read[2:]
         elif self.trial is not None:
             columns_read, coded = [*columns_read, self.trial], [*coded, self.trial]
         column_of = {item: k for k, item in enumerate(self.items)}
@@ -160,7 +161,7 @@ class LongFile:
         """Number right and number of trials of each row."""
         assert self.n_trials is not None
         right, asked = (
-            np.nan_to_num(numbers_of(batch.column(name), self.path, name, first_row))
+            np.nan_to_num(numbers_of(batch.column(name), self.path, name, first_row, expected="a whole number"))
             for name in (self.response, self.n_trials)
         )
         wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))

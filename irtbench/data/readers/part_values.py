@@ -21,7 +21,9 @@ FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for 
 WORDS = {"true": 1.0, "false": 0.0}
 
 
-def numbers_of(column: pa.Array, source: str | Path, name: str, first_row: int = 1) -> NDArray[np.float32]:
+def numbers_of(
+    column: pa.Array, source: str | Path, name: str, first_row: int = 1, *, expected: str = "1, 0 or missing"
+) -> NDArray[np.float32]:
     """Numbers of a column, NaN where it is null or stands for nothing.
 
     Raises
@@ -40,7 +42,7 @@ def numbers_of(column: pa.Array, source: str | Path, name: str, first_row: int =
         try:
             numbers = to_numbers(pd.Series(coded.dictionary.to_pylist(), dtype=object), place=place, words=WORDS)
         except InputError as error:
-            message = str(error).replace("expected a number but got", "expected 1, 0 or missing but it holds")
+            message = str(error).replace("expected a number but got", f"expected {expected} but it holds")
             raise InputError(message) from None
         found = numbers.astype(np.float32)[codes]
         return found
@@ -49,7 +51,7 @@ def numbers_of(column: pa.Array, source: str | Path, name: str, first_row: int =
             column = column.cast(pa.int8())
         found = column.cast(pa.float32(), safe=False).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(f"file {source}, column {name}: expected 1, 0 or missing but it holds {column.type}") from None
+        raise InputError(f"file {source}, column {name}: expected {expected} but it holds {column.type}") from None
     return found
 
 
