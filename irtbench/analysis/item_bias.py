@@ -29,6 +29,7 @@ Size = Literal["negligible", "moderate", "large"]
 
 SIZES: dict[Grade, Size] = {"A": "negligible", "B": "moderate", "C": "large"}
 MOST_ROUNDS = 10
+MOST_TO_REFIT = 60  # items; the time grows with their square
 FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with the weight of next to nothing
 
 
@@ -142,8 +143,8 @@ def item_bias(
     ability is no bias. The anchors, items with the same parameters in both groups, make the scale common.
 
     ``likelihood_ratio`` (Thissen, Steinberg & Wainer, 1993): twice the gain in marginal log-likelihood when the item
-    gets a slope and an intercept of its own in the focal group, with the focal population free and the other items
-    fixed at their fit.
+    gets a slope and an intercept of its own in the focal group. While anchors are sought the other items are fixed at
+    their fit; at last, with up to 60 items, all are fitted again with each item free.
 
     ``logistic`` (Swaminathan & Rogers, 1990): the same by regressing the response on ability, group and their
     product. Ability is the posterior mean given the responses to the other items and the group's own population:
@@ -198,6 +199,10 @@ def item_bias(
             if not purify or following.tobytes() in seen or len(seen) == MOST_ROUNDS:
                 break
             freed = following
+        if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.status.converged:
+            found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
+            x2 = found[:, 0]
+            p = chdtrc(2, x2)
     _, x2_uniform, shift, rms_difference, r2_change = found.T
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
@@ -271,6 +276,18 @@ def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float,
     rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
     gains = [max(2 * (found.log_posterior - common.log_posterior), 0.0) for found in (either, uniform)]
     return max(gains), gains[1], shift, rms, np.nan
+
+
+def _refitted(linked: LinkedGroups, item: int, x2: float, x2_uniform: float) -> tuple[float, float]:
+    """X2 of both parameters and of the intercept, all others refitted; as they were where a group answered alike."""
+    common, uniform, either = (
+        linked.largest_log_posterior(item, slope=slope, intercept=intercept)
+        for slope, intercept in ((False, False), (False, True), (True, True))
+    )
+    if np.isnan(common):
+        return x2, x2_uniform
+    gains = [max(2 * (free - common), 0.0) for free in (either, uniform)]
+    return max(gains), gains[1]
 
 
 def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:

@@ -76,6 +76,10 @@ class LinkedGroups:
         Where all of a group answered an item alike, shape (2, n_items).
     freed
         Items with a slope and an intercept of their own in each group, shape (n_items,).
+    kept
+        Items with any response that counts, shape (n_items,).
+    mode
+        The parameters of these items and of the focal population where the likelihood is largest.
     item_ids, settings, status, problem
         Of the fit.
     """
@@ -85,6 +89,8 @@ class LinkedGroups:
     sd: float
     alike: NDArray[np.bool_]
     freed: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    mode: ItemTensors
     item_ids: tuple[str, ...]
     settings: FitSettings
     status: Status
@@ -94,6 +100,23 @@ class LinkedGroups:
     def theta(self) -> Tensor:
         """The nodes, shape (n_nodes,)."""
         return self.problem.own_nodes.theta[:, 0]
+
+    def largest_log_posterior(self, item: int, *, slope: bool, intercept: bool) -> float:
+        """The largest log-posterior with an item's slope or intercept free in the focal group, all others refitted.
+
+        NaN where all of a group answered the item alike.
+        """
+        if self.alike[:, item].any():
+            return float("nan")
+        prior, place = self.problem.group_prior, int(self.kept[:item].sum())
+        differs = prior.differs.clone()
+        differs[place] = torch.tensor([slope, intercept])
+        start = self.mode.slope.clone()
+        start[place, 1:] *= differs[place]
+        problem = GroupProblem.of_groups(
+            partial(self.problem.model, differs=differs), self.problem.groups, self.problem.own_nodes
+        )
+        return maximum(problem, replace(self.mode, slope=start)).log_posterior
 
     def studied(self, item: int) -> StudiedItem:
         """The item with all others held at their fit."""
@@ -160,6 +183,8 @@ def link(
         sd=float(log_deviation[0].exp()),
         alike=alike,
         freed=freed,
+        kept=kept,
+        mode=mode.items,
         item_ids=responses.item_ids,
         settings=settings,
         status=mode.status,

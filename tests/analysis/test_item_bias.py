@@ -1,5 +1,7 @@
 """Item bias: planted differences are found and measured, differences in ability are not mistaken for them."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,3 +218,30 @@ def test_wrong_input_is_named() -> None:
     with pytest.raises(InputError, match="all responses are the same for item item0"):
         item_bias(worse.select_items(["item0", "item2", "item3"]), focal)
     assert comparable_items(worse, focal) == ("item2", "item3")
+
+
+def test_the_likelihood_ratio_with_all_others_as_anchors_is_that_of_mirt(reference: Path) -> None:
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    items = [name for name in table if name not in ("Anger", "Gender")]
+    ids = tuple(f"r{i}" for i in range(len(table)))
+    responses = ResponseMatrix(table[items].to_numpy(dtype=float), ids, tuple(items))
+    found = item_bias(responses, table["Gender"].to_numpy() == 0, purify=False)  # mirt lets the women's mean free
+    expected = pd.read_csv(reference / "next" / "04_dif" / "verbal_irt_lr_drop.csv").set_index("item").loc[items]
+    np.testing.assert_allclose(found.x2, expected["X2"], atol=1e-3)
+    group = pd.read_csv(reference / "next" / "04_dif" / "verbal_irt_constrained.csv").loc[0]
+    assert found.focal_mean == pytest.approx(group["mean"], abs=1e-3)
+    assert found.focal_sd**2 == pytest.approx(group["var"], abs=2e-3)
+
+
+def test_a_quarter_of_the_items_biased_one_way_leaves_the_others_at_their_level() -> None:
+    biased = dict.fromkeys(range(5), 0.8)
+    flagged = {True: 0, False: 0}
+    for seed in range(8):
+        responses, focal = two_groups(seed=300 + seed, n=(500, 500), n_items=20, shift=biased)
+        for purify in flagged:
+            found = item_bias(responses, focal, method="logistic", purify=purify)
+            flagged[purify] += int((found.p[5:] < 0.05).sum())
+            assert found.anchor.all() == (not purify)
+    # of 120 tests: binomial(120, .05) exceeds 14 once in 1,000; with all items as anchors it is a third of them
+    assert flagged[True] <= 14
+    assert flagged[False] > 20
