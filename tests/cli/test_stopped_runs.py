@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_a_folder_of_results(
         for name, text in others.items():
             out.mkdir(exist_ok=True)
             (out / name).write_text(text)
-        vanished = ends_at_step(lambda out=out: write_folder(out, "new"), step)
+        vanished = ends_at_step(partial(write_folder, out, "new"), step)
         found = contents(out)
         assert others.items() <= found.items()
         if not others and (in_one_step or not old):
