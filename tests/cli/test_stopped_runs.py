@@ -104,7 +104,7 @@ def test_a_file_of_results(tmp_path: Path, old: bool) -> None:
             write_file(file, "old")
         else:
             file.unlink(missing_ok=True)
-        vanished = ends_at_step(lambda: write_file(file, "new"), step)
+        vanished = ends_at_step(partial(write_file, file, "new"), step)
         visible = [name for name in os.listdir(tmp_path) if not name.startswith(".")]
         assert visible in ([], ["a.csv"])
         if visible:
@@ -125,7 +125,7 @@ def test_convert(tmp_path: Path) -> None:
     whole = (tmp_path / "out" / "long.csv").read_bytes()
     for step in range(1, 1_000):
         (tmp_path / "out" / "long.csv").write_text("old")
-        vanished = ends_at_step(lambda: demand_done(*arguments, cwd=tmp_path), step)
+        vanished = ends_at_step(partial(demand_done, *arguments, cwd=tmp_path), step)
         assert (tmp_path / "out" / "long.csv").read_bytes() in (b"old", whole)
         demand_done(*arguments, cwd=tmp_path)
         assert (tmp_path / "out" / "long.csv").read_bytes() == whole
