@@ -183,6 +183,7 @@ if TYPE_CHECKING:
     from irtbench.scoring.prediction import predict_accuracy as predict_accuracy
     from irtbench.scoring.scores import ScoringSettings as ScoringSettings
     from irtbench.scoring.scores import grade_answers as grade_answers
+    from irtbench.scoring.scores import grading_of as grading_of
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
     from irtbench.study.results import ScaleStudy as ScaleStudy
@@ -254,7 +255,7 @@ _NAMES = {
     "scoring.plausible_values": "plausible_values",
     "scoring.percentiles": "Percentiles percentiles",
     "scoring.group_percentiles": "percentiles_by_group",
-    "scoring.scores": "ScoringSettings score_responses score_answers grade_answers",
+    "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",

@@ -9,11 +9,13 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, Columns, ItemColumns, Json, Quiet, Seed, Table, Where, named
+from irtbench.cli.options import Answers, ItemColumns, Json, Quiet, Seed, Where, named
 from irtbench.cli.output import output_folder, show_table, to_json, write_json
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 
+@reads_files
 def agree(
     answers: Answers,
     items: Annotated[
@@ -22,22 +24,21 @@ def agree(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for agreement.json.")
     ] = None,
-    column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Majority, two-thirds majority, Fleiss' kappa and Krippendorff's alpha, overall and by label."""
     from irtbench.data.readers.item_table import read_items
-    from irtbench.data.readers.recognise import read_answers
     from irtbench.evaluation.agreement import agreement, agreement_by_label
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    given = read_answers(answers, format=table, columns=named("--column", column)).frame
+    given = reading.answers(answers).frame
     known = None
     if items is not None:
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))

@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 import numpy as np
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, demand_varied_items, named
+from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 
+@reads_files
 def bias(
     responses: Responses,
     groups: Annotated[Path, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")],
@@ -46,11 +48,11 @@ def bias(
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Compare items between two groups: people of two kinds, or people and machines.
 
@@ -59,15 +61,11 @@ def bias(
     """
     from irtbench.analysis.item_bias import comparable_items, item_bias
     from irtbench.data.readers.groups import read_groups
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.settings import FitSettings
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
         settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = reading.matrix(responses)
         group_of = read_groups(groups)
         names = two_groups(group_of, given.respondent_ids, reference, focal)
         data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))

@@ -19,6 +19,7 @@ from irtbench.cli.options import (
     Json,
     Metric,
     Quiet,
+    Respondents,
     Seed,
     Threshold,
     named,
@@ -56,6 +57,7 @@ def convert(
     items: ItemPattern = None,
     exclude_columns: ExcludeColumns = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
+    respondents: Respondents = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -91,6 +93,7 @@ def convert(
                 join=join,
                 items=items,
                 exclude=exclude_columns,
+                respondents=respondents,
             )
             frame = table.frame.assign(response=table.frame["response"].astype("Int64"))
         else:
@@ -103,6 +106,7 @@ def convert(
                 join=join,
                 items=items,
                 exclude=exclude_columns,
+                respondents=respondents,
             )
             frame = table.frame
         found = summarise(table)

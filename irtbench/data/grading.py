@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,14 +15,10 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.vocabulary import as_labels, demand_meant
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
-
-log = logging.getLogger(__name__)
-
-GRADED = frozenset({"1", "0", "-1", "1.0", "0.0", "true", "false", "True", "False", "TRUE", "FALSE"})
-FEW_ANSWERS = 5  # so many may all be wrong options that are no item's key
 
 # A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
 _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
@@ -48,15 +43,32 @@ class GradingSettings(Settings):
     empty
         Whether an answer that is empty after normalisation is wrong (the item was asked, as the paper scored it) or
         missing. A respondent without any row for an item is missing there in either case.
+    map
+        What an answer stands for, where it has another name than the keys: ``{"0": "entailment"}``; nothing for one
+        that is meant as wrong. Both are normalised.
 
     Raises
     ------
     InputError
-        If a rule or ``empty`` is not one of those named.
+        If a rule or ``empty`` is not one of those named, or one answer is mapped to two.
     """
 
     normalise: tuple[NormalisationRule, ...] = ("strip",)
     empty: Empty = "wrong"
+    map: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.renamed()) < len(self.map):
+            raise InputError(
+                f"grading: map: two of {name_first(list(self.map))} are the same answer after "
+                f"{', '.join(self.normalise)}; expected each once"
+            )
+
+    def renamed(self) -> dict[str, str]:
+        """The map from answer to key, both normalised."""
+        rules = self.normalise
+        return {normalise_text(old, rules): normalise_text(new, rules) for old, new in self.map.items()}
 
 
 def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
@@ -88,38 +100,28 @@ def normalise_answers(answers: pd.Series[str], rules: Sequence[NormalisationRule
     return pd.Series(texts[codes], index=answers.index)
 
 
-def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str]) -> None:
-    """Refuse answers that cannot be meant for these keys: all would be wrong without a word.
+def as_compared(answers: pd.Series[str], settings: GradingSettings) -> pd.Series[str]:
+    """Answers as they are compared with the keys: mapped where the settings say so, and normalised."""
+    given = normalise_answers(answers, settings.normalise)
+    renamed = settings.renamed()
+    return given.map(lambda text: renamed.get(text, text)) if renamed else given
 
-    They are graded responses where no key is 1 or 0, or, where items share keys as those with fixed options do, texts
-    of which not one is the key of any item. Where only some are no item's key, a warning names them.
 
-    Parameters
-    ----------
-    answers
-        Answers, normalised; empty where none was given.
-    keys
-        The key of each item, normalised alike.
+def demand_mapped_to_keys(settings: GradingSettings, keys: Mapping[str, str]) -> None:
+    """Refuse a map onto what is no item's key.
 
     Raises
     ------
     InputError
-        Naming the answers, some keys, and what helps.
+        Naming it, and some keys.
     """
-    given, known = answers[answers != ""], set(keys.values())
-    strange = sorted(set(given.unique()) - known)
-    share_keys = 2 <= len(known) <= len(keys) / 2
-    if not strange or not known or not (share_keys or GRADED.issuperset(strange)):
-        return
-    n_strange = int(given.isin(strange).sum())
-    if n_strange == len(given) and (GRADED.issuperset(strange) or n_strange >= FEW_ANSWERS):
-        raise InputError(
-            f"grading: no answer is the key of any item: {name_first(strange)}; expected answers such as "
-            f"{name_first(sorted(known), most=3)} (one meant as wrong may be left empty); graded responses 1 / 0 are "
-            'read with --content responses, in a study file with data.content = "responses"'
-        )
-    if share_keys:
-        log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+    known = set(keys.values())
+    for old, new in settings.renamed().items():
+        if new and new not in known:
+            raise InputError(
+                f"grading: map {old}={new}: {new} is no item's key; expected one of {name_first(sorted(known))}, or "
+                "nothing for an answer that is meant as wrong"
+            )
 
 
 def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
@@ -145,7 +147,8 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     """Compare every answer with its item's key.
 
     x = 1 where the normalised answer equals the normalised key, else 0; an empty answer is 0 or NaN by
-    ``settings.empty``; NaN where there is no row.
+    ``settings.empty``; NaN where there is no row. Where items share keys, as those with fixed options do, capitals and
+    spaces tell no two labels apart unless two keys differ in nothing else (see ``as_labels``).
 
     Parameters
     ----------
@@ -164,9 +167,9 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     Raises
     ------
     InputError
-        If no answer can be meant for the keys (see ``demand_known_answers``), an answer is to an item that is not in
-        the table or has no key, a key is empty once normalised, a (respondent, item) pair is repeated, or there is no
-        answer.
+        If answers cannot be meant for the keys (see ``demand_meant``), an answer is mapped onto what is no key, one is
+        to an item that is not in the table or has no key, a key is empty once normalised, a (respondent, item) pair is
+        repeated, or there is no answer.
     """
     settings = settings or GradingSettings()
     answered = items.select(list(pd.unique(answers["item_id"])))
@@ -174,8 +177,9 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     if unkeyed:
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
     keys = normalised_keys(items, settings)
-    given = normalise_answers(answers["answer"], settings.normalise)
-    demand_known_answers(given, keys)
+    demand_mapped_to_keys(settings, keys)
+    given = as_labels(as_compared(answers["answer"], settings), keys)
+    demand_meant(given, keys, answers["respondent_id"])
     response = (given == answers["item_id"].map(keys)).astype(np.float64)
     if settings.empty == "missing":
         response = response.mask(given == "")

@@ -19,6 +19,7 @@ from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_identity import Join, join_items
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns, long_from_frame
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
+from irtbench.data.readers.respondents import join_respondents
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
@@ -48,6 +49,7 @@ def read_responses(
     join: Join = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
 ) -> LongTable:
     """Read graded responses.
 
@@ -74,6 +76,8 @@ def read_responses(
         For a wide table: the pattern of the columns that are items, such as ``Q*``.
     exclude
         For a wide table: names or patterns of columns that are no items.
+    respondents
+        A table of respondents to join by their names, see ``join_respondents``.
 
     Raises
     ------
@@ -81,7 +85,7 @@ def read_responses(
         Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
     """
     settings = ReadSettings("response", _names(metric), errored)
-    return _read(path, settings, format, columns or {}, threshold, trials, join, items, exclude)
+    return _read(path, settings, format, columns or {}, threshold, trials, join, items, exclude, respondents)
 
 
 def read_answers(
@@ -94,10 +98,11 @@ def read_answers(
     join: Join = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
 ) -> LongTable:
     """Read raw answers; parameters and errors as for ``read_responses``."""
     settings = ReadSettings("answer", _names(metric))
-    return _read(path, settings, format, columns or {}, None, trials, join, items, exclude)
+    return _read(path, settings, format, columns or {}, None, trials, join, items, exclude, respondents)
 
 
 def holds_responses(
@@ -202,6 +207,7 @@ def _read(
     join: Join,
     items: str | None,
     exclude: Sequence[str],
+    respondents: str | Path | None,
 ) -> LongTable:
     demand_trials(trials, threshold)
     left_out: Counter[str] = Counter()
@@ -216,6 +222,8 @@ def _read(
         frame = reduce_trials(with_trials(frame), trials, threshold=threshold, place=place)
     for participants in sources.participants:
         frame = prolific.join(frame, participants, left_out)
+    if respondents is not None:
+        frame = join_respondents(frame, Path(respondents), left_out)
     taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
     logger.info("%s: read as a %s table of %ss, %s", f"file {place}", table.format, settings.want, taken)
     return replace(table, frame=frame, left_out=dict(left_out))
