@@ -126,7 +126,10 @@ def chosen(given: ResponseMatrix, tags: ItemTags, systems: list[str], *, some: b
     """Responses of these systems (all, if none is named), to the tagged items alone if some were asked for."""
     unknown = [name for name in systems if name not in given.respondent_ids]
     if unknown:
-        raise InputError(f"--system {name_first(unknown)}: no response of this system in the table")
+        raise InputError(
+            f"--system {name_first(unknown)}: no response of this system in the table; expected some of "
+            f"{name_first(given.respondent_ids)}"
+        )
     data = given.select_respondents(np.isin(given.respondent_ids, systems)) if systems else given
     if not some:
         return data
@@ -141,7 +144,9 @@ def pairs_of(systems: tuple[str, ...], against: str | None) -> list[tuple[str, s
     """The pairs to compare."""
     if against is not None:
         if against not in systems:
-            raise InputError(f"--against {against}: no response of this system in the table")
+            raise InputError(
+                f"--against {against}: no response of this system in the table; expected one of {name_first(systems)}"
+            )
         return [(name, against) for name in systems if name != against]
     return list(combinations(systems, 2)) if len(systems) <= MOST_SYSTEMS else []
 
@@ -154,7 +159,7 @@ def parameters_of(path: Path, tags: ItemTags) -> tuple[dict[str, NDArray[np.floa
     item_ids = np.concatenate([scale.item_ids for scale in scales])
     known = np.isin(item_ids, tags.item_ids)
     if not known.any():
-        raise InputError(f"bank {path}: has none of the items with types")
+        raise InputError(f"bank {path}: has none of the items with types; expected the bank that they belong to")
     figures = {
         "difficulty": np.concatenate([scale.difficulty for scale in scales])[known],
         "discrimination": np.concatenate([scale.discrimination for scale in scales])[known],

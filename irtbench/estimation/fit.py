@@ -30,7 +30,7 @@ from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import Stop
+from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
@@ -104,7 +104,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status = found.status
+        status = with_names(found.status, responses)
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
         elif settings.standard_errors and status.converged:
@@ -214,7 +214,8 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
-            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items from"
+            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
+            "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
         )
     if priors.name == "weak" and responses.n_items > responses.n_respondents:
         raise InputError(
@@ -232,7 +233,8 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     if constant and not priors.bounds_difficulty:
         raise InputError(
             f"fit: all responses are the same for item {name_first(constant)}; "
-            "leave such items out or use a prior (its difficulty would be infinite)"
+            "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
+            "outnumber respondents"
         )
 
 
@@ -250,6 +252,14 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     abilities = None if found.abilities is None else (-found.abilities[0], found.abilities[1])
     mode = found.mode and found.mode.turned()
     return replace(found, items=items.turned(), covariance=covariance, abilities=abilities, mode=mode)
+
+
+def with_names(status: Status, responses: ResponseMatrix | SparseResponses) -> Status:
+    """The status with the names of items whose slopes have run away, and how many were right."""
+    n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
+    return replace(
+        status, steep_items=tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in status.steep)
+    )
 
 
 def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

@@ -15,7 +15,7 @@ from irtbench.data.responses import name_first
 Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any"]
 
 PAIR = ["respondent_id", "item_id"]
-CHOICES = "first, last, mean, majority or any (--trials of convert, fit and score, or trials=)"
+CHOICES = "first, last, mean, majority or any (--trials, or trials=)"
 
 #: Columns that tell occasions apart, after the Item Response Warehouse's standard 1.0, the surest first.
 OCCASIONS = (
