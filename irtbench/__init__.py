@@ -186,6 +186,10 @@ if TYPE_CHECKING:
     from irtbench.scoring.scores import grading_of as grading_of
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
+    from irtbench.study.effort import CommandAdvice as CommandAdvice
+    from irtbench.study.examination import Examination as Examination
+    from irtbench.study.examination import examine as examine
+    from irtbench.study.findings import Finding as Finding
     from irtbench.study.results import ScaleStudy as ScaleStudy
     from irtbench.study.results import Study as Study
     from irtbench.study.run import run_study as run_study
@@ -283,6 +287,9 @@ _NAMES = {
     ),
     "evaluation.artifacts": "Baseline Artifacts artifacts",
     "config": "StudyFile read_study",
+    "study.effort": "CommandAdvice",
+    "study.findings": "Finding",
+    "study.examination": "Examination examine",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
 }  # of each module, in the order of the procedure

@@ -81,8 +81,8 @@ INNER_FILES = {
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
     "evaluation": "exact_sums pairing",
-    "study": "division kept_respondents norm_columns number_of_abilities provenance reading scale_study study_data "
-    "systems",
+    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
+    "scale_study study_data study_template systems",
 }
 
 

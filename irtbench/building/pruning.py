@@ -35,8 +35,8 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.estimation.fit import FEWEST_RESPONDENTS
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.models.item_parameters import ItemParameters
 
 __all__ = [

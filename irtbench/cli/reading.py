@@ -27,6 +27,7 @@ from irtbench.cli.options import (
 
 if TYPE_CHECKING:
     from irtbench.data.readers.long_table import LongTable
+    from irtbench.data.readers.trials import Trials as HowTrials
     from irtbench.data.responses import ResponseMatrix
 
 #: Options of every command that reads answers or responses, with what they are unless said.
@@ -50,7 +51,7 @@ class Reading:
 
     format: Formats = "auto"
     columns: Mapping[str, str] = field(default_factory=dict)
-    trials: Literal["error", "first", "last", "mean", "majority", "any"] = "error"
+    trials: HowTrials = "error"
     threshold: float | None = None
     metric: tuple[str, ...] = ()
     errored: Literal["missing", "wrong"] = "missing"

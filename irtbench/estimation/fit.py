@@ -29,7 +29,7 @@ from irtbench.estimation.marginal.observed_information import sampling_covarianc
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
@@ -44,7 +44,6 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 logger = logging.getLogger(__name__)
 
 FEW_CELLS = 2**26  # respondents x (nodes or items) up to which a second thread gains next to nothing
-FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
 
 

@@ -6,7 +6,7 @@ from irtbench.config import StudyFile
 from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import Screening, screen
-from irtbench.estimation.fit import FEWEST_RESPONDENTS
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.study.study_data import StudyData
 

@@ -28,6 +28,8 @@ COMMANDS = {
     "consistency": "consistency few --items twins.csv -o out",
     "agree": "agree runs --items items.csv -o out",
     "convert": "convert runs -o out.csv",
+    "doctor": "doctor runs",
+    "init": "init runs -o out.toml --yes",
 }
 
 

@@ -241,7 +241,7 @@ def _read_outside(
 ) -> LongTable:
     if columns:
         raise InputError(f"columns: {name_first(list(columns))} cannot be named for {reader.title}s ({place})")
-    raw = trials == "mean"
+    raw = trials in ("mean", "all")
     parts = [collect(reader, head, settings, left_out, threshold=threshold, raw_scores=raw) for head in sources.heads]
     frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
     if frame.empty:
@@ -265,7 +265,7 @@ def _read_tables(
 ) -> LongTable:
     if settings.metrics:
         raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
-    raw = trials == "mean"
+    raw = trials in ("mean", "all")
     tables = []
     for head in sources.heads:
         frame = read_table(head.path)

@@ -12,7 +12,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 #: What becomes of repeated (respondent, item) pairs.
-Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any"]
+Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "all"]
 
 PAIR = ["respondent_id", "item_id"]
 CHOICES = "first, last, mean, majority or any (--trials, or trials=)"
@@ -77,10 +77,10 @@ def reduce_trials(
     frame
         Columns ``respondent_id, item_id``, ``response`` or ``answer``, and perhaps ``trial``.
     trials
-        ``keep`` leaves rows as they are, if a trial tells them apart; ``error`` refuses repeated pairs; ``first`` and
-        ``last`` count by trial (by number where all are numbers, else in the order of the file). For responses
-        without those missing: ``mean`` is 1 where their mean is at least the threshold, ``majority`` where more than
-        half are 1, ``any`` where one is.
+        ``keep`` leaves rows as they are, if a trial tells them apart, and ``all`` in any case, with scores ungraded;
+        ``error`` refuses repeated pairs; ``first`` and ``last`` count by trial (by number where all are numbers, else
+        in the order of the file). For responses without those missing: ``mean`` is 1 where their mean is at least the
+        threshold, ``majority`` where more than half are 1, ``any`` where one is.
     threshold
         For ``mean``.
     place
@@ -93,6 +93,8 @@ def reduce_trials(
         threshold lacks, or raw answers are to be averaged.
     """
     demand_trials(trials, threshold)
+    if trials == "all":
+        return frame
     repeated = frame.duplicated(PAIR)
     if not repeated.any() and trials != "mean":
         return frame
