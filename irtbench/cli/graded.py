@@ -69,6 +69,7 @@ def say_left_out(left_out: Sequence[LeftOut]) -> None:
         )
 
 
-def left_out_of(left_out: Sequence[LeftOut], scale: str) -> list[dict[str, str | None]]:
-    """What --json says of a scale: items removed from it and those on no scale, with the reason."""
-    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale in (None, scale)]
+def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: ItemBank) -> list[dict[str, str]]:
+    """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
+    others = {other.name for other in bank.scales} - {scale}
+    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]

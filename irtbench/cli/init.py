@@ -70,7 +70,7 @@ def init(
         table = as_it_is.responses(file) if graded else as_it_is.answers(file)
     own_keys = None if graded or items is not None else items_from_keys(table.frame)
     if not yes:
-        title = title or typer.prompt("Title of the study", default=file.stem, err=True)
+        title = title or typer.prompt("Title of the study", default=plain_name(file), err=True)
         if not graded and items is None and own_keys is None:
             items = Path(typer.prompt("Table of the items, with their key", err=True))
         preset = preset or ask_preset()
@@ -88,7 +88,7 @@ def init(
         examined = examine(table, items=known, grading=GradingSettings(map=meant), threshold=reading.threshold)
         template = propose(
             Template(
-                title=title or file.stem,
+                title=title or plain_name(file),
                 answers=beside(file, folder),
                 content="responses" if graded else "answers",
                 format=reading.format,
@@ -118,6 +118,11 @@ def ask_preset() -> Literal["standard", "lalor2016", "none"]:
         raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
     chosen: Literal["standard", "lalor2016", "none"] = given
     return chosen
+
+
+def plain_name(file: Path) -> str:
+    """The name of a file without its endings."""
+    return file.name.split(".")[0] or file.name
 
 
 def beside(path: Path, folder: Path) -> str:

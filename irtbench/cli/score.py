@@ -136,7 +136,7 @@ def score(
             write_table(explained.surprises(), folder / "surprises.csv")
             write_table(explained.difficulty, folder / "difficulty.csv")
     if json:
-        rows = [row | {"items_left_out": left_out_of(given.left_out, row["scale"])}
+        rows = [row | {"items_left_out": left_out_of(given.left_out, row["scale"], known)}
                 for row in scores.to_dict(orient="records")]  # fmt: skip
         print(to_json(rows if explained is None else {"scores": rows, "surprises": explained.surprises(),
                                                       "difficulty": explained.difficulty}))  # fmt: skip

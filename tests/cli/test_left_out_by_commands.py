@@ -23,7 +23,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (scale,) = load_bank(folder / "bank.json").scales
     provenance = {
         "pruning": [{"item_id": "removed", "reason": "negative_slope"}],
-        NOT_ON_A_SCALE: [{"item_id": "check", "reason": "attention_check", "scale": None}],
+        NOT_ON_A_SCALE: [
+            {"item_id": "check", "reason": "attention_check", "scale": None},
+            {"item_id": "lost", "reason": "scale_rejected", "scale": "other"},
+        ],
     }
     (folder / "bank.json").unlink()
     save_bank(ItemBank((replace(scale, provenance=provenance),)), folder / "bank.json")
@@ -67,6 +70,13 @@ def test_a_large_file_says_the_same(folder: Path, tmp_path: Path, monkeypatch: p
     assert ended.status == 0, ended.err
     assert {item["item_id"] for item in json.loads(ended.out)["items_left_out"]} == {"check", "removed"}
     assert "2 items left out, as in the bank's own study" in ended.err
+
+
+def test_items_of_a_rejected_scale_are_listed(folder: Path) -> None:
+    frame = pd.read_csv(folder / "more.csv").replace({"check": "lost"})
+    frame.to_csv(folder / "lost.csv", index=False)
+    rows = json.loads(run_main("score", "bank.json", "lost.csv", "--json", cwd=folder).out)
+    assert {"item_id": "lost", "reason": "scale_rejected"} in rows[0]["items_left_out"]
 
 
 def test_what_neither_the_bank_nor_its_study_had_is_an_error_that_names_the_option(folder: Path) -> None:
