@@ -15,10 +15,13 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.vocabulary import as_labels, demand_meant
+from irtbench.data.vocabulary import as_labels, demand_meant, is_closed
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
+Unknown = Literal["error", "stray", "wrong"]
+#: What is tried to explain answers that are no key: whether they would be, if they were normalised so.
+THOROUGH: tuple[NormalisationRule, ...] = ("unicode", "punctuation", "casefold", "collapse_spaces")
 
 # A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
 _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
@@ -43,6 +46,13 @@ class GradingSettings(Settings):
     empty
         Whether an answer that is empty after normalisation is wrong (the item was asked, as the paper scored it) or
         missing. A respondent without any row for an item is missing there in either case.
+    options
+        Answers to choose from that are no item's key. Those that are some item's key need not be named.
+    unknown
+        What an answer means that is neither key nor option, where items share their options: an ``error``; ``wrong``,
+        with a warning; or ``stray``, as systems are graded on a bank, which has keys and not all options: a label that
+        differs in capitals or spaces alone is that label, a text in place of a label is an error, others are wrong,
+        with a warning (see ``as_labels`` and ``demand_meant``).
     map
         What an answer stands for, where it has another name than the keys: ``{"0": "entailment"}``; nothing for one
         that is meant as wrong. Both are normalised.
@@ -50,11 +60,13 @@ class GradingSettings(Settings):
     Raises
     ------
     InputError
-        If a rule or ``empty`` is not one of those named, or one answer is mapped to two.
+        If a rule, ``empty`` or ``unknown`` is not one of those named, or one answer is mapped to two.
     """
 
     normalise: tuple[NormalisationRule, ...] = ("strip",)
     empty: Empty = "wrong"
+    options: tuple[str, ...] = ()
+    unknown: Unknown = "error"
     map: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -107,6 +119,50 @@ def as_compared(answers: pd.Series[str], settings: GradingSettings) -> pd.Series
     return given.map(lambda text: renamed.get(text, text)) if renamed else given
 
 
+def as_meant(
+    answers: pd.Series[str],
+    keys: Mapping[str, str],
+    settings: GradingSettings,
+    respondents: pd.Series[str] | None = None,
+) -> pd.Series[str]:
+    """Answers as they are compared, once it is clear that they are meant for the keys.
+
+    Raises
+    ------
+    InputError
+        As ``demand_meant``; and, where ``settings.unknown`` says so, naming answers that are neither key nor option,
+        and the setting that makes something of them.
+    """
+    if settings.unknown == "stray":
+        answers = as_labels(answers, keys)
+    known = set(keys.values()) | {normalise_text(option, settings.normalise) for option in settings.options}
+    given = answers[answers != ""]
+    strange = sorted(set(given.unique()) - known)
+    if strange:
+        demand_meant(answers, keys, options=known - set(keys.values()), respondents=respondents,
+                     stray=settings.unknown == "stray", strict=settings.unknown == "error")  # fmt: skip
+    if strange and settings.unknown == "error" and is_closed(keys) and len(set(keys.values())) > 1:
+        raise InputError(
+            f"grading: {int(given.isin(strange).sum())} of {len(given)} answers are neither key nor option of any "
+            f"item: {name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
+        )
+    return answers
+
+
+def _advice(strange: Sequence[str], known: set[str]) -> str:
+    """The setting of a study that makes something of answers that are neither key nor option."""
+    thorough = {normalise_text(text, THOROUGH) for text in known}
+    if all(normalise_text(text, THOROUGH) in thorough for text in strange):
+        for rules in (("strip", "casefold"), ("strip", "punctuation"), ("strip", "punctuation", "casefold"), THOROUGH):
+            alike = {normalise_text(text, rules) for text in known}
+            if all(normalise_text(text, rules) in alike for text in strange):
+                return f"grading.normalise = {list(rules)} makes them so".replace("'", '"')
+    return (
+        'grading.options names further options, grading.unknown = "wrong" counts all others as wrong, grading.map '
+        "(--map OLD=NEW) says what they stand for"
+    )
+
+
 def demand_mapped_to_keys(settings: GradingSettings, keys: Mapping[str, str]) -> None:
     """Refuse a map onto what is no item's key.
 
@@ -147,8 +203,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     """Compare every answer with its item's key.
 
     x = 1 where the normalised answer equals the normalised key, else 0; an empty answer is 0 or NaN by
-    ``settings.empty``; NaN where there is no row. Where items share keys, as those with fixed options do, capitals and
-    spaces tell no two labels apart unless two keys differ in nothing else (see ``as_labels``).
+    ``settings.empty``; NaN where there is no row.
 
     Parameters
     ----------
@@ -167,7 +222,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     Raises
     ------
     InputError
-        If answers cannot be meant for the keys (see ``demand_meant``), an answer is mapped onto what is no key, one is
+        If answers cannot be meant for the keys (see ``as_meant``), an answer is mapped onto what is no key, one is
         to an item that is not in the table or has no key, a key is empty once normalised, a (respondent, item) pair is
         repeated, or there is no answer.
     """
@@ -178,8 +233,7 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
     keys = normalised_keys(items, settings)
     demand_mapped_to_keys(settings, keys)
-    given = as_labels(as_compared(answers["answer"], settings), keys)
-    demand_meant(given, keys, answers["respondent_id"])
+    given = as_meant(as_compared(answers["answer"], settings), keys, settings, answers["respondent_id"])
     response = (given == answers["item_id"].map(keys)).astype(np.float64)
     if settings.empty == "missing":
         response = response.mask(given == "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
@@ -62,14 +62,22 @@ def as_labels(answers: pd.Series[str], keys: Mapping[str, str]) -> pd.Series[str
     return pd.Series(pd.Index(meant, dtype=object).take(codes), index=answers.index)
 
 
-def demand_meant(answers: pd.Series[str], keys: Mapping[str, str], respondents: pd.Series[str] | None = None) -> None:
+def demand_meant(
+    answers: pd.Series[str],
+    keys: Mapping[str, str],
+    *,
+    options: Collection[str] = (),
+    respondents: pd.Series[str] | None = None,
+    stray: bool = True,
+    strict: bool = False,
+) -> None:
     """Refuse answers that cannot be meant for these keys.
 
-    Refused are, of answers that are no item's key:
+    Refused are, of answers that are neither an item's key nor an option:
 
     - graded responses, and numbers or single letters in place of texts, where no key is one;
     - a vocabulary of its own: not one answer is the key of any item, and the same few are given again and again;
-    - one label in another spelling: a text in place of a key that those who give it never give.
+    - with `stray`, one label in another spelling: a text in place of a key that those who give it never give.
 
     Other answers that are no shared key count as wrong, and a warning names them.
 
@@ -79,8 +87,14 @@ def demand_meant(answers: pd.Series[str], keys: Mapping[str, str], respondents: 
         Answers, normalised; empty where none was given.
     keys
         The key of each item, normalised alike.
+    options
+        Answers to choose from that are no key.
     respondents
         Who gave each answer; None if one did.
+    stray
+        Whether a label in another spelling is sought.
+    strict
+        Whether the caller refuses other answers itself, so that there is nothing to warn of.
 
     Raises
     ------
@@ -89,7 +103,7 @@ def demand_meant(answers: pd.Series[str], keys: Mapping[str, str], respondents: 
     """
     given, known = answers[answers != ""], set(keys.values())
     counts = given.value_counts(sort=False)
-    strange = sorted(set(counts.index) - known)
+    strange = sorted(set(counts.index) - known - set(options))
     if not strange or not known:
         return
     closed, n_strange = is_closed(keys), int(counts[strange].sum())
@@ -103,11 +117,15 @@ def demand_meant(answers: pd.Series[str], keys: Mapping[str, str], respondents: 
                 f"mapped ({MAP_ADVICE}); graded responses 1 / 0 are read with --content responses, in a study file "
                 'with data.content = "responses"'
             )
-        log.warning("grading: no answer is the key of any item, all count as wrong: %s", name_first(strange))
+        if not (strict and closed):
+            log.warning("grading: no answer is the key of any item, all count as wrong: %s", name_first(strange))
         return
-    if closed and len(known) > 1:
+    if not closed or len(known) == 1:
+        return
+    if stray:
         who = pd.Series("", index=given.index) if respondents is None else respondents.loc[given.index]
         _refuse_other_spelling(given, who, strange, sorted(known))
+    if not strict:
         log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
 
 

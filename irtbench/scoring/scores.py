@@ -210,6 +210,9 @@ def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items:
 def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -> GradingSettings:
     """How the bank's study graded answers, the default where its provenance does not say or scales differ.
 
+    A bank has the keys of its items and not all of their options: what is neither is a stray answer, wherever it does
+    not stand in place of a label (see ``GradingSettings``).
+
     Parameters
     ----------
     bank
@@ -229,7 +232,7 @@ def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -
             rules = settings_from(GradingSettings, stated[0])
         except InputError as error:
             raise InputError(f"bank: provenance: {error}; expected a bank of this version of irtbench") from None
-    return replace(rules, map={**rules.map, **given}) if given else rules
+    return replace(rules, unknown="stray", map={**rules.map, **(given or {})})
 
 
 def own_responses(scale: Scale, responses: ResponseMatrix) -> ResponseMatrix:

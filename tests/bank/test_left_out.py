@@ -101,11 +101,11 @@ def answers(*texts: str) -> pd.DataFrame:
 
 def test_answers_are_graded_as_the_study_graded_them() -> None:
     bank = bank_with({"grading": {"normalise": ["strip", "punctuation"], "empty": "missing"}})
-    assert grading_of(bank) == GradingSettings(("strip", "punctuation"), "missing")
+    assert grading_of(bank) == GradingSettings(("strip", "punctuation"), "missing", unknown="stray")
     scores = score_answers(bank, answers("yes.", "(no)", ""))
     assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[2, 2]]
     assert grading_of(bank, {"y": "yes"}).map == {"y": "yes"}
-    assert grading_of(bank_with({})) == GradingSettings()
+    assert grading_of(bank_with({})) == GradingSettings(unknown="stray")
     with pytest.raises(InputError, match=r"bank: provenance: GradingSettings.normalise"):
         grading_of(bank_with({"grading": {"normalise": ["stem"]}}))
 

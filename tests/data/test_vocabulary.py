@@ -23,7 +23,11 @@ def answers_of(texts: dict[str, list[str]], keys: dict[str, str] = KEYS) -> pd.D
     return pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
 
 
-def right(texts: dict[str, list[str]], settings: GradingSettings | None = None, keys: dict[str, str] = KEYS) -> float:
+STRAY = GradingSettings(unknown="stray")
+
+
+def right(texts: dict[str, list[str]], settings: GradingSettings = STRAY, keys: dict[str, str] = KEYS) -> float:
+    """Share of right responses, graded as systems are on a bank."""
     return float(grade(answers_of(texts, keys), items_of(keys), settings).values.mean())
 
 
@@ -108,3 +112,28 @@ def test_a_map_onto_what_is_no_key_is_refused() -> None:
         right({"s": list(KEYS.values())}, GradingSettings(map={"0": "contradict"}))
     with pytest.raises(InputError, match="map: two of 0,  0 are the same answer after strip"):
         GradingSettings(map={"0": "neutral", " 0": "entailment"})
+
+
+def test_a_study_refuses_what_is_neither_key_nor_option_and_names_the_setting() -> None:
+    texts = list(KEYS.values())
+    texts[0] = "do not know"
+    for settings, saying in (
+        (GradingSettings(), r"1 of 12 answers are neither key nor option of any item: do not know.*grading.options"),
+        (GradingSettings(), r"grading.map \(--map OLD=NEW\)"),
+    ):
+        with pytest.raises(InputError, match=saying):
+            right({"s": texts}, settings)
+    for settings in (GradingSettings(options=("do not know",)), GradingSettings(unknown="wrong")):
+        assert right({"s": texts}, settings) == pytest.approx(11 / 12)
+    capitals = {"s": [key.upper() for key in KEYS.values()]}
+    with pytest.raises(InputError, match="no answer is the key of any item"):
+        right(capitals, GradingSettings())
+    with pytest.raises(InputError, match=r'grading.normalise = \["strip", "casefold"\] makes them so'):
+        right({"s": [key.upper() if k else key for k, key in enumerate(KEYS.values())]}, GradingSettings())
+
+
+def test_all_others_are_wrong_where_the_settings_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    keys = {f"i{k}": LABELS[k % 3] for k in range(18)}
+    texts = [key.replace("contradiction", "contradict") for key in keys.values()]
+    assert right({"s": texts}, GradingSettings(unknown="wrong"), keys) == pytest.approx(2 / 3)
+    assert "6 answers are no item's key and count as wrong: contradict" in caplog.text

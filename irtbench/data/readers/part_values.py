@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from irtbench.data.grading import GradingSettings, as_compared
+from irtbench.data.grading import GradingSettings, as_compared, as_meant
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, to_numbers
 from irtbench.data.responses import name_first
-from irtbench.data.vocabulary import as_labels, demand_meant, labels_by_loose_form, loose_form
+from irtbench.data.vocabulary import labels_by_loose_form, loose_form
 
 FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for the keys
 WORDS = {"true": 1.0, "false": 0.0}
@@ -98,7 +98,7 @@ class Keys:
 
     @cached_property
     def _label_of(self) -> Mapping[str, str]:
-        return labels_by_loose_form(self.of_item)
+        return labels_by_loose_form(self.of_item) if self.rules.unknown == "stray" else {}
 
     def grade_column(self, column: pa.Array, item: str) -> NDArray[np.float32]:
         """Responses from the answers to one item in a wide table, where empty means not asked."""
@@ -126,9 +126,9 @@ class Keys:
         return right, empty
 
     def demand_meant(self, answers: pa.Array) -> None:
-        """Refuse answers that cannot be meant for these keys, see ``vocabulary.demand_meant``."""
+        """Refuse answers that cannot be meant for these keys, see ``as_meant``."""
         given = as_compared(pd.Series(answers.slice(0, FIRST_ANSWERS).cast(pa.string()).to_pylist()), self.rules)
-        demand_meant(as_labels(given, self.of_item), self.of_item)
+        as_meant(given, self.of_item, self.rules)
 
 
 def _coded(column: pa.Array) -> pa.DictionaryArray:
