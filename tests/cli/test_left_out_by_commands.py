@@ -52,10 +52,8 @@ def test_scores_are_those_without_them(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", ["compare", "predict"])
 def test_the_same_of_other_commands(folder: Path, tmp_path: Path, command: str) -> None:
-    arguments = {
-        "compare": ["more.csv", "--bank", "bank.json", "--item-error", "none", "-o", tmp_path / "out"],
-        "predict": ["bank.json", "more.csv"],
-    }[command]
+    compared: list[object] = ["more.csv", "--bank", "bank.json", "--item-error", "none", "-o", tmp_path / "out"]
+    arguments = compared if command == "compare" else ["bank.json", "more.csv"]
     ended = run_main(command, *arguments, "--json", cwd=folder)
     assert ended.status == 0, ended.err
     assert LINE in ended.err.splitlines()
