@@ -241,9 +241,14 @@ if TYPE_CHECKING:
     from irtbench.scoring.prediction import predict_accuracy as predict_accuracy
     from irtbench.scoring.scores import ScoringSettings as ScoringSettings
     from irtbench.scoring.scores import grade_answers as grade_answers
+    from irtbench.scoring.scores import grading_of as grading_of
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
     from irtbench.study.crowd_similarity import crowd_similarity as crowd_similarity
+    from irtbench.study.effort import CommandAdvice as CommandAdvice
+    from irtbench.study.examination import Examination as Examination
+    from irtbench.study.examination import examine as examine
+    from irtbench.study.findings import Finding as Finding
     from irtbench.study.person_screening import ScaleFit as ScaleFit
     from irtbench.study.person_screening import fit_scales as fit_scales
     from irtbench.study.person_screening import joint_person_fit as joint_person_fit
@@ -339,7 +344,7 @@ _NAMES = {
     "scoring.plausible_values": "plausible_values",
     "scoring.percentiles": "Percentiles percentiles",
     "scoring.group_percentiles": "percentiles_by_group",
-    "scoring.scores": "ScoringSettings score_responses score_answers grade_answers",
+    "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
@@ -374,6 +379,9 @@ _NAMES = {
     ),
     "evaluation.artifacts": "Baseline Artifacts artifacts",
     "config": "StudyFile read_study",
+    "study.effort": "CommandAdvice",
+    "study.findings": "Finding",
+    "study.examination": "Examination examine",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
     "study.crowd_similarity": "crowd_similarity",

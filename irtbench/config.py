@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
+from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
@@ -53,11 +54,11 @@ class DataSettings(Settings):
     Parameters
     ----------
     answers
-        Table of answers or graded responses.
+        File or folder of answers or graded responses.
     items
         Table of items; needed to grade answers and to form scales by label.
     format
-        ``long``, ``wide``, or ``auto`` to recognise it by content.
+        Any format of docs/formats.md by its name, or ``auto`` to recognise it by content.
     content
         ``answers``, graded by the items' key, or ``responses`` already graded 1 / 0.
     columns
@@ -70,17 +71,27 @@ class DataSettings(Settings):
         Table of respondents, for the columns that ``[score]`` names; without it they are columns of the answers.
     respondent_columns
         The same as ``columns`` for the table of respondents: ``respondent_id = "worker"``.
+    trials, threshold, metric, errored, join, item_pattern, exclude_columns
+        What the options of these names say on the command line, see ``read_responses``. They hold for the answers and
+        for the systems of ``[score]``.
     """
 
     answers: Path
     items: Path | None = None
-    format: Literal["auto", "long", "wide"] = "auto"
+    format: FormatName = "auto"
     content: Literal["answers", "responses"] = "answers"
     columns: dict[str, str] = field(default_factory=dict)
     item_columns: dict[str, str] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
     respondents: Path | None = None
     respondent_columns: dict[str, str] = field(default_factory=dict)
+    trials: Literal["error", "first", "last", "mean", "majority", "any"] = "error"
+    threshold: float | None = None
+    metric: tuple[str, ...] = ()
+    errored: Literal["missing", "wrong"] = "missing"
+    join: Literal["id", "hash"] | None = None
+    item_pattern: str | None = None
+    exclude_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -263,7 +274,7 @@ def read_study(path: Path) -> StudyFile:
         path=path,
         study=section(StudySettings, "study"),
         data=DataSettings(
-            **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers)})
+            **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers, folders=True)})
             | {"items": data.items and existing(path, "data.items", folder / data.items)}
             | {"respondents": data.respondents and existing(path, "data.respondents", folder / data.respondents)}
         ),
@@ -273,7 +284,8 @@ def read_study(path: Path) -> StudyFile:
         model=section(FitSettings, "model"),
         pruning=read_rules(path, tables.get("pruning", {})),
         score=replace(
-            score, systems=tuple(existing(path, "score.systems", folder / system) for system in score.systems)
+            score,
+            systems=tuple(existing(path, "score.systems", folder / system, folders=True) for system in score.systems),
         ),
         published=section(PublishedSettings, "published"),
         output=OutputSettings(output.directory and folder / output.directory),
@@ -299,8 +311,8 @@ def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:
     return read_section(path, "pruning", asdict(PRESETS[preset]) | given, PruneRules)
 
 
-def existing(path: Path, key: str, file: Path) -> Path:
-    """Return the file if it is there."""
-    if not file.is_file():
+def existing(path: Path, key: str, file: Path, *, folders: bool = False) -> Path:
+    """Return the file, or where that will do the folder, if it is there."""
+    if not (file.is_file() or (folders and file.is_dir())):
         raise InputError(f"{path}: {key}: no such file: {file}")
     return file

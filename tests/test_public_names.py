@@ -31,9 +31,10 @@ WINGS = (  # parts of fit_model and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
-    "data.grading": "demand_known_answers normalised_keys",
+    "data.vocabulary": "demand_meant",
+    "data.grading": "normalised_keys",
     "data.readers.long_table": "read_long_table",
-    "data.readers.respondents": "respondents_of",
+    "data.readers.respondents": "join_respondents respondents_of",
     "data.readers.response_values": "to_responses",
     "data.readers.table": "to_numbers",
     "data.readers.wide_parts": "read_wide_parts",
@@ -70,24 +71,25 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings harmless_text multiple_testing readers.batches readers.long_parts readers.long_table "
-    "readers.part_values readers.response_values "
+    "data": "checked_settings harmless_text multiple_testing vocabulary readers.batches readers.long_parts "
+    "readers.long_table readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
-    "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.sources "
-    "readers.summary readers.trials readers.wide_columns "
+    "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.py_irt_parameters "
+    "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "doubts status threads",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking",
-    "bank": "schema",
+    "bank": "left_out schema",
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
     "evaluation": "exact_sums pairing",
-    "study": "division kept_respondents norm_columns number_of_abilities provenance scale_study study_data systems",
+    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
+    "scale_study study_data study_template systems",
 }
 
 

@@ -138,7 +138,9 @@ def _read_document(content: object) -> BankDocument:
     if stated is None:
         raise InputError("content_hash: Field required")
     if stated not in (document.content_hash(), document.content_hash(dated=True)):
-        raise InputError("its content does not fit its hash: edited by hand?")
+        raise InputError(
+            "its content does not fit its hash: edited by hand? expected the file as irtbench wrote it; build it again"
+        )
     return document
 
 

@@ -41,6 +41,10 @@ class PruneRules(Settings):
         Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715.
     drop_negative_slopes
         Whether items with a negative slope are dropped.
+    max_share_runaway
+        Items whose slope grows without end, as where one respondent alone was wrong, leave before the fit is taken for
+        one, up to this share of the items given (at least one; none for 0). Beyond it the fit stays as it is, not
+        converged: a prior is for such data.
     item_fit_alpha
         Items whose S-X2 has a Holm-adjusted p of at most this are dropped, the worst first.
     local_dependence_alpha
@@ -67,7 +71,8 @@ class PruneRules(Settings):
     exclude
         Items taken out beforehand.
     protect
-        Items that no rule removes. One that nobody or everybody got right leaves all the same: it cannot be fitted.
+        Items that no rule removes. One that nobody or everybody got right leaves all the same, and one whose slope
+        grows without end: they cannot be fitted.
 
     Raises
     ------
@@ -80,6 +85,7 @@ class PruneRules(Settings):
     at_once: Annotated[int, Range(at_least=1)] = 1
     min_communality: Inside | None = 0.15
     drop_negative_slopes: bool = True
+    max_share_runaway: Share = 0.05
     item_fit_alpha: Inside | None = 0.05
     local_dependence_alpha: Inside | None = 0.05
     local_dependence_p: Literal["bootstrap", "chi_square"] = "bootstrap"

@@ -26,6 +26,7 @@ from irtbench.building.removals import (
     describe_removals,
     flat_or_reversed,
     most_dependent,
+    runaway_slopes,
     worst_fitting,
 )
 from irtbench.building.scale_checks import ScaleChecks, check_scale
@@ -34,8 +35,8 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
-from irtbench.estimation.fit import FEWEST_RESPONDENTS
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.models.item_parameters import ItemParameters
 
 __all__ = [
@@ -62,6 +63,8 @@ class PruningRound:
         Its diagnostics; local dependence with the bootstrap's p where a rule asked for it.
     removals
         What left after this round; none in the last.
+    runaway
+        What left before it could be fitted: items whose slope grew without end.
     """
 
     number: int
@@ -70,6 +73,7 @@ class PruningRound:
     local_dependence: LocalDependence
     global_fit: GlobalFit
     removals: tuple[Removal, ...]
+    runaway: tuple[Removal, ...] = ()
 
     def items_table(self) -> pd.DataFrame:
         """One row an item: its parameters and its fit in this round, and why it left after it."""
@@ -175,7 +179,7 @@ class _State:
 
     def close(self, finished: PruningRound) -> None:
         self.rounds.append(finished)
-        self.drop(list(finished.removals))
+        self.drop([*finished.runaway, *finished.removals])
 
 
 def prune(
@@ -250,7 +254,10 @@ def prune(
         if finished:
             state.close(finished.pop(0))
         else:
-            state.close(_round(number, data, fit, refit or fit, rules, groups or {}, seed, state.rounds, progress))
+            most_runaway = _most_runaway(rules, responses.n_items) - sum(len(r.runaway) for r in state.rounds)
+            state.close(
+                _round(number, data, fit, refit or fit, rules, groups or {}, seed, state.rounds, most_runaway, progress)
+            )
             if checkpoint is not None:
                 checkpoint.save(f"round_{number}", state.rounds[-1])
         found = list(state.rounds[-1].removals)
@@ -271,10 +278,13 @@ def _round(
     groups: Mapping[str, str],
     seed: int,
     before: list[PruningRound],
+    most_runaway: int,
     progress: Callable[[str], None],
 ) -> PruningRound:
     """Fit the items left, diagnose, and apply the first rule that finds something."""
-    fitted = fit(data)
+    fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway)
+    if runaway:
+        progress(f"round {number}: {describe_removals(runaway)}")
     items, population = fitted.items, fitted.quadrature
     whole = global_fit(data, items, quadrature=population)
     fits = item_fit(data, items, quadrature=population)
@@ -297,7 +307,28 @@ def _round(
                 found = most_dependent(number, pairs, rules, removable)
             if found:
                 break
-    return PruningRound(number, fitted, fits, pairs, whole, tuple(found))
+    return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway))
+
+
+def _most_runaway(rules: PruneRules, n_items: int) -> int:
+    """How many items may leave because their slope grows without end."""
+    return max(1, int(rules.max_share_runaway * n_items)) if rules.max_share_runaway > 0 else 0
+
+
+def _fit_without_runaway(
+    number: int, data: ResponseMatrix, fit: Fit, most: int
+) -> tuple[FittedModel, ResponseMatrix, list[Removal]]:
+    """Fit, and as long as slopes grow without end, at most so many, fit again without their items."""
+    fitted, gone = fit(data), list[Removal]()
+    while found := runaway_slopes(number, fitted, data):
+        gone_now = {removal.item_id for removal in found}
+        rest = answered(data.select_items([item for item in data.item_ids if item not in gone_now]))
+        if len(gone) + len(found) > most or rest.n_items < FEWEST_ITEMS or rest.n_respondents < FEWEST_RESPONDENTS:
+            break
+        gone += found
+        data = rest
+        fitted = fit(data)
+    return fitted, data, gone
 
 
 def _converged(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:

@@ -15,13 +15,14 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
+from irtbench.estimation.fitted import FittedModel
 from irtbench.models.item_parameters import ItemParameters
 
 NORMAL_OGIVE = 1.702  # logistic slopes divided by this are those of the normal ogive
 
 Reason = Literal[
     "excluded", "no_response", "all_correct", "all_wrong", "negative_slope", "low_communality", "item_fit",
-    "local_dependence",
+    "local_dependence", "runaway_slope",
 ]  # fmt: skip
 
 
@@ -58,6 +59,18 @@ def constant_items(responses: ResponseMatrix | SparseResponses) -> list[Removal]
         for item, p in zip(responses.item_ids, responses.proportion_correct(), strict=True)
         if np.isnan(p) or p in reasons
     ]
+
+
+def runaway_slopes(number: int, fitted: FittedModel, data: ResponseMatrix) -> list[Removal]:
+    """Items whose slope grew without end in a fit, which no other item can be fitted beside without a prior."""
+    n, correct = data.n_by_item, data.n_correct_by_item
+    return [
+        Removal(
+            number, data.item_ids[j], "runaway_slope", "discrimination", float(fitted.items.discrimination[j]),
+            note=f"{correct[j]} of {n[j]} right: the likelihood has no maximum; a prior (model.prior) would keep it",
+        )
+        for j in fitted.status.steep
+    ]  # fmt: skip
 
 
 @dataclass

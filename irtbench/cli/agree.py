@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, Columns, ItemColumns, Json, Quiet, Seed, Table, Where, named
+from irtbench.cli.options import Answers, ItemColumns, Json, Quiet, Seed, Where, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 
+@reads_files
 def agree(
     answers: Answers,
     items: Annotated[
@@ -28,13 +30,13 @@ def agree(
         typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
     ] = "majority",
     level: Annotated[float, typer.Option("--level", help="Nominal coverage of the intervals.")] = 0.95,
-    column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
 
@@ -42,14 +44,13 @@ def agree(
     respondent_agreement.csv.
     """
     from irtbench.data.readers.item_table import read_items
-    from irtbench.data.readers.recognise import read_answers
     from irtbench.evaluation.agreement import agreement, agreement_by_label
     from irtbench.evaluation.agreement_tables import item_agreement, respondent_agreement
     from irtbench.evaluation.gold_labels import dawid_skene_labels, majority_labels
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    given = read_answers(answers, format=table, columns=named("--column", column)).frame
+    given = reading.answers(answers).frame
     known = None
     if items is not None:
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, demand_varied_items, named
+from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ SHOWN = (
 DIRECTION = ": negative delta is harder for the focal group"
 
 
+@reads_files
 def bias(
     responses: Responses,
     groups: Annotated[Path, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")],
@@ -70,11 +72,11 @@ def bias(
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Compare items between groups: people of two kinds, or people and machines.
 
@@ -86,15 +88,11 @@ def bias(
     from irtbench.analysis.mantel_haenszel import mantel_haenszel
     from irtbench.analysis.score_regression import score_regression
     from irtbench.data.readers.groups import read_groups
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.settings import FitSettings
 
     by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
     with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = reading.matrix(responses)
         group_of = read_groups(groups)
         names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
         data = given.select_respondents(np.array([group_of.get(r) in names for r in given.respondent_ids]))

@@ -12,9 +12,10 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, Where, named
+from irtbench.cli.options import Json, Quiet, Responses, Seed, Where, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.tags import ItemTags
@@ -26,6 +27,7 @@ FILES = (
 )  # fmt: skip
 
 
+@reads_files
 def breakdown(
     responses: Responses,
     items: Annotated[Path, typer.Option("--items", metavar="ITEMS", help="Table of items with their types.")],
@@ -54,26 +56,23 @@ def breakdown(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
-    column: Columns = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Counts of item types, accuracy of each system by type, and the advantage of one system over another.
 
     Writes types.csv, breakdown.csv (accuracy), advantage.csv, breakdown.json and figures. Without --against all pairs
     of up to six systems are compared; of more, none.
     """
-    from irtbench.data.readers.recognise import read_responses
     from irtbench.data.readers.tagged_items import read_tags
     from irtbench.evaluation.breakdown import accuracy_by_type, advantage_by_type, type_counts, values_by_type
 
     with reporting(quiet=quiet) as progress:
         tags = read_tags(items, types, item=item, separator=separator, where=named("--where", where))
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = reading.matrix(responses)
         wanted = [*system, against] if system and against is not None else system
         data = chosen(given, tags, wanted, some=bool(where))
         tags = tags.select(data.item_ids)
@@ -127,7 +126,10 @@ def chosen(given: ResponseMatrix, tags: ItemTags, systems: list[str], *, some: b
     """Responses of these systems (all, if none is named), to the tagged items alone if some were asked for."""
     unknown = [name for name in systems if name not in given.respondent_ids]
     if unknown:
-        raise InputError(f"--system {name_first(unknown)}: no response of this system in the table")
+        raise InputError(
+            f"--system {name_first(unknown)}: no response of this system in the table; expected some of "
+            f"{name_first(given.respondent_ids)}"
+        )
     data = given.select_respondents(np.isin(given.respondent_ids, systems)) if systems else given
     if not some:
         return data
@@ -142,7 +144,9 @@ def pairs_of(systems: tuple[str, ...], against: str | None) -> list[tuple[str, s
     """The pairs to compare."""
     if against is not None:
         if against not in systems:
-            raise InputError(f"--against {against}: no response of this system in the table")
+            raise InputError(
+                f"--against {against}: no response of this system in the table; expected one of {name_first(systems)}"
+            )
         return [(name, against) for name in systems if name != against]
     return list(combinations(systems, 2)) if len(systems) <= MOST_SYSTEMS else []
 
@@ -155,7 +159,7 @@ def parameters_of(path: Path, tags: ItemTags) -> tuple[dict[str, NDArray[np.floa
     item_ids = np.concatenate([scale.item_ids for scale in scales])
     known = np.isin(item_ids, tags.item_ids)
     if not known.any():
-        raise InputError(f"bank {path}: has none of the items with types")
+        raise InputError(f"bank {path}: has none of the items with types; expected the bank that they belong to")
     figures = {
         "difficulty": np.concatenate([scale.difficulty for scale in scales])[known],
         "discrimination": np.concatenate([scale.discrimination for scale in scales])[known],

@@ -9,14 +9,18 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Seed, Table, named
+from irtbench.bank.left_out import LeftOut
+from irtbench.cli.graded import read_graded, say_left_out
+from irtbench.cli.options import Folder, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
 
 
+@reads_files
 def compare(
     responses: Annotated[
         Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 of two systems or more; answers with --bank.")
@@ -25,9 +29,8 @@ def compare(
     bank: Annotated[
         Path | None, typer.Option("--bank", metavar="BANK", help="Compare abilities on the scales of this bank too.")
     ] = None,
-    unknown_items: Annotated[
-        Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
-    ] = "error",
+    unknown_items: UnknownItemsOption = "error",
+    answers_map: Map = [],  # noqa: B006 - typer copies it
     item_error: Annotated[
         Literal["draw", "none"], typer.Option("--item-error", help="Whether the items' own error is carried.")
     ] = "draw",
@@ -38,11 +41,11 @@ def compare(
         Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
     ] = "holm",
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Compare systems in pairs: accuracy, and with a bank ability and percentile; with a bank also rank them.
 
@@ -51,26 +54,23 @@ def compare(
     """
     from irtbench.bank.bank import load_bank
     from irtbench.data.multiple_testing import adjust
-    from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.evaluation.system_comparison import compare_systems
     from irtbench.scoring.ability_comparison import N_ITEM_DRAWS, compare_abilities
-    from irtbench.scoring.scores import check_known, grade_answers, own_responses
+    from irtbench.scoring.scores import own_responses
 
-    columns = named("--column", column)
     known = None if bank is None else load_bank(bank)
-    if holds_responses(responses, format=table, columns=columns):
-        graded = ResponseMatrix.from_long(read_responses(responses, format=table, columns=columns).frame)
-    elif known is None:
-        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
+    left_out: tuple[LeftOut, ...] = ()
+    if known is not None:
+        given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=mapped(answers_map))
+        graded, left_out = given.responses, given.left_out
+        say_left_out(left_out)
+    elif reading.holds_responses(responses):
+        graded = reading.matrix(responses)
     else:
-        answers = read_answers(responses, format=table, columns=columns).frame
-        graded = grade_answers(known, answers, unknown_items=unknown_items)
+        raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
     rng = np.random.default_rng(seed)
     pairs, rankings = [], []
     with reporting(quiet=quiet) as progress, output_folder(output, files=("comparison.csv", "ranking.csv")) as folder:
-        if known is not None:
-            check_known(graded.item_ids, known.scales, unknown_items)
         for scale in [None] if known is None else known.scales:
             name = ALL_ITEMS if scale is None else scale.name
             progress(f"comparing on {name}")
@@ -95,7 +95,8 @@ def compare(
         if ranked is not None:
             write_table(ranked, folder / "ranking.csv")
     if json:
-        print(to_json({"comparison": comparison} | ({} if ranked is None else {"ranking": ranked})))
+        ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
+        print(to_json({"comparison": comparison} | ranking_too))
     elif not quiet:
         show_comparison(comparison)
         if ranked is not None:

@@ -8,14 +8,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 
 MOST_SYSTEMS = 6  # of which all pairs are compared without being asked, and that one figure holds
 FILES = ("consistency.csv", "contrasts.csv", "systems.csv", "consistency.json", "consistency.svg")
 
 
+@reads_files
 def consistency(
     responses: Responses,
     items: Annotated[
@@ -43,19 +45,18 @@ def consistency(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
-    column: Columns = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Accuracy before and after switching, consistency, and accuracy on tagged items against the others.
 
     Writes consistency.csv, contrasts.csv, systems.csv (two systems or more), consistency.json and consistency.svg.
     """
-    from irtbench.data.readers.recognise import read_answers, read_responses
+    from irtbench.data.readers.recognise import read_answers
     from irtbench.data.readers.tagged_items import read_tags, read_twins
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.evaluation.agreement import agreement
     from irtbench.evaluation.consistency import compare_measures, contrast_measures, switch_protocol
 
@@ -63,9 +64,7 @@ def consistency(
         agreed = None if annotations is None else asdict(agreement(read_answers(annotations).frame))
         twins = read_twins(items, item=item, twin_of=twin_of)
         tags = read_tags(items, tag, item=item) if tag else None
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = reading.matrix(responses)
         protocol = switch_protocol(given, twins, tags=tags)
         measures = protocol.table(level=level)
         contrasts = contrast_measures(protocol, level=level)

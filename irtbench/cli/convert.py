@@ -19,6 +19,7 @@ from irtbench.cli.options import (
     Json,
     Metric,
     Quiet,
+    Respondents,
     Seed,
     Threshold,
     named,
@@ -58,6 +59,7 @@ def convert(
     items: ItemPattern = None,
     exclude_columns: ExcludeColumns = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
+    respondents: Respondents = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -92,6 +94,7 @@ def convert(
                 join=join,
                 items=items,
                 exclude=exclude_columns,
+                respondents=respondents,
             )
             numbers = [name for name in ("response", "n_correct", "n_trials") if name in table.frame.columns]
             frame = table.frame.assign(**{name: table.frame[name].astype("Int64") for name in numbers})
@@ -105,6 +108,7 @@ def convert(
                 join=join,
                 items=items,
                 exclude=exclude_columns,
+                respondents=respondents,
             )
             frame = table.frame
         found = summarise(table)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from irtbench.cli.options import Columns, Folder, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ FILES = (
 GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
 
+@reads_files(trials="count")
 def diagnose(
     responses: Responses,
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
@@ -38,11 +40,11 @@ def diagnose(
             "--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.", min=0, max=100_000
         ),
     ] = 99,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Analyse the items, and test the fit of items, of pairs of items, of the whole, and of each respondent.
 
@@ -56,8 +58,6 @@ def diagnose(
     """
     from irtbench.analysis.dependence_bootstrap import with_bootstrap
     from irtbench.building.pruning import answered
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
@@ -70,8 +70,7 @@ def diagnose(
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         parameters = read_parameters(items)
-        read = read_responses(responses, format=table, columns=named("--column", column), trials="count")
-        given = ResponseMatrix.from_long(read.frame)
+        given = reading.matrix(responses)
         data = answered(given.select_items(parameters.item_ids))
         abilities = eap(data, parameters)
         theta = abilities.theta

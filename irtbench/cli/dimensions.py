@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from irtbench.cli.options import (
-    Columns,
     Folder,
     ItemColumns,
     Json,
     Quiet,
     Responses,
     Seed,
-    Table,
     Where,
     demand_varied_items,
     named,
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ EIGENVALUES_SHOWN = 10
 FILES = ("eigenvalues.csv", "dimensions.json", "scree.png", "loadings.csv")
 
 
+@reads_files
 def dimensions(
     responses: Responses,
     output: Folder,
@@ -45,13 +45,13 @@ def dimensions(
     test_samples: Annotated[
         int, typer.Option("--test-samples", min=0, max=10_000, help="Samples for the p of one more factor; 0 for none.")
     ] = 19,
-    column: Columns = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Count abilities: eigenvalues against chance, models of several factors, loadings turned to the items' labels.
 
@@ -61,17 +61,13 @@ def dimensions(
     from irtbench.analysis.dimensions import find_dimensions
     from irtbench.building.pruning import answered, constant_items
     from irtbench.data.readers.item_table import read_items
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.report.figure_file import write_figure
     from irtbench.report.scree_plot import draw_scree
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        given = ResponseMatrix.from_long(
-            read_responses(responses, format=table, columns=named("--column", column)).frame
-        )
+        given = reading.matrix(responses)
         known = None
         if items is not None:
             known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))

@@ -11,24 +11,16 @@ import typer
 
 from irtbench.cli.options import (
     AllowUnconverged,
-    Columns,
-    Errored,
-    ExcludeColumns,
     Folder,
-    ItemPattern,
     Json,
-    Metric,
     Quiet,
     Responses,
     Seed,
-    Table,
-    Threshold,
-    Trials,
     demand_varied_items,
-    named,
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -41,6 +33,7 @@ MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single prec
 FILES = ("items.csv", "fit.json", "scores.csv")
 
 
+@reads_files(trials="count")
 def fit(
     responses: Responses,
     output: Folder,
@@ -85,18 +78,12 @@ def fit(
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
     ] = "auto",
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
-    trials: Trials = "count",
-    threshold: Threshold = None,
-    metric: Metric = [],  # noqa: B006
-    errored: Errored = "missing",
-    item_pattern: ItemPattern = None,
-    exclude_columns: ExcludeColumns = [],  # noqa: B006
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Estimate item parameters and the respondents' abilities.
 
@@ -109,7 +96,6 @@ def fit(
     and guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
     from irtbench.building.removals import constant_items
-    from irtbench.data.readers.recognise import read_response_matrix
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
 
@@ -122,17 +108,7 @@ def fit(
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        given = read_response_matrix(
-            responses,
-            format=table,
-            columns=named("--column", column),
-            trials=trials,
-            threshold=threshold,
-            metric=metric,
-            errored=errored,
-            items=item_pattern,
-            exclude=exclude_columns,
-        )
+        given = reading.response_matrix(responses)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []

@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Columns, Json, Quiet, Responses, Seed, Table, named
+from irtbench.cli.options import Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 
+@reads_files
 def human_bound(
     responses: Responses,
     output: Annotated[
@@ -32,22 +34,20 @@ def human_bound(
         Path | None,
         typer.Option("--runs", metavar="RUNS", help="Scores of systems by seed: columns system, seed, accuracy."),
     ] = None,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Filter items by the crowd's votes and bound human accuracy on those that pass.
 
     Writes crowd_filter.csv (a row an item), human_bound.json, crowd_filter.svg and human_bound.svg.
     """
-    from irtbench.data.readers.recognise import read_responses
-    from irtbench.data.responses import ResponseMatrix
     from irtbench.evaluation.human_bound import crowd_filter, fresh_accuracy, human_accuracy
 
     rng = np.random.default_rng(seed)
-    given = ResponseMatrix.from_long(read_responses(responses, format=table, columns=named("--column", column)).frame)
+    given = reading.matrix(responses)
     result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
     sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
     people = {

@@ -33,6 +33,8 @@ STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctr
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
     "convert",
+    "doctor",
+    "init",
     "build",
     "fit",
     "diagnose",

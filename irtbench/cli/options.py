@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from irtbench.data.format_names import FormatName
 from irtbench.data.input_error import InputError
 
 Responses = Annotated[
@@ -24,11 +25,8 @@ Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Fol
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
 Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]
-#: As `irtbench.data.readers.recognise.FORMATS`; said here so that no reader is imported for the help.
-Formats = Literal[
-    "auto", "long", "wide", "inspect", "lm-eval", "every-eval-ever", "measurement-db", "helm", "potato", "evalplus",
-    "lighteval", "label-studio", "argilla", "prodigy", "mturk", "openai-evals", "py-irt",
-]  # fmt: skip
+#: As `irtbench.data.readers.recognise.FORMATS`; no reader is imported for the help.
+Formats = FormatName
 Table = Annotated[Formats, typer.Option("--format", help="Format of the file; auto recognises it by content.")]
 Trials = Annotated[
     Literal["count", "error", "first", "last", "mean", "majority", "any"],
@@ -52,11 +50,22 @@ Join = Annotated[
     typer.Option("--join", help="Items by name, or by the hash of their content; a clash is an error if not said."),
 ]
 ItemPattern = Annotated[
-    str | None, typer.Option("--items", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'.")
+    str | None,
+    typer.Option("--items", "--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'."),
+]
+#: The same where ``--items`` is a table of items.
+ItemPatternBesideItems = Annotated[
+    str | None, typer.Option("--item-pattern", metavar="PATTERN", help="Columns of a wide table that are items: 'Q*'.")
 ]
 ExcludeColumns = Annotated[
     list[str],
     typer.Option("--exclude-columns", metavar="PATTERN", help="Columns of a wide table that are no items."),
+]
+Respondents = Annotated[
+    Path | None,
+    typer.Option(
+        "--respondents", metavar="FILE", help="Table of respondents to join: Prolific's, or one with respondent_id."
+    ),
 ]
 Columns = Annotated[
     list[str],
@@ -65,6 +74,18 @@ Columns = Annotated[
 ItemColumns = Annotated[
     list[str],
     typer.Option("--item-column", metavar="NAME=COLUMN", help="The same for the table of items: label=gold."),
+]
+Map = Annotated[
+    list[str],
+    typer.Option(
+        "--map",
+        metavar="OLD=NEW,...",
+        help="What answers stand for, where they are not called as the key: 0=entailment; wrong ones: none=",
+    ),
+]
+UnknownItemsOption = Annotated[
+    Literal["error", "ignore"],
+    typer.Option("--unknown-items", help="What items mean that neither the bank nor its study had."),
 ]
 Where = Annotated[
     list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
@@ -89,6 +110,17 @@ def named(option: str, given: list[str]) -> dict[str, str]:
             raise InputError(f"{option} {text}: expected NAME=VALUE, each name once")
         found[name] = value
     return found
+
+
+def mapped(given: list[str]) -> dict[str, str]:
+    """Read the ``OLD=NEW,...`` arguments of ``--map``.
+
+    Raises
+    ------
+    InputError
+        If one has no equals sign or nothing before it, or an answer is mapped twice.
+    """
+    return named("--map", [pair.strip() for text in given for pair in text.split(",")])
 
 
 def demand_varied_items(kept: Sequence[str], file: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Columns, Json, Quiet, Seed, Table, named
+from irtbench.cli.graded import read_graded, say_left_out
+from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped
 from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.reading import Reading, reads_files
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 50  # shown on a terminal
 
-Unknown = Literal["error", "ignore"]
 
-
+@reads_files
 def predict(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[
@@ -41,15 +41,14 @@ def predict(
             help="Other systems' responses to all items: a correction is learnt from them, and the model not trusted.",
         ),
     ] = None,
-    unknown_items: Annotated[
-        Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
-    ] = "error",
+    unknown_items: UnknownItemsOption = "error",
+    answers_map: Map = [],  # noqa: B006 - typer copies it
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Predict each system's accuracy on all items of the bank from its responses to a part of them.
 
@@ -60,38 +59,29 @@ def predict(
 
     if output is not None:
         demand_table_name(output)
-    columns = named("--column", column)
     known = load_bank(bank)
-    graded = read_graded(known, responses, columns, table, unknown_items)
+    meant = mapped(answers_map)
+    given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
+    say_left_out(given.left_out)
+    graded = answered_members(known, given.responses)
     correction = None
     if learn_from is not None:
-        whole = read_graded(known, learn_from, columns, table, "ignore")
-        correction = learn_correction(known.scales, whole, graded.item_ids)
+        whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
+        correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
     found = prediction_table(graded, predict_accuracy(known.scales, graded, correction=correction, level=level))
     found["method"] = "model" if correction is None else "corrected"
     if output is not None:
         with output_file(output) as file:
             write_table(found, file)
     if json:
-        print(to_json(found))
+        left_out = [vars(item) for item in given.left_out]
+        print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))
     elif not quiet:
         show_prediction(found, level, None if correction is None else correction.n_systems)
 
 
-def read_graded(
-    bank: ItemBank, path: Path, columns: Mapping[str, str], table: str, unknown_items: Unknown
-) -> ResponseMatrix:
-    """Responses to items of the bank that somebody answered, from a file of responses or answers."""
-    from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
-    from irtbench.data.responses import ResponseMatrix
-    from irtbench.scoring.scores import check_known, grade_answers
-
-    if holds_responses(path, format=table, columns=columns):
-        graded = ResponseMatrix.from_long(read_responses(path, format=table, columns=columns).frame)
-        check_known(graded.item_ids, bank.scales, unknown_items)
-    else:
-        answers = read_answers(path, format=table, columns=columns).frame
-        graded = grade_answers(bank, answers, unknown_items=unknown_items)
+def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
+    """Responses to those items of the bank that somebody answered."""
     members = {item for scale in bank.scales for item in scale.items.item_ids}
     answered = graded.n_by_item > 0
     return graded.select_items(

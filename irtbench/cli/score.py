@@ -10,27 +10,17 @@ import pandas as pd
 import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
+from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
-from irtbench.cli.options import (
-    Columns,
-    Errored,
-    ExcludeColumns,
-    ItemPattern,
-    Json,
-    Metric,
-    Quiet,
-    Seed,
-    Table,
-    Threshold,
-    Trials,
-    named,
-)
+from irtbench.cli.graded import left_out_of, read_graded, say_left_out
+from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
-from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.readers.recognise import is_outside
+from irtbench.data.responses import name_first
 from irtbench.scoring.explanation import Explanation, explain_all
-from irtbench.scoring.scores import ScoringSettings, grade_answers, score_responses
+from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
@@ -47,6 +37,7 @@ REMARKS = {
 }
 
 
+@reads_files(trials="count")
 def score(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[
@@ -59,9 +50,8 @@ def score(
     content: Annotated[
         Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")
     ] = "auto",
-    unknown_items: Annotated[
-        Literal["error", "ignore"], typer.Option("--unknown-items", help="What items outside the bank mean.")
-    ] = "error",
+    unknown_items: UnknownItemsOption = "error",
+    answers_map: Map = [],  # noqa: B006 - typer copies it
     method: Annotated[
         Literal["eap", "map", "ml", "wle", "eap_sum"], typer.Option("--method", help="Estimator of ability.")
     ] = "eap",
@@ -86,19 +76,17 @@ def score(
         Path | None,
         typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
     ] = None,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    table: Table = "auto",
-    trials: Trials = "count",
-    threshold: Threshold = None,
-    metric: Metric = [],  # noqa: B006
-    errored: Errored = "missing",
-    items: ItemPattern = None,
-    exclude_columns: ExcludeColumns = [],  # noqa: B006
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
-    """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale."""
+    """Score systems (or people) on a bank: ability, its error, and the human percentile, a row for each scale.
+
+    Items that the bank's own study asked and left out (attention checks, items that it removed) do not count; they are
+    named.
+    """
     if output is not None:
         demand_table_name(output)
     known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
@@ -111,49 +99,34 @@ def score(
         level=level,
         seed=seed,
     )
-    columns = named("--column", column)
-    as_it_is = trials in ("count", "error") and threshold is None and items is None and not exclude_columns
-    if output is not None and explanation is None and as_it_is and goes_by_parts(responses, output, table, columns):
+    meant = mapped(answers_map)
+    if (
+        output is not None
+        and explanation is None
+        and reading.trials in ("count", "error")
+        and reading == Reading(reading.format, reading.columns, reading.trials)
+        and goes_by_parts(responses, output, reading.format, reading.columns)
+    ):
         from irtbench.scoring.bulk import score_file
 
-        layout: Literal["auto", "long", "wide"] = "long" if table == "long" else "wide" if table == "wide" else "auto"
+        layout: Literal["auto", "long", "wide"] = "auto"
+        if reading.format in ("long", "wide"):
+            layout = "long" if reading.format == "long" else "wide"
+        by_study: list[LeftOut] = []
         with output_file(output) as file, reporting(quiet=quiet) as progress:
             n = score_file(
-                known, responses, file, settings, layout=layout, content=content, columns=columns,
-                unknown_items=unknown_items, progress=progress,
+                known, responses, file, settings, layout=layout, content=content, columns=reading.columns,
+                unknown_items=unknown_items, grading=grading_of(known, meant), left_out=by_study, progress=progress,
             )  # fmt: skip
+        say_left_out(by_study)
         if json:
-            print(to_json({"n_respondents": n, "output": output}))
+            print(to_json({"n_respondents": n, "output": output, "items_left_out": [vars(item) for item in by_study]}))
         elif not quiet:
             say(f"{n} respondents scored, written to {output}")
         return
-    if content == "responses" or (
-        content == "auto"
-        and holds_responses(responses, format=table, columns=columns, items=items, exclude=exclude_columns)
-    ):
-        read = read_responses(
-            responses,
-            format=table,
-            columns=columns,
-            trials=trials,
-            threshold=threshold,
-            metric=metric,
-            errored=errored,
-            items=items,
-            exclude=exclude_columns,
-        )
-        graded = ResponseMatrix.from_long(read.frame)
-    else:
-        answers = read_answers(
-            responses,
-            format=table,
-            columns=columns,
-            trials=trials,
-            metric=metric,
-            items=items,
-            exclude=exclude_columns,
-        ).frame
-        graded = grade_answers(known, answers, unknown_items=unknown_items)
+    given = read_graded(known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant)
+    graded = given.responses
+    say_left_out(given.left_out)
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
@@ -164,8 +137,10 @@ def score(
             write_table(explained.surprises(), folder / "surprises.csv")
             write_table(explained.difficulty, folder / "difficulty.csv")
     if json:
-        print(to_json(scores if explained is None else {"scores": scores, "surprises": explained.surprises(),
-                                                        "difficulty": explained.difficulty}))  # fmt: skip
+        rows = [row | {"items_left_out": left_out_of(given.left_out, row["scale"], known)}
+                for row in scores.to_dict(orient="records")]  # fmt: skip
+        print(to_json(rows if explained is None else {"scores": rows, "surprises": explained.surprises(),
+                                                      "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
         show_scores(known, scores, settings)
         if explained is not None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -16,17 +15,13 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.vocabulary import as_labels, demand_meant, is_closed
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
-Unknown = Literal["error", "wrong"]
-
-log = logging.getLogger(__name__)
-
-GRADED = frozenset({"1", "0", "-1", "1.0", "0.0", "true", "false", "True", "False", "TRUE", "FALSE"})
+Unknown = Literal["error", "stray", "wrong"]
 #: What is tried to explain answers that are no key: whether they would be, if they were normalised so.
 THOROUGH: tuple[NormalisationRule, ...] = ("unicode", "punctuation", "casefold", "collapse_spaces")
-FEW_ANSWERS = 5  # so many may all be wrong options that are no item's key
 
 # A leading point or minus is part of a number (.5, -3), so only quotes, brackets and inverted marks may open an answer.
 _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
@@ -54,18 +49,38 @@ class GradingSettings(Settings):
     options
         Answers to choose from that are no item's key. Those that are some item's key need not be named.
     unknown
-        Whether an answer that is neither key nor option, where items share their options, is an error or wrong.
+        What an answer means that is neither key nor option, where items share their options: an ``error``; ``wrong``,
+        with a warning; or ``stray``, as systems are graded on a bank, which has keys and not all options: a label that
+        differs in capitals or spaces alone is that label, a text in place of a label is an error, others are wrong,
+        with a warning (see ``as_labels`` and ``demand_meant``).
+    map
+        What an answer stands for, where it has another name than the keys: ``{"0": "entailment"}``; nothing for one
+        that is meant as wrong. Both are normalised.
 
     Raises
     ------
     InputError
-        If a rule, ``empty`` or ``unknown`` is not one of those named.
+        If a rule, ``empty`` or ``unknown`` is not one of those named, or one answer is mapped to two.
     """
 
     normalise: tuple[NormalisationRule, ...] = ("strip",)
     empty: Empty = "wrong"
     options: tuple[str, ...] = ()
     unknown: Unknown = "error"
+    map: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.renamed()) < len(self.map):
+            raise InputError(
+                f"grading: map: two of {name_first(list(self.map))} are the same answer after "
+                f"{', '.join(self.normalise)}; expected each once"
+            )
+
+    def renamed(self) -> dict[str, str]:
+        """The map from answer to key, both normalised."""
+        rules = self.normalise
+        return {normalise_text(old, rules): normalise_text(new, rules) for old, new in self.map.items()}
 
 
 def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
@@ -97,48 +112,41 @@ def normalise_answers(answers: pd.Series[str], rules: Sequence[NormalisationRule
     return pd.Series(texts[codes], index=answers.index)
 
 
-def demand_known_answers(answers: pd.Series[str], keys: Mapping[str, str], settings: GradingSettings) -> None:
-    """Refuse answers that cannot be meant for these keys: they would be wrong without a word.
+def as_compared(answers: pd.Series[str], settings: GradingSettings) -> pd.Series[str]:
+    """Answers as they are compared with the keys: mapped where the settings say so, and normalised."""
+    given = normalise_answers(answers, settings.normalise)
+    renamed = settings.renamed()
+    return given.map(lambda text: renamed.get(text, text)) if renamed else given
 
-    They are graded responses where no key is 1 or 0, or, where items share keys as those with fixed options do, texts
-    that are neither the key of any item nor an option. Where ``settings.unknown`` says that these are wrong, a warning
-    names them, unless there is nothing else.
 
-    Parameters
-    ----------
-    answers
-        Answers, normalised; empty where none was given.
-    keys
-        The key of each item, normalised alike.
-    settings
-        How they were normalised, the options, and what other answers mean.
+def as_meant(
+    answers: pd.Series[str],
+    keys: Mapping[str, str],
+    settings: GradingSettings,
+    respondents: pd.Series[str] | None = None,
+) -> pd.Series[str]:
+    """Answers as they are compared, once it is clear that they are meant for the keys.
 
     Raises
     ------
     InputError
-        Naming the first of the answers, how many there are, some keys, and what helps.
+        As ``demand_meant``; and, where ``settings.unknown`` says so, naming answers that are neither key nor option,
+        and the setting that makes something of them.
     """
-    given, of_items = answers[answers != ""], set(keys.values())
-    known = of_items | {normalise_text(option, settings.normalise) for option in settings.options}
+    if settings.unknown == "stray":
+        answers = as_labels(answers, keys)
+    known = set(keys.values()) | {normalise_text(option, settings.normalise) for option in settings.options}
+    given = answers[answers != ""]
     strange = sorted(set(given.unique()) - known)
-    share_keys = 2 <= len(of_items) <= len(keys) / 2
-    if not strange or not of_items or not (share_keys or GRADED.issuperset(strange)):
-        return
-    n_strange = int(given.isin(strange).sum())
-    if n_strange == len(given) and (GRADED.issuperset(strange) or n_strange >= FEW_ANSWERS):
+    if strange:
+        demand_meant(answers, keys, options=known - set(keys.values()), respondents=respondents,
+                     stray=settings.unknown == "stray", strict=settings.unknown == "error")  # fmt: skip
+    if strange and settings.unknown == "error" and is_closed(keys) and len(set(keys.values())) > 1:
         raise InputError(
-            f"grading: no answer is the key of any item: {name_first(strange)}; expected answers such as "
-            f"{name_first(sorted(known), most=3)} (one meant as wrong may be left empty); graded responses 1 / 0 are "
-            'read with --content responses, in a study file with data.content = "responses"'
+            f"grading: {int(given.isin(strange).sum())} of {len(given)} answers are neither key nor option of any "
+            f"item: {name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
         )
-    if not share_keys:
-        return
-    if settings.unknown == "error":
-        raise InputError(
-            f"grading: {n_strange} of {len(given)} answers are neither key nor option of any item: "
-            f"{name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
-        )
-    log.warning("grading: %d answers are no item's key and count as wrong: %s", n_strange, name_first(strange))
+    return answers
 
 
 def _advice(strange: Sequence[str], known: set[str]) -> str:
@@ -149,7 +157,27 @@ def _advice(strange: Sequence[str], known: set[str]) -> str:
             alike = {normalise_text(text, rules) for text in known}
             if all(normalise_text(text, rules) in alike for text in strange):
                 return f"grading.normalise = {list(rules)} makes them so".replace("'", '"')
-    return 'grading.options names further options, grading.unknown = "wrong" counts all others as wrong'
+    return (
+        'grading.options names further options, grading.unknown = "wrong" counts all others as wrong, grading.map '
+        "(--map OLD=NEW) says what they stand for"
+    )
+
+
+def demand_mapped_to_keys(settings: GradingSettings, keys: Mapping[str, str]) -> None:
+    """Refuse a map onto what is no item's key.
+
+    Raises
+    ------
+    InputError
+        Naming it, and some keys.
+    """
+    known = set(keys.values())
+    for old, new in settings.renamed().items():
+        if new and new not in known:
+            raise InputError(
+                f"grading: map {old}={new}: {new} is no item's key; expected one of {name_first(sorted(known))}, or "
+                "nothing for an answer that is meant as wrong"
+            )
 
 
 def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, str]:
@@ -194,9 +222,9 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     Raises
     ------
     InputError
-        If answers cannot be meant for the keys (see ``demand_known_answers``), an answer is to an item that is not in
-        the table or has no key, a key is empty once normalised, a (respondent, item) pair is repeated, or there is no
-        answer.
+        If answers cannot be meant for the keys (see ``as_meant``), an answer is mapped onto what is no key, one is
+        to an item that is not in the table or has no key, a key is empty once normalised, a (respondent, item) pair is
+        repeated, or there is no answer.
     """
     settings = settings or GradingSettings()
     answered = items.select(list(pd.unique(answers["item_id"])))
@@ -204,8 +232,8 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
     if unkeyed:
         raise InputError(f"grading: no key for item {name_first(unkeyed)}; expected one for every item answered")
     keys = normalised_keys(items, settings)
-    given = normalise_answers(answers["answer"], settings.normalise)
-    demand_known_answers(given, keys, settings)
+    demand_mapped_to_keys(settings, keys)
+    given = as_meant(as_compared(answers["answer"], settings), keys, settings, answers["respondent_id"])
     response = (given == answers["item_id"].map(keys)).astype(np.float64)
     if settings.empty == "missing":
         response = response.mask(given == "")

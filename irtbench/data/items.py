@@ -15,6 +15,14 @@ from irtbench.data.responses import name_first
 UnknownItems = Literal["error", "ignore"]
 
 
+def unknown_items_error(item_ids: Sequence[str]) -> InputError:
+    """Say which items a bank does not know, and what helps."""
+    return InputError(
+        f"responses: items unknown to the bank: {name_first(item_ids)}; expected its own items, or --unknown-items "
+        "ignore (unknown_items='ignore') to leave others out"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class ItemTable:
     """Items with their right answers and what else is known of them.

@@ -28,7 +28,10 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.in
     positions = pd.Index(known).get_indexer(pd.Index(list(item_ids), dtype=object))
     if (positions < 0).any():
         unknown = [item for item, position in zip(item_ids, positions, strict=True) if position < 0]
-        raise InputError(f"responses: unknown item {name_first(unknown)}")
+        raise InputError(
+            f"responses: unknown item {name_first(unknown)}: nobody was asked it; expected some of "
+            f"{name_first(list(known), most=3)}"
+        )
     return positions
 
 

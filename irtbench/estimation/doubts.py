@@ -16,6 +16,10 @@ MOST_NEGATIVE = 1 / 3  # share of items with a negative slope
 LEAST_CORRELATION = 0.3  # of theta with the standardised number right
 CLEARLY = 0.9  # share of the covariances of items with theta that has one sign
 OVERDISPERSED = 1.2  # mean square of numbers right about their expectation, 1 if trials are independent
+LOOK_AT = (
+    "look for items with a wrong key or reversed coding, for two kinds of people (irtbench dimensions), and for "
+    "respondents with few responses (irtbench doctor)"
+)
 DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
 
 
@@ -35,17 +39,18 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
     doubts, items = [], found.items
     share = float((items.slope[:, 0] < 0).double().mean())
     if share > MOST_NEGATIVE:
-        doubts.append(f"{share:.0%} of the slopes are negative: this is not a scale of ability")
+        doubts.append(f"{share:.0%} of the slopes are negative: this is not a scale of ability; {LOOK_AT}")
     correlation = 1.0 if rises_with_theta(problem, found) else correlation_with_score(problem, items)
     if correlation < LEAST_CORRELATION:
         doubts.append(
-            f"ability and the number of correct responses correlate {correlation:.2f}: this is not a scale of ability"
+            f"ability and the number of correct responses correlate {correlation:.2f}: this is not a scale of ability; "
+            + LOOK_AT
         )
     hierarchy = priors.hierarchy
     if hierarchy is not None and abs(hierarchy.correlation) > DEGENERATE:
         doubts.append(
             f"the learnt prior is degenerate (correlation {hierarchy.correlation:.2f}): the responses are too few or "
-            "not of one ability"
+            "not of one ability; take --prior weak, more respondents, or count the abilities (irtbench dimensions)"
         )
     if problem.rows.most_trials is not None:
         ratio = dispersion_of_trials(problem, items)

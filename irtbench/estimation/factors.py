@@ -16,7 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable
+from irtbench.estimation.fit import check_estimable, with_names
 from irtbench.estimation.several_abilities.factor_mode import (
     FactorMode,
     factor_problem,
@@ -297,7 +297,7 @@ def combined(
         zero_loadings=zero_loadings,
         log_likelihood=sum(part.mode.log_likelihood for part in found),
         n_respondents=responses.n_respondents,
-        status=combined_status(blocks, [part.mode.status for part in found]),
+        status=with_names(combined_status(blocks, [part.mode.status for part in found]), responses),
         covariance=covariance if all(part.covariance is not None for part in found) else None,
         nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
         integration_error=sum(errors) / sum(n_responses),

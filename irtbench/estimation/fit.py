@@ -28,8 +28,8 @@ from irtbench.estimation.marginal.observed_information import sampling_covarianc
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import Stop
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
+from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
@@ -43,7 +43,6 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 
 logger = logging.getLogger(__name__)
 
-FEWEST_RESPONDENTS = 10
 SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
 
 
@@ -92,7 +91,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status, quantiles = found.status, None
+        status, quantiles = with_names(found.status, responses), None
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
             quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
@@ -205,7 +204,8 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
-            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items from"
+            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
+            "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
         )
     if priors.name == "weak" and responses.n_items > responses.n_respondents:
         raise InputError(
@@ -223,7 +223,8 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     if constant and not priors.bounds_difficulty:
         raise InputError(
             f"fit: all responses are the same for item {name_first(constant)}; "
-            "leave such items out or use a prior (its difficulty would be infinite)"
+            "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
+            "outnumber respondents"
         )
 
 
@@ -243,6 +244,14 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     quantiles = None if found.quantiles is None else turned(found.quantiles)
     return replace(
         found, items=items.turned(), covariance=covariance, quantiles=quantiles, abilities=abilities, mode=mode
+    )
+
+
+def with_names(status: Status, responses: ResponseMatrix | SparseResponses) -> Status:
+    """The status with the names of items whose slopes have run away, and how many were right."""
+    n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
+    return replace(
+        status, steep_items=tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in status.steep)
     )
 
 

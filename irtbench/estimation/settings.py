@@ -17,6 +17,7 @@ ItemModel = Literal["2pl", "3pl"]
 PosteriorKind = Literal["normal", "lowrank"]
 Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
+FEWEST_RESPONDENTS = 10  # from whom items are estimated
 MOST_NODES = 2_001  # of a grid: finer ones are placed where they are needed
 
 

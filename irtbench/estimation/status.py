@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from irtbench.data.responses import name_first
+
 ABILITIES_AND_PRIOR = "abilities and prior"  # what is learnt where the items are integrated out
 
 
@@ -20,6 +22,18 @@ class Stop(Enum):
     NO_ASCENT = "no step raises the likelihood"
     NODES_NOT_RIGHT = "the nodes of the integration are not right"
     NOT_A_MAXIMUM = "the observed information is not positive definite"
+
+
+#: What to do where a fit ended before a maximum, besides what is said of bounds.
+ADVICE = {
+    Stop.STEP_LIMIT: "allow more steps ([model] max_steps), or take --prior weak or hierarchical",
+    Stop.NOT_FINITE: "leave out items that hardly anybody got right or wrong, or take --prior weak",
+    Stop.NO_ASCENT: "compute in float64 ([model] dtype), or take --prior weak",
+    Stop.NODES_NOT_RIGHT: "take --prior weak or hierarchical, which keep slopes from being so steep",
+    Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, or few responses, do that: take --prior weak, "
+    "or with fewer respondents than items --prior hierarchical",
+}
+UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,8 @@ class Status:
         What the gradient had to fall below.
     steep
         Positions of items whose slope has run away.
+    steep_items
+        The same by name, with how many were right: ``i7 (274 of 275 right)``; empty where nobody said them.
     guessing_at_bound
         Number of items whose guessing has run to 0 or 1.
     guessing_at_zero
@@ -81,6 +97,7 @@ class Status:
     change: float = math.nan
     tolerance: float = math.nan
     steep: tuple[int, ...] = ()
+    steep_items: tuple[str, ...] = ()
     guessing_at_bound: int = 0
     guessing_at_zero: int = 0
     learning: Learning | None = None
@@ -114,7 +131,8 @@ def words_of_learning(learning: Learning) -> str:
     """Say whether the updates settled."""
     how = "settled" if learning.settled else "not settled"
     words = f"{learning.what} {how} after {learning.updates} updates (last change {learning.change:.1e})"
-    return words + (f"; {learning.remark}" if learning.remark else "")
+    words += f"; {learning.remark}" if learning.remark else ""
+    return words if learning.settled else f"{words}; {UNSETTLED}"
 
 
 def words_of_stop(status: Status) -> str:
@@ -128,16 +146,27 @@ def words_of_stop(status: Status) -> str:
         case Stop.STEP_LIMIT if math.isnan(status.gradient):
             return ""
         case Stop.STEP_LIMIT:
-            return f"no convergence in {status.steps} steps: {gradient}"
+            return f"no convergence in {status.steps} steps: {gradient}; {ADVICE[status.stop]}"
         case Stop.AT_BOUND if status.steep:
-            return f"{len(status.steep)} items have a slope that grows without end: a parameter is at its bound"
+            who = name_first(status.steep_items) if status.steep_items else f"{len(status.steep)} items"
+            plural = len(status.steep) > 1
+            return (
+                f"{who}: the slope{'s grow' if plural else ' grows'} without end, for the likelihood is highest where "
+                f"the item{'s tell' if plural else ' tells'} right from wrong without error; leave "
+                f"{'them' if plural else 'it'} out, or take --prior weak (with fewer respondents than items --prior "
+                "hierarchical)"
+            )
         case Stop.AT_BOUND:
-            return f"guessing of {status.guessing_at_bound} items is at its bound 0 or 1"
-        case Stop.NOT_FINITE:
-            return "a value is not finite"
+            return (
+                f"guessing of {status.guessing_at_bound} items is at its bound 0 or 1; take --prior weak, or --model "
+                "2pl for these items (--by-item)"
+            )
         case Stop.NO_ASCENT:
-            return f"no step raises the likelihood any more: {gradient}"
+            return f"no step raises the likelihood any more: {gradient}; {ADVICE[status.stop]}"
         case Stop.NODES_NOT_RIGHT:
-            return "the likelihood changes with the nodes over which ability is integrated out, however they are placed"
-        case Stop.NOT_A_MAXIMUM:
-            return "the observed information is not positive definite: not a maximum"
+            return (
+                "the likelihood changes with the nodes over which ability is integrated out, however they are placed; "
+                + ADVICE[status.stop]
+            )
+        case stop:
+            return f"{stop.value}; {ADVICE[stop]}"

@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import look_at
+from irtbench.data.readers.py_irt_parameters import read_py_irt_parameters, recognises
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -48,13 +50,18 @@ def parameter_table(items: ItemParameters, responses: ResponseMatrix | SparseRes
 def read_parameters(path: str | Path) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
-    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl``.
+    Instead of a table it may be py-irt's ``best_parameters.json`` (see ``read_py_irt_parameters``). Without a column
+    ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl``.
 
     Raises
     ------
     InputError
         If the file cannot be read, a column is missing, a value is no number, or the items have several abilities.
     """
+    if recognises(look_at(Path(path))):
+        found = read_py_irt_parameters(path)
+        a, d = found["discrimination"].to_numpy(), found["intercept"].to_numpy()
+        return ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
     table = read_table(path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
     if "slope_2" in table:

@@ -20,6 +20,7 @@ REASONS = {
     "negative_slope": "negative slope",
     "low_communality": "discriminates too little",
     "item_fit": "does not follow its curve",
+    "runaway_slope": "slope grows without end",
 }
 STATISTICS = {
     "": "",

@@ -18,7 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.scale import Scale
+from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.readers.batches import TableFile, TextAmongNumbers
@@ -72,6 +74,8 @@ def score_file(
     content: Content = "auto",
     columns: Mapping[str, str] | None = None,
     unknown_items: UnknownItems = "error",
+    grading: GradingSettings | None = None,
+    left_out: list[LeftOut] | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
@@ -103,6 +107,10 @@ def score_file(
         The file's column for ``respondent_id``, and in a long table for ``item_id`` and ``response`` or ``answer``.
     unknown_items
         What items outside the bank mean: an error that names the first five, or nothing.
+    grading
+        How answers are compared with the key; None for as the bank's study did.
+    left_out
+        Here are added the items of the table that the bank's own study left out, which are no error.
     progress
         Called with a line now and then.
 
@@ -118,6 +126,7 @@ def score_file(
         and item of a long one comes twice; and as ``score_responses`` and ``grade_answers``.
     """
     settings, columns = settings or ScoringSettings(), columns or {}
+    left_out = [] if left_out is None else left_out
     file = TableFile.open(source)
     for given in columns.values():
         if given not in file.names:
@@ -129,13 +138,26 @@ def score_file(
             if wide:
                 respondents = columns.get("respondent_id", file.names[0])
                 items = [name for name in file.names if name != respondents]
-                check_known(items, bank.scales, unknown_items)
+                left_out[:] = check_known(items, bank.scales, unknown_items)
                 known = {item for scale in bank.scales for item in scale.items.item_ids}
                 items = [item for item in items if item in known]
-                keys = keys_of(bank) if _holds_answers(file, items, content) else None
+                keys = keys_of(bank, grading) if _holds_answers(file, items, content) else None
                 parts = read_wide_parts(file, respondents, items, keys=keys, as_text=as_text)
                 return _write(bank, items, settings, parts, target, progress)
-            return _score_long(bank, file, pair, content, columns, unknown_items, as_text, settings, target, progress)
+            return _score_long(
+                bank,
+                file,
+                pair,
+                content,
+                columns,
+                unknown_items,
+                grading,
+                left_out,
+                as_text,
+                settings,
+                target,
+                progress,
+            )
         except TextAmongNumbers:
             progress("not all responses are numbers: reading them as text")
     raise AssertionError("text is read as text")
@@ -148,6 +170,8 @@ def _score_long(
     content: Content,
     columns: Mapping[str, str],
     unknown_items: UnknownItems,
+    grading: GradingSettings | None,
+    left_out: list[LeftOut],
     as_text: bool,
     settings: ScoringSettings,
     target: str | Path,
@@ -163,14 +187,17 @@ def _score_long(
         wanted = "responses or answers" if content == "auto" else content
         raise InputError(f"file {file.path}: expected columns of respondents, items and {wanted} for a long table")
     items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
-    keys = None if answer is None else keys_of(bank)
+    keys = None if answer is None else keys_of(bank, grading)
     trial = "trial" if "trial" in file.names else None
-    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text, trial, n_trials)
+    of_study = items_left_out(bank.scales)
+    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text, trial, n_trials, of_study.keys())
     try:
-        return _write(bank, items, settings, read_together(long), target, progress)
+        n = _write(bank, items, settings, read_together(long), target, progress)
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
-        return _write(bank, items, settings, read_scattered(long, progress), target, progress)
+        n = _write(bank, items, settings, read_scattered(long, progress), target, progress)
+    left_out[:] = among(of_study, sorted(long.seen_left_out))
+    return n
 
 
 def _holds_answers(file: TableFile, items: Sequence[str], content: Content) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,12 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import Count, Inside, Settings
-from irtbench.data.grading import GradingSettings, grade, normalised_keys
+from irtbench.data.checked_settings import Count, Inside, Settings, settings_from
+from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable, UnknownItems
+from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
@@ -99,7 +100,8 @@ def score_responses(
     settings
         The estimator, the errors carried, the norm.
     unknown_items
-        What items mean that no scale has: an error that names the first five, or nothing.
+        What items mean that no scale has and that the bank's study did not leave out itself (see ``check_known``): an
+        error that names the first five, or nothing.
 
     Returns
     -------
@@ -158,10 +160,10 @@ def grade_answers(
     answers
         Long table ``respondent_id, item_id, answer``.
     grading
-        How answers are compared with the key; None: as by default, but an answer that is no item's key is wrong, with a
-        warning, for a bank has keys alone and not all options.
+        How answers are compared with the key; None for as the bank's study did.
     unknown_items
-        What items mean that no scale has: an error that names the first five, or nothing.
+        What items mean that no scale has and that the bank's study did not leave out itself (see ``check_known``): an
+        error that names the first five, or nothing.
 
     Raises
     ------
@@ -172,12 +174,7 @@ def grade_answers(
     scales = scales_of(bank)
     check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
-    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or grading_of_a_bank())
-
-
-def grading_of_a_bank() -> GradingSettings:
-    """How answers are graded by a bank, which has the keys of its items and not all of their options."""
-    return GradingSettings(unknown="wrong")
+    return grade(answers[answers["item_id"].isin(items.item_ids)], items, grading or grading_of(bank))
 
 
 def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
@@ -185,20 +182,58 @@ def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
     return bank.scales if isinstance(bank, ItemBank) else (bank,)
 
 
-def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> None:
+def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> tuple[LeftOut, ...]:
     """Refuse items that no scale has, unless they are to be ignored; refuse responses without any item known.
+
+    Items that the bank's own study left out (attention checks, items that it removed, those of a rejected scale) are
+    no error: they do not count, and are returned with the reason.
 
     Raises
     ------
     InputError
         Naming the first five unknown items.
     """
+    given = list(dict.fromkeys(item_ids))
     known = {item for scale in scales for item in scale.items.item_ids}
-    unknown = [item for item in item_ids if item not in known]
+    left_out = among(items_left_out(scales), given)
+    passed_over = {item.item_id for item in left_out}
+    unknown = [item for item in given if item not in known and item not in passed_over]
     if unknown and unknown_items == "error":
-        raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
-    if known.isdisjoint(item_ids):
-        raise InputError("responses: none of the items is known to the bank")
+        raise unknown_items_error(unknown)
+    if known.isdisjoint(given):
+        raise InputError(
+            f"responses: none of the items is known to the bank: {name_first(given)}; expected such as "
+            f"{name_first(sorted(known), most=3)}"
+        )
+    return left_out
+
+
+def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -> GradingSettings:
+    """How the bank's study graded answers, the default where its provenance does not say or scales differ.
+
+    A bank has the keys of its items and not all of their options: what is neither is a stray answer, wherever it does
+    not stand in place of a label (see ``GradingSettings``).
+
+    Parameters
+    ----------
+    bank
+        A bank, or one scale.
+    given
+        What further answers stand for, see ``GradingSettings.map``; it goes before the study's.
+
+    Raises
+    ------
+    InputError
+        If the bank names rules that are not known.
+    """
+    stated = [scale.provenance.get("grading") for scale in scales_of(bank)]
+    rules = GradingSettings()
+    if isinstance(stated[0], dict) and all(other == stated[0] for other in stated):
+        try:
+            rules = settings_from(GradingSettings, stated[0])
+        except InputError as error:
+            raise InputError(f"bank: provenance: {error}; expected a bank of this version of irtbench") from None
+    return replace(rules, unknown="stray", map={**rules.map, **(given or {})})
 
 
 def own_responses(scale: Scale, responses: ResponseMatrix) -> ResponseMatrix:
@@ -255,16 +290,18 @@ def in_order_of_respondents(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(tables).sort_index(kind="stable").reset_index(drop=True)
 
 
-def keys_of(bank: ItemBank | Scale) -> Keys:
-    """The keys in a bank, for grading a large table part by part.
+def keys_of(bank: ItemBank | Scale, grading: GradingSettings | None = None) -> Keys:
+    """The keys in a bank, for grading a large table part by part; without settings as the bank's study did.
 
     Raises
     ------
     InputError
-        If scales disagree about a key, or one is empty once normalised.
+        If scales disagree about a key, one is empty once normalised, or an answer is mapped onto what is no key.
     """
-    items, rules = _all_details(scales_of(bank)), grading_of_a_bank()
-    return Keys(normalised_keys(items, rules), rules)
+    items, rules = _all_details(scales_of(bank)), grading or grading_of(bank)
+    keys = normalised_keys(items, rules)
+    demand_mapped_to_keys(rules, keys)
+    return Keys(keys, rules)
 
 
 def _all_details(scales: Sequence[Scale]) -> ItemTable:

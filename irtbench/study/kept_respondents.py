@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from irtbench.config import StudyFile
+from irtbench.data.grading import as_compared
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import Screening, screen
-from irtbench.estimation.fit import FEWEST_RESPONDENTS
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.study.division import divide
 from irtbench.study.person_screening import screen_by_fit
@@ -57,6 +58,7 @@ def agreement_of_kept(
         return None, {}
     kept = {r for r, is_kept in zip(screening.respondent_ids, screening.kept, strict=True) if is_kept}
     answers = data.answers[data.answers["respondent_id"].isin(kept)]
+    answers = answers.assign(answer=as_compared(answers["answer"], settings.grading))
     rules = settings.grading.normalise
     return agreement(answers, items=data.items, normalise=rules), agreement_by_label(
         answers, data.items, normalise=rules

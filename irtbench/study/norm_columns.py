@@ -10,6 +10,8 @@ import pandas as pd
 from irtbench.bank.norms import Norms
 from irtbench.config import StudyFile
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.head import look_at
+from irtbench.data.readers.prolific import recognises
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.ability import Abilities
@@ -20,14 +22,17 @@ def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.
     data, weight = settings.data, settings.score.norm_weight
     names = list(dict.fromkeys([*settings.score.norm_columns, *([] if weight is None else [weight])]))
     if not names:
-        if data.respondents is not None and settings.screening.min_approval is None:
+        prolific = data.respondents is not None and recognises(look_at(data.respondents))  # says who counts
+        if data.respondents is not None and settings.screening.min_approval is None and not prolific:
             raise InputError(
                 f"{settings.path}: data.respondents: no column of it is asked for; "
                 "expected score.norm_groups, score.norm_group, score.norm_weight or screening.min_approval"
             )
         return None, None
     if data.respondents is not None:
-        return read_respondents(data.respondents, names, columns=data.respondent_columns), data.respondents
+        known = {"respondent_id": "Participant id"} if recognises(look_at(data.respondents)) else {}
+        columns = {**known, **data.respondent_columns}
+        return read_respondents(data.respondents, names, columns=columns), data.respondents
     return respondents_of(table, names, data.answers), data.answers
 
 

@@ -11,8 +11,8 @@ from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensio
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.pruning import answered, constant_items
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.fit import FEWEST_RESPONDENTS
 from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 
 def study_dimensions(

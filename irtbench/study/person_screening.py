@@ -13,9 +13,9 @@ from irtbench.building.removals import constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.estimation.fit import FEWEST_RESPONDENTS, fit_model
+from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.scoring.ability import Abilities, abilities_of
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from irtbench.analysis.parallel_analysis import shuffled
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
 from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.estimation.threads import threads_for
@@ -86,7 +87,13 @@ def run_study(
             part = answered(screened.select_items(item_ids))
             folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
             scales.append(study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns))
-        standing = tuple(scale.scale for scale in scales if scale.scale is not None)
+        rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}
+        others = {NOT_ON_A_SCALE: on_no_scale(data.items, rejected)}
+        standing = tuple(
+            replace(scale.scale, provenance={**scale.scale.provenance, **others})
+            for scale in scales
+            if scale.scale is not None
+        )
         bank = ItemBank(standing) if standing else None
         respondent_scores = systems = None
         if bank is not None:

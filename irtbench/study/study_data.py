@@ -13,10 +13,10 @@ from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
-from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.responses import ResponseMatrix
 from irtbench.study.norm_columns import read_columns_of_norms
+from irtbench.study.reading import read_study_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +64,13 @@ def read_data(settings: StudyFile) -> StudyData:
     if data.content == "answers":
         if items is None:
             raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
-        answers = read_answers(data.answers, format=data.format, columns=data.columns).frame
+        answers = read_study_table(data)
         norms, norms_from = read_columns_of_norms(settings, answers)
         if data.where:
             answers = answers[answers["item_id"].isin(items.item_ids)]
         approval = read_approval(settings, answers)
         return StudyData(answers, grade(answers, items, settings.grading), items, norms, norms_from, approval)
-    table = read_responses(data.answers, format=data.format, columns=data.columns).frame
+    table = read_study_table(data)
     norms, norms_from = read_columns_of_norms(settings, table)
     if items is not None and data.where:
         table = table[table["item_id"].isin(items.item_ids)]

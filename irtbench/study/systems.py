@@ -14,11 +14,11 @@ from irtbench.config import StudyFile
 from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import score_responses
+from irtbench.study.reading import read_system_table
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +52,12 @@ def read_systems(settings: StudyFile, items: ItemTable) -> tuple[SystemResponses
 
 
 def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix:
-    by_answers = settings.data.content == "answers"
-    read = read_answers if by_answers else read_responses
-    table = read(path, columns=settings.data.columns).frame
+    table = read_system_table(path, settings.data)
     own = table[table["item_id"].isin(items.scale_items)]
     if own.empty:
         raise InputError(f"file {path}: none of its items is one of the study's; expected such as {items.item_ids[0]}")
     try:
-        return grade(own, items, settings.grading) if by_answers else ResponseMatrix.from_long(own)
+        return grade(own, items, settings.grading) if "answer" in own.columns else ResponseMatrix.from_long(own)
     except InputError as error:
         raise InputError(f"file {path}: {error}") from None
 

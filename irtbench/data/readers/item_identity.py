@@ -42,7 +42,9 @@ def join_items(frame: pd.DataFrame, join: Join, place: str) -> pd.DataFrame:
         raise InputError(f"join: expected 'id' or 'hash' but got '{join}'")
     if "item_hash" not in frame.columns:
         if join == "hash":
-            raise InputError(f"{place}: items cannot be joined by hash: the file has no content to hash")
+            raise InputError(
+                f"{place}: items cannot be joined by hash: the file has no content to hash; expected join by id"
+            )
         return frame
     known = frame.loc[frame["item_hash"].notna(), ["item_id", "item_hash"]].drop_duplicates()
     several = known.loc[known["item_id"].duplicated(), "item_id"].unique().tolist()

@@ -7,8 +7,8 @@ collected in one reading of the file, those of the next in another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,10 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.items import UnknownItems
+from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.batches import TableFile, without_guards
 from irtbench.data.readers.part_values import Keys, numbers_of
 from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
-from irtbench.data.responses import name_first
 
 ROWS_READ = 2**21  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a part at most
@@ -59,6 +58,8 @@ class LongFile:
         The items wanted, in the order of the columns of the parts.
     unknown_items
         What other items mean: an error that names the first five, or nothing.
+    left_out
+        Other items that never are an error; those that occur are added to ``seen_left_out``.
     keys
         By which answers are graded; None where the file holds responses.
     as_text
@@ -79,6 +80,8 @@ class LongFile:
     as_text: bool = False
     trial: str | None = None
     n_trials: str | None = None
+    left_out: Collection[str] = ()
+    seen_left_out: set[str] = field(default_factory=set)
 
     @property
     def has_trials(self) -> bool:
@@ -106,9 +109,11 @@ class LongFile:
             respondent_codes, occurring, names = self._coded(batch.column(self.respondent), self.respondent, first_row)
             respondents = renumbered(respondent_codes, occurring, np.arange(len(occurring)))
             item_codes, occurring, items = self._coded(batch.column(self.item), self.item, first_row)
-            unknown = [item for item in items.to_pylist() if item not in column_of]
+            others = [item for item in items.to_pylist() if item not in column_of]
+            unknown = [item for item in others if item not in self.left_out]
             if unknown and self.unknown_items == "error":
-                raise InputError(f"responses: items unknown to the bank: {name_first(unknown)}")
+                raise unknown_items_error(unknown)
+            self.seen_left_out.update(set(others) - set(unknown))
             columns = renumbered(item_codes, occurring, [column_of.get(item, -1) for item in items.to_pylist()])
             counts: tuple[NDArray[np.int64], ...] = ()
             if self.n_trials is not None:
@@ -361,7 +366,7 @@ def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda mess
 
 def _demand_known(n_wanted: int) -> None:
     if n_wanted == 0:
-        raise InputError("responses: none of the items is known to the bank")
+        raise InputError("responses: none of the items is known to the bank; expected responses to its items")
 
 
 def _places(names: pa.Array, known: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:

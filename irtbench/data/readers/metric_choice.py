@@ -28,9 +28,7 @@ def choose_metric(names: Sequence[str], settings: ReadSettings, place: str, *, w
     if not names:
         raise InputError(f"{place}: no {word} found; expected at least one")
     shown = name_first([f"'{name}'" for name in names], most=12)
-    raise InputError(
-        f"{place}: several {word}s: {shown}; choose one (--metric '{names[0]}' of convert, fit and score, or metric=)"
-    )
+    raise InputError(f"{place}: several {word}s: {shown}; choose one (--metric '{names[0]}', or metric=)")
 
 
 class MetricChoice:

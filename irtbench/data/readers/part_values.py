@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from irtbench.data.grading import GradingSettings, demand_known_answers, normalise_text
+from irtbench.data.grading import GradingSettings, as_compared, as_meant
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, to_numbers
 from irtbench.data.responses import name_first
+from irtbench.data.vocabulary import labels_by_loose_form, loose_form
 
 FIRST_ANSWERS = 10_000  # by which it is told whether the answers are meant for the keys
 WORDS = {"true": 1.0, "false": 0.0}
@@ -84,9 +86,21 @@ class Keys:
         return [self.of_item[item] for item in items]
 
     def texts(self, coded: pa.DictionaryArray) -> NDArray[np.object_]:
-        """Distinct answers of a coded column, normalised; empty for what stands for nothing."""
+        """Distinct answers of a coded column as they are compared with the keys; empty for what stands for nothing."""
         texts = ["" if text is None or text in MISSING else text for text in coded.dictionary.to_pylist()]
-        return np.array([normalise_text(text, self.rules.normalise) for text in texts], dtype=object)
+        given = as_compared(pd.Series(texts, dtype=object), self.rules)
+        known, label_of = self._known, self._label_of
+        return np.array(
+            [text if text in known else label_of.get(loose_form(text), text) for text in given], dtype=object
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.of_item.values())
+
+    @cached_property
+    def _label_of(self) -> Mapping[str, str]:
+        return labels_by_loose_form(self.of_item) if self.rules.unknown == "stray" else {}
 
     def grade_column(self, column: pa.Array, item: str) -> NDArray[np.float32]:
         """Responses from the answers to one item in a wide table, where empty means not asked."""
@@ -114,9 +128,10 @@ class Keys:
         return right, empty
 
     def demand_meant(self, answers: pa.Array) -> None:
-        """Refuse answers that cannot be meant for these keys, see ``demand_known_answers``."""
+        """Refuse answers that cannot be meant for these keys, see ``as_meant``."""
         coded = _coded(answers.slice(0, FIRST_ANSWERS))
-        demand_known_answers(pd.Series(self.texts(coded)[coded.indices.to_numpy()]), self.of_item, self.rules)
+        given = as_compared(pd.Series(self.texts(coded)[coded.indices.to_numpy()]), self.rules)
+        as_meant(given, self.of_item, self.rules)
 
 
 def _coded(column: pa.Array) -> pa.DictionaryArray:

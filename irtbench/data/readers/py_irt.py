@@ -18,7 +18,7 @@ def recognises(head: Head) -> bool:
 def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """Read the responses of each subject."""
     if settings.want == "answer":
-        raise InputError(f"file {head.path}: answers were wanted but py-irt holds responses")
+        raise InputError(f"file {head.path}: answers were wanted but py-irt holds responses; read responses")
     for line in records(head):
         respondent, responses = line.name("subject_id"), line.fields("responses")
         for item in responses.values:

@@ -25,6 +25,7 @@ from irtbench.data.readers.long_table import (
     long_from_frame,
 )
 from irtbench.data.readers.observations import Errored, Reader, ReadSettings
+from irtbench.data.readers.respondents import join_respondents
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
 from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
@@ -60,6 +61,7 @@ def read_responses(
     join: Join = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
 ) -> LongTable:
     """Read graded responses.
 
@@ -86,6 +88,8 @@ def read_responses(
         For a wide table: the pattern of the columns that are items, such as ``Q*``.
     exclude
         For a wide table: names or patterns of columns that are no items.
+    respondents
+        A table of respondents to join by their names, see ``join_respondents``.
 
     Raises
     ------
@@ -93,7 +97,9 @@ def read_responses(
         Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
     """
     settings = ReadSettings("response", _names(metric), errored)
-    return _Reading(path, settings, format, columns or {}, threshold, trials, join, items, exclude).long_table()
+    return _Reading(
+        path, settings, format, columns or {}, threshold, trials, join, items, exclude, respondents
+    ).long_table()
 
 
 def read_response_matrix(
@@ -108,13 +114,16 @@ def read_response_matrix(
     join: Join = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
 ) -> ResponseMatrix | SparseResponses:
     """Read graded responses into what `responses_from_long` makes of them; a wide table is never made long.
 
     Parameters and errors as for ``read_responses``.
     """
     settings = ReadSettings("response", _names(metric), errored)
-    return _Reading(path, settings, format, columns or {}, threshold, trials, join, items, exclude).matrix()
+    return _Reading(
+        path, settings, format, columns or {}, threshold, trials, join, items, exclude, respondents
+    ).matrix()
 
 
 def read_answers(
@@ -127,10 +136,11 @@ def read_answers(
     join: Join = None,
     items: str | None = None,
     exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
 ) -> LongTable:
     """Read raw answers; parameters and errors as for ``read_responses``."""
     settings = ReadSettings("answer", _names(metric))
-    return _Reading(path, settings, format, columns or {}, None, trials, join, items, exclude).long_table()
+    return _Reading(path, settings, format, columns or {}, None, trials, join, items, exclude, respondents).long_table()
 
 
 def holds_responses(
@@ -230,7 +240,7 @@ class _Reading:
 
     Parameters
     ----------
-    path, format, columns, threshold, trials, join, items, exclude
+    path, format, columns, threshold, trials, join, items, exclude, respondents
         As for ``read_responses``.
     settings
         What is wanted of files of outside formats.
@@ -247,6 +257,7 @@ class _Reading:
         join: Join,
         items: str | None,
         exclude: Sequence[str],
+        respondents: str | Path | None,
     ) -> None:
         demand_trials(trials, threshold)
         self.left_out: Counter[str] = Counter()
@@ -254,6 +265,7 @@ class _Reading:
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
         self.settings, self.format, self.columns, self.threshold = settings, format, columns, threshold
         self.trials, self.join, self.items, self.exclude = trials, join, items, exclude
+        self.respondents = respondents
         if self.sources.reader is None and settings.metrics:
             raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
 
@@ -264,7 +276,8 @@ class _Reading:
 
     def matrix(self) -> ResponseMatrix | SparseResponses:
         """Responses; a wide table is never made long."""
-        if self.sources.reader is not None or self.sources.participants or self.join or self.trials == "mean":
+        added = self.sources.participants or self.respondents is not None
+        if self.sources.reader is not None or added or self.join or self.trials in ("mean", "all"):
             return responses_from_long(self.long_table().frame)
         frames = self._frames()
         if len(frames) > 1 or frames[0][1] == "long":
@@ -281,6 +294,8 @@ class _Reading:
             frame = reduce_trials(with_trials(frame), self.trials, threshold=self.threshold, place=self.place)
         for participants in self.sources.participants:
             frame = prolific.join(frame, participants, self.left_out)
+        if self.respondents is not None:
+            frame = join_respondents(frame, Path(self.respondents), self.left_out)
         taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
         logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.settings.want, taken)
         return replace(table, frame=frame, left_out=dict(self.left_out))
@@ -291,7 +306,7 @@ class _Reading:
             raise InputError(
                 f"columns: {name_first(list(self.columns))} cannot be named for {reader.title}s ({self.place})"
             )
-        raw = self.trials == "mean"
+        raw = self.trials in ("mean", "all")
         parts = [
             collect(reader, head, self.settings, self.left_out, threshold=self.threshold, raw_scores=raw)
             for head in self.sources.heads
@@ -319,7 +334,7 @@ class _Reading:
 
     def _tables(self, frames: Sequence[tuple[pd.DataFrame, TableFormat]]) -> LongTable:
         """Tables of ours as one."""
-        want, raw = self.settings.want, self.trials == "mean"
+        want, raw = self.settings.want, self.trials in ("mean", "all")
         tables = []
         for head, (frame, layout) in zip(self.sources.heads, frames, strict=True):
             if layout == "long":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,8 +11,66 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers import prolific
+from irtbench.data.readers.head import look_at
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, read_table
 from irtbench.data.responses import name_first
+
+#: What the column of respondents is called, in lower case: ours, then those of survey tools and crowd platforms.
+RESPONDENT_COLUMNS = (
+    "respondent_id", "participant id", "prolific_pid", "prolific id", "responseid", "workerid", "user_id", "worker",
+    "model", "respondent", "id",
+)  # fmt: skip
+
+
+def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[str]) -> pd.DataFrame:
+    """Join a table of respondents to the long table of their answers, by the respondents' names.
+
+    Prolific's table of participants also says whose answers count (see ``prolific.join``). Of any other table the
+    columns are added that the answers do not have; respondents whom it does not name keep their answers, and a warning
+    counts them.
+
+    Parameters
+    ----------
+    frame
+        Has a column ``respondent_id``.
+    path
+        A table with a row for each respondent, named in one of ``RESPONDENT_COLUMNS``.
+    left_out
+        Here is counted what is left out, by reason.
+
+    Raises
+    ------
+    InputError
+        If the table has no column of respondents, names one twice, or names none who answered.
+    """
+    path = Path(path)
+    if prolific.recognises(look_at(path)):
+        return prolific.join(frame, path, left_out)
+    table = read_table(path)
+    column_of = {name.strip().lower(): name for name in reversed(table.columns)}
+    key = next((column_of[name] for name in RESPONDENT_COLUMNS if name in column_of), None)
+    if key is None:
+        raise InputError(
+            f"file {path}: no column that names respondents among {name_first(list(table.columns), most=12)}; expected "
+            "respondent_id"
+        )
+    demand_filled(table, key, path)
+    if table[key].duplicated().any():
+        twice = list(table.loc[table[key].duplicated(), key].unique())
+        raise InputError(f"file {path}, column {key}: {name_first(twice)} comes twice; expected a row a respondent")
+    answered = frame["respondent_id"].unique()
+    unknown = sorted(set(answered) - set(table[key]))
+    if len(unknown) == len(answered):
+        raise InputError(
+            f"file {path}, column {key}: none of {name_first(list(table[key]))} gave answers; expected the ids of the "
+            f"respondents, such as {name_first(list(answered))}"
+        )
+    if unknown:
+        warnings.warn(f"file {path}: {len(unknown)} respondents are not in it: {name_first(unknown)}", stacklevel=2)
+    own = table.set_index(key)
+    new = {name: frame["respondent_id"].map(own[name]) for name in own.columns if name not in frame.columns}
+    return frame.assign(**new)
 
 
 def read_respondents(

@@ -12,10 +12,10 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, trial_counts
 
 #: What becomes of repeated (respondent, item) pairs.
-Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count"]
+Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count", "all"]
 
 PAIR = ["respondent_id", "item_id"]
-SAID_BY = "(--trials of convert, fit and score, or trials=)"
+SAID_BY = "(--trials, or trials=)"
 CHOICES = f"first, last, mean, majority or any, or count: k right of n {SAID_BY}"
 COUNTED = f"mean, majority or any, or count: k right of n {SAID_BY}"
 
@@ -79,11 +79,12 @@ def reduce_trials(
     frame
         Columns ``respondent_id, item_id``, ``response`` or ``answer``, and perhaps ``trial``.
     trials
-        ``keep`` leaves rows as they are, if a trial tells them apart; ``error`` refuses repeated pairs; ``first`` and
-        ``last`` count by trial (by number where all are numbers, else in the order of the file). For responses
-        without those missing: ``mean`` is 1 where their mean is at least the threshold, ``majority`` where more than
-        half are 1, ``any`` where one is. ``count`` loses nothing: ``n_correct`` of ``n_trials`` take the place of
-        ``response`` where a trial tells repeated pairs apart, and raw answers stay as with ``keep``.
+        ``keep`` leaves rows as they are, if a trial tells them apart, and ``all`` in any case, with scores ungraded;
+        ``error`` refuses repeated pairs; ``first`` and ``last`` count by trial (by number where all are numbers, else
+        in the order of the file). For responses without those missing: ``mean`` is 1 where their mean is at least the
+        threshold, ``majority`` where more than half are 1, ``any`` where one is. ``count`` loses nothing: ``n_correct``
+        of ``n_trials`` take the place of ``response`` where a trial tells repeated pairs apart, and raw answers stay as
+        with ``keep``.
     threshold
         For ``mean``.
     place
@@ -96,6 +97,8 @@ def reduce_trials(
         threshold lacks, or raw answers are to be averaged.
     """
     demand_trials(trials, threshold)
+    if trials == "all":
+        return frame
     if "n_trials" in frame.columns:
         return _reduce_counts(frame, trials, threshold, place)
     repeated = frame.duplicated(PAIR)

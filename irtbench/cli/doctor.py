@@ -1,0 +1,117 @@
+"""``irtbench doctor``: a look at a data set before anything is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from irtbench.cli.options import ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
+from irtbench.cli.output import say, to_json
+from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.study.effort import CommandAdvice
+    from irtbench.study.examination import Examination
+
+MOST_FINDINGS = 14  # lines of a screen
+MOST_LETTERS = 220  # of one
+
+
+@reads_files
+def doctor(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Answers or responses: a table, or a file or folder of any format.")
+    ],
+    items: Annotated[
+        Path | None,
+        typer.Option("--items", metavar="ITEMS", help="Items with key and label: answers are graded by them."),
+    ] = None,
+    content: Annotated[
+        Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")
+    ] = "auto",
+    answers_map: Map = [],  # noqa: B006 - typer copies it
+    item_column: ItemColumns = [],  # noqa: B006
+    where: Where = [],  # noqa: B006
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Say what a data set holds, what is wrong with it, which commands and which prior will work, how long they take.
+
+    One line a finding, the worst first. The status is 0 whatever is found, and 2 only if the file cannot be read.
+    """
+    from irtbench.data.grading import GradingSettings
+    from irtbench.data.readers.item_table import read_items
+    from irtbench.study.examination import examine
+
+    if items is None and (item_column or where):
+        raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        known = None
+        if items is not None:
+            known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
+        graded = content == "responses" or (content == "auto" and reading.holds_responses(file))
+        as_it_is = replace(reading, trials="all", threshold=None) if reading.trials == "error" else reading
+        table = as_it_is.responses(file) if graded else as_it_is.answers(file)
+        if known is not None and where:
+            table = replace(table, frame=table.frame[table.frame["item_id"].isin(known.item_ids)])
+        found = examine(
+            table, items=known, grading=GradingSettings(map=mapped(answers_map)), threshold=reading.threshold
+        )
+    if json:
+        print(to_json(found.plain()))
+    elif not quiet:
+        show(found, file)
+
+
+def show(found: Examination, file: Path) -> None:
+    """Print the examination on one screen."""
+    summary = found.summary
+    say(
+        f"{file}: {summary.format}, {summary.n_respondents} respondents x {summary.n_items} items, "
+        f"{summary.n_responses} {summary.content}s, {100 * summary.density:.1f}% of all pairs"
+    )
+    more = []
+    if summary.proportion_correct is not None:
+        more.append(f"{100 * summary.proportion_correct:.1f}% right")
+    if summary.n_trials > 1:
+        more.append(f"up to {summary.n_trials} trials of a pair")
+    if summary.answers:
+        more.append("answers " + ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8]))
+    if more:
+        say("; ".join(more))
+    say("")
+    if not found.findings:
+        say("nothing is wrong with it, as far as can be seen before a fit")
+    for finding in found.findings[:MOST_FINDINGS]:
+        text = finding.text if len(finding.text) <= MOST_LETTERS else f"{finding.text[: MOST_LETTERS - 3]}..."
+        say(f"{finding.severity:10}{text}")
+    if len(found.findings) > MOST_FINDINGS:
+        say(f"and {len(found.findings) - MOST_FINDINGS} more (--json has them all)")
+    say("")
+    say(f"{'prior':10}{found.prior}: {found.prior_reason}")
+    for command in found.commands:
+        say(f"{command.command:10}{'yes' if command.works else 'no':4}{command.why}{effort(command)}")
+    say("Times are rough, for one processor.")
+
+
+def effort(command: CommandAdvice) -> str:
+    """Seconds and memory in words; nothing where they are not known."""
+    if command.seconds is None or command.megabytes is None:
+        return ""
+    seconds = command.seconds
+    time = (
+        "some seconds" if seconds < 10 else f"about {round(seconds, -1):.0f} s" if seconds < 90
+        else f"about {seconds / 60:.0f} min" if seconds < 5_400 else f"about {seconds / 3_600:.0f} h"
+    )  # fmt: skip
+    size = command.megabytes
+    memory = f"{size:.0f} MB" if size < 1_000 else f"{size / 1_024:.1f} GB"
+    return f" ({time}, {memory})"

@@ -1,0 +1,75 @@
+"""A system's file as responses to the items of a bank: graded by its key, without what its study left out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from irtbench.data.harmless_text import printable
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+if TYPE_CHECKING:
+    from irtbench.bank.bank import ItemBank
+    from irtbench.bank.left_out import LeftOut
+    from irtbench.cli.reading import Reading
+    from irtbench.data.responses import ResponseMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class GradedFile:
+    """Responses, and the items among them that the bank's own study left out."""
+
+    responses: ResponseMatrix
+    left_out: tuple[LeftOut, ...]
+
+
+def read_graded(
+    bank: ItemBank,
+    path: Path,
+    reading: Reading,
+    *,
+    content: Literal["auto", "responses", "answers"] = "auto",
+    unknown_items: Literal["error", "ignore"] = "error",
+    answers_mapped: Mapping[str, str] | None = None,
+) -> GradedFile:
+    """Responses of a file that holds them, or answers that the bank's key grades.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or graded, or has items that neither the bank nor its study had.
+    """
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.scoring.scores import check_known, grade_answers, grading_of
+
+    if content == "responses" or (content == "auto" and reading.holds_responses(path)):
+        if answers_mapped:
+            raise InputError(f"file {path}: holds graded responses; expected answers for --map, or --content answers")
+        table = reading.responses(path).frame
+        left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
+        return GradedFile(ResponseMatrix.from_long(table), left_out)
+    table = reading.answers(path).frame
+    left_out = check_known(table["item_id"].unique(), bank.scales, unknown_items)
+    graded = grade_answers(bank, table, grading_of(bank, answers_mapped), unknown_items=unknown_items)
+    return GradedFile(graded, left_out)
+
+
+def say_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Say on standard error, in one line, which items do not count because the bank's study left them out."""
+    if left_out:
+        names = [f"{item.item_id} ({item.reason.replace('_', ' ')})" for item in left_out]
+        what = "item" if len(names) == 1 else "items"
+        print(
+            printable(f"irtbench: {len(names)} {what} left out, as in the bank's own study: {name_first(names)}"),
+            file=sys.stderr,
+        )
+
+
+def left_out_of(left_out: Sequence[LeftOut], scale: str, bank: ItemBank) -> list[dict[str, str]]:
+    """What --json says of a scale: items removed from it, and those that are of no scale of the bank."""
+    others = {other.name for other in bank.scales} - {scale}
+    return [{"item_id": item.item_id, "reason": item.reason} for item in left_out if item.scale not in others]

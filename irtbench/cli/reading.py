@@ -1,0 +1,174 @@
+"""How a command reads the files it is given: the options that say so, the same for every command."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from irtbench.cli.options import (
+    Columns,
+    Errored,
+    ExcludeColumns,
+    Formats,
+    ItemPattern,
+    ItemPatternBesideItems,
+    Join,
+    Metric,
+    Respondents,
+    Table,
+    Threshold,
+    Trials,
+    named,
+)
+
+if TYPE_CHECKING:
+    from irtbench.data.readers.long_table import LongTable
+    from irtbench.data.readers.trials import Trials as HowTrials
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.data.sparse_responses import SparseResponses
+
+Command = Callable[..., None]
+#: Options of every command that reads answers or responses, with what they are unless said.
+OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "column": (Columns, []),
+    "table": (Table, "auto"),
+    "trials": (Trials, "error"),
+    "threshold": (Threshold, None),
+    "metric": (Metric, []),
+    "errored": (Errored, "missing"),
+    "join": (Join, None),
+    "item_pattern": (ItemPattern, None),
+    "exclude_columns": (ExcludeColumns, []),
+    "respondents": (Respondents, None),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read: arguments of `read_responses` and `read_answers`."""
+
+    format: Formats = "auto"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    trials: HowTrials = "error"
+    threshold: float | None = None
+    metric: tuple[str, ...] = ()
+    errored: Literal["missing", "wrong"] = "missing"
+    join: Literal["id", "hash"] | None = None
+    items: str | None = None
+    exclude: tuple[str, ...] = ()
+    respondents: Path | None = None
+
+    def responses(self, path: Path) -> LongTable:
+        """Graded responses of a file or folder."""
+        from irtbench.data.readers.recognise import read_responses
+
+        return read_responses(
+            path,
+            format=self.format,
+            columns=self.columns,
+            threshold=self.threshold,
+            trials=self.trials,
+            metric=self.metric,
+            errored=self.errored,
+            join=self.join,
+            items=self.items,
+            exclude=self.exclude,
+            respondents=self.respondents,
+        )
+
+    def answers(self, path: Path) -> LongTable:
+        """Raw answers of a file or folder."""
+        from irtbench.data.readers.recognise import read_answers
+
+        return read_answers(
+            path,
+            format=self.format,
+            columns=self.columns,
+            trials=self.trials,
+            metric=self.metric,
+            join=self.join,
+            items=self.items,
+            exclude=self.exclude,
+            respondents=self.respondents,
+        )
+
+    def holds_responses(self, path: Path) -> bool:
+        """Whether a file or folder holds graded responses, or answers alone."""
+        from irtbench.data.readers.recognise import holds_responses
+
+        return holds_responses(path, format=self.format, columns=self.columns, items=self.items, exclude=self.exclude)
+
+    def response_matrix(self, path: Path) -> ResponseMatrix | SparseResponses:
+        """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
+        from irtbench.data.readers.recognise import read_response_matrix
+
+        return read_response_matrix(
+            path,
+            format=self.format,
+            columns=self.columns,
+            threshold=self.threshold,
+            trials=self.trials,
+            metric=self.metric,
+            errored=self.errored,
+            join=self.join,
+            items=self.items,
+            exclude=self.exclude,
+            respondents=self.respondents,
+        )
+
+    def matrix(self, path: Path) -> ResponseMatrix:
+        """Graded responses as a matrix."""
+        from irtbench.data.responses import ResponseMatrix
+
+        return ResponseMatrix.from_long(self.responses(path).frame)
+
+
+@overload
+def reads_files(command: Command) -> Command: ...
+@overload
+def reads_files(*, trials: HowTrials) -> Callable[[Command], Command]: ...
+def reads_files(
+    command: Command | None = None, *, trials: HowTrials = "error"
+) -> Command | Callable[[Command], Command]:
+    """The command with the options that say how files are read, which it gets as ``reading``.
+
+    They stand before its ``seed``; ``trials`` is what becomes of repeated trials unless said. Where ``--items`` is the
+    command's own, the pattern of items is ``--item-pattern`` alone.
+    """
+    if command is None:
+        return partial(reads_files, trials=trials)
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != "reading"]
+    options = dict(OPTIONS) | {"trials": (Trials, trials)}
+    if any("--items" in (getattr(part, "param_decls", None) or ()) or getattr(part, "default", None) == "--items"
+           for parameter in own for part in getattr(parameter.annotation, "__metadata__", ())):  # fmt: skip
+        options["item_pattern"] = (ItemPatternBesideItems, None)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
+        for name, (annotation, default) in options.items()
+    ]
+    place = next(k for k, parameter in enumerate(own) if parameter.name == "seed")
+
+    @wraps(command)
+    def with_reading(**given: Any) -> None:
+        taken = {name: given.pop(name) for name in options}
+        reading = Reading(
+            format=taken["table"],
+            columns=named("--column", taken["column"]),
+            trials=taken["trials"],
+            threshold=taken["threshold"],
+            metric=tuple(taken["metric"]),
+            errored=taken["errored"],
+            join=taken["join"],
+            items=taken["item_pattern"],
+            exclude=tuple(taken["exclude_columns"]),
+            respondents=taken["respondents"],
+        )
+        command(**given, reading=reading)
+
+    with_reading.__signature__ = signature.replace(parameters=[*own[:place], *added, *own[place:]])  # type: ignore[attr-defined]
+    return with_reading

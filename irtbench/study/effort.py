@@ -1,0 +1,138 @@
+"""Which commands and which prior suit a data set, and roughly how long they take and what they hold in memory.
+
+The figures are of one processor of 2026 and stand for their order of magnitude. Measured (seconds of processor time,
+start of the program left out): 2PL 1,000 x 400 .26, 20,000 x 50 .28; 3PL 2,000 x 100 .71; prior hierarchical 100 x 500
+3.6, 100 x 1,500 6.6; 19 samples of the bootstrap of local dependence at 1,000 x 30 .49, at 4,000 x 30 .83. Whole
+commands: `fit --prior hierarchical` of 90 systems x 1,157 items 30 (21 expected), `build` of the shipped crowd study,
+1,000 x 90 in three scales, 17 (29 expected).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
+
+FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt from the items
+SOME_PER_ITEM = 200  # the same, below which a weak prior is taken
+START = 5.0  # seconds until torch and Pyro are there
+PER_CELL = {"none": 5e-7, "weak": 5e-7, "hierarchical": 1.5e-4}  # seconds of a 2PL for each respondent and item
+ROUNDS = 3  # of pruning
+BOOTSTRAP, BOOTSTRAP_PER_CELL = 2.0, 2e-5  # seconds of a round, and for each respondent and item of a scale
+PROGRAM, BYTES_PER_CELL = 350, 60  # MiB of the libraries, and what a fit holds for each respondent and item
+MOST_PAIRS = 100_000  # of systems; nobody reads a table of more
+
+Prior = Literal["none", "weak", "hierarchical"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the advice goes by.
+
+    Parameters
+    ----------
+    n_respondents, n_items
+        With responses; items that some got right and others wrong.
+    per_item
+        Responses to the median item.
+    graded
+        Whether responses are known, given or by a key.
+    has_answers
+        Whether raw answers are there.
+    n_scales
+        How many scales the items form.
+    some_apart
+        Whether one respondent alone was right or wrong on an item.
+    """
+
+    n_respondents: int
+    n_items: int
+    per_item: float
+    graded: bool
+    has_answers: bool
+    n_scales: int = 1
+    some_apart: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Respondents x items."""
+        return self.n_respondents * self.n_items
+
+
+@dataclass(frozen=True)
+class CommandAdvice:
+    """Whether a command works on the data, why, and roughly how long it takes (seconds) and holds (MiB)."""
+
+    command: str
+    works: bool
+    why: str
+    seconds: float | None = None
+    megabytes: float | None = None
+
+
+def choose_prior(shape: Shape) -> tuple[Prior, str]:
+    """The prior of `fit` that suits the data, and why."""
+    if shape.n_items > shape.n_respondents:
+        return "hierarchical", (
+            f"{shape.n_items} items outnumber {shape.n_respondents} respondents: the prior is learnt from the items"
+        )
+    if shape.per_item < FEW_PER_ITEM:
+        return "hierarchical", f"{shape.per_item:g} responses to the median item: the prior is learnt from the items"
+    if shape.some_apart or shape.per_item < SOME_PER_ITEM:
+        why = "some items were answered differently by one respondent alone" if shape.some_apart else (
+            f"{shape.per_item:g} responses to the median item"
+        )  # fmt: skip
+        return "weak", f"{why}: it keeps slopes finite"
+    return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
+
+
+def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[CommandAdvice, ...]:
+    """What each command can do with the data; `obstacles` are the findings that stop every fit, in a few words."""
+    megabytes = PROGRAM + BYTES_PER_CELL * shape.cells / 2**20
+    one_fit = START + PER_CELL[prior] * shape.cells
+    per_scale = shape.cells / max(1, shape.n_scales)
+    built = START + shape.n_scales * ROUNDS * (BOOTSTRAP + BOOTSTRAP_PER_CELL * per_scale)
+    built += ROUNDS * PER_CELL[prior] * shape.cells
+    stop = _obstacle(shape, obstacles)
+    fits = stop == ""
+    of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
+    alone = of_responses == ""
+    found = [
+        CommandAdvice("fit", alone, of_responses or f"--prior {prior}", one_fit if alone else None, megabytes),
+        CommandAdvice(
+            "diagnose", alone, of_responses or "after fit, on its items.csv",
+            START + BOOTSTRAP + BOOTSTRAP_PER_CELL * shape.cells if alone else None, megabytes,
+        ),
+    ]  # fmt: skip
+    if fits and shape.n_items <= FEWEST_ITEMS:
+        found.append(CommandAdvice("build", False, f"{shape.n_items} items; expected more than {FEWEST_ITEMS}"))
+    elif fits and shape.n_items > shape.n_respondents:
+        why = "item fit and local dependence say little with more items than respondents; fit them"
+        found.append(CommandAdvice("build", False, why))
+    else:
+        advice = "irtbench init writes its study file" + ("" if prior == "none" else f'; [model] prior = "{prior}"')
+        found.append(CommandAdvice("build", fits, stop or advice, built if fits else None, megabytes))
+    pairs = shape.n_respondents * (shape.n_respondents - 1) // 2
+    if shape.n_respondents < 2:
+        found.append(CommandAdvice("compare", False, "needs two systems or more"))
+    else:
+        few = pairs <= MOST_PAIRS
+        why = f"{pairs} pairs of respondents" + ("" if few else ": too many")
+        found.append(CommandAdvice("compare", few, why + ("; with --bank, whose key grades" * shape.has_answers)))
+    found.append(
+        CommandAdvice("agree", shape.has_answers, "raw answers are there" if shape.has_answers else "needs raw answers")
+    )
+    found.append(CommandAdvice("score", True, "with a bank of these items"))
+    return tuple(found)
+
+
+def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:
+    if not shape.graded:
+        return "answers are not graded: --items with their key"
+    if shape.n_respondents < FEWEST_RESPONDENTS:
+        return f"{shape.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}"
+    if shape.n_items == 0:
+        return "no item was answered right by some and wrong by others"
+    return f"first: {', '.join(obstacles)}" if obstacles else ""

@@ -1,0 +1,206 @@
+"""A look at a data set before anything is fitted: what it holds, what is wrong with it, what will work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from irtbench.data.grading import GradingSettings, grade
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.long_table import LongTable
+from irtbench.data.readers.summary import ReadingSummary, summarise
+from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
+from irtbench.study.findings import (
+    OF_RESPONSES,
+    SEVERITIES,
+    Finding,
+    Observed,
+    finer_scores,
+    found,
+    left_out,
+    near_labels,
+    repeated_pairs,
+)
+
+#: Findings that keep every fit from being what it seems, whatever the prior.
+OBSTACLES = {
+    "duplicates": "repeated pairs",
+    "trials": "several trials (--trials)",
+    "finer_scores": "scores are not 1 or 0 (--threshold)",
+    "vocabulary": "answers do not fit the key (--map)",
+    "blocks": "unconnected blocks",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What a data set holds, what is wrong with it, and what will work.
+
+    Parameters
+    ----------
+    summary
+        Format, counts, density, labels, what the reader left out.
+    findings
+        The worst first.
+    prior, prior_reason
+        The prior of `fit` that suits it, and why.
+    commands
+        What each command can do with it, how long it takes, roughly, and the memory it holds.
+    """
+
+    summary: ReadingSummary
+    findings: tuple[Finding, ...]
+    prior: Prior
+    prior_reason: str
+    commands: tuple[CommandAdvice, ...]
+
+    def plain(self) -> dict[str, object]:
+        """The same as plain values, as doctor's JSON holds them."""
+        return {
+            **vars(self.summary),
+            "findings": [vars(finding) for finding in self.findings],
+            "prior": self.prior,
+            "prior_reason": self.prior_reason,
+            "commands": [vars(command) for command in self.commands],
+        }
+
+    def finding(self, code: str) -> Finding | None:
+        """The finding of that kind, if there is one."""
+        return next((finding for finding in self.findings if finding.code == code), None)
+
+
+def examine(
+    table: LongTable,
+    *,
+    items: ItemTable | None = None,
+    grading: GradingSettings | None = None,
+    threshold: float | None = None,
+) -> Examination:
+    """Look for what is wrong with a data set, and say what will work.
+
+    Nothing is fitted. Answers are graded by the key of the items, or by the right answers that the file holds itself;
+    without either only what needs no grading is looked at.
+
+    Parameters
+    ----------
+    table
+        Answers or responses as ``read_answers`` and ``read_responses`` give them; read with ``trials="all"`` repeated
+        pairs and scores on a finer scale are found too, and are no error.
+    items
+        The items with their keys, labels and attention checks; None if they are not known.
+    grading
+        How answers are compared with the key.
+    threshold
+        From which score on a response is right, where scores are on a finer scale; half their range if it is not said.
+    """
+    frame, findings = table.frame, left_out(table.left_out)
+    findings += repeated_pairs(frame)
+    has_answers = "answer" in frame.columns
+    if has_answers:
+        counts = frame["answer"].dropna().value_counts()
+        findings += near_labels({str(text): int(n) for text, n in counts.items()})
+        graded = _graded(frame, items, grading or GradingSettings(), findings)
+    else:
+        graded = _responses(frame, threshold, findings)
+    if items is not None:
+        findings += _unknown_items(frame, items)
+    shape = Shape(int(frame["respondent_id"].nunique()), 0, 0.0, graded=graded is not None, has_answers=has_answers)
+    if graded is not None:
+        data = Observed.of(graded)
+        for ask in OF_RESPONSES:
+            findings += ask(data)
+        shape = _shape(data, shape, items, findings)
+    worst_first = tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))
+    prior, reason = choose_prior(shape)
+    obstacles = tuple(words for code, words in OBSTACLES.items() if any(f.code == code for f in worst_first))
+    return Examination(summarise(_as_summarised(table)), worst_first, prior, reason, advise(shape, prior, obstacles))
+
+
+def _responses(frame: pd.DataFrame, threshold: float | None, findings: list[Finding]) -> pd.DataFrame:
+    """Responses of 1, 0 and NaN from scores, which may be on a finer scale."""
+    scores = frame["response"].to_numpy(dtype=np.float64)
+    finer = finer_scores(scores)
+    if not finer and threshold is None:
+        return frame
+    if threshold is None:
+        findings += finer
+        threshold = float(np.nanmin(scores) + np.nanmax(scores)) / 2
+    return frame.assign(response=np.where(np.isnan(scores), np.nan, scores >= threshold))
+
+
+def _graded(
+    frame: pd.DataFrame, items: ItemTable | None, grading: GradingSettings, findings: list[Finding]
+) -> pd.DataFrame | None:
+    """Responses from answers, None if they cannot be graded; what is wrong is added to the findings."""
+    known = items if items is not None else _own_keys(frame)
+    if known is None:
+        findings.append(
+            Finding(
+                "note", "no_key", "answers without a key: --items ITEMS, a table of item_id and key, grades them", 1
+            )
+        )
+        return None
+    keyed = {item for item, key in zip(known.item_ids, known.key, strict=True) if key is not None}
+    own = frame[frame["item_id"].isin(keyed)].drop_duplicates(["respondent_id", "item_id"])
+    if own.empty:
+        return None
+    try:
+        return grade(own, known, grading).to_long()
+    except InputError as error:
+        findings.append(Finding("error", "vocabulary", str(error).removeprefix("grading: "), 1))
+        return None
+
+
+def _own_keys(frame: pd.DataFrame) -> ItemTable | None:
+    """The right answers that a file of a harness or a platform holds itself; None if it holds none."""
+    if "gold" not in frame.columns:
+        return None
+    keys = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
+    if keys.empty:
+        return None
+    return replace(ItemTable.plain(tuple(keys["item_id"])), key=tuple(keys["gold"]))
+
+
+def _unknown_items(frame: pd.DataFrame, items: ItemTable) -> list[Finding]:
+    """Items that were answered and are not in the table of items, or have no key there, and the reverse."""
+    answered = list(pd.unique(frame["item_id"]))
+    known, seen = set(items.item_ids), set(answered)
+    results = found(
+        "error", "unknown_items", [item for item in answered if item not in known],
+        "items answered are not in the table of items", "add them, or leave their answers out ([data] where)",
+    )  # fmt: skip
+    results += found(
+        "warning", "unasked_items", [item for item in items.item_ids if item not in seen],
+        "items of the table were never answered", "is it the table of these answers?",
+    )  # fmt: skip
+    if "answer" in frame.columns:
+        unkeyed = [i for i, key in zip(items.item_ids, items.key, strict=True) if key is None and i in seen]
+        results += found("error", "no_keys", unkeyed, "items answered have no key", "give them one")
+    return results
+
+
+def _shape(data: Observed, shape: Shape, items: ItemTable | None, findings: list[Finding]) -> Shape:
+    n = data.n_by_item
+    checks = set() if items is None else set(items.attention_items)
+    varied = data.varied & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
+    labels = [] if items is None else list(items.scales())
+    return replace(
+        shape,
+        n_respondents=int((data.n_by_respondent > 0).sum()),
+        n_items=int(varied.sum()),
+        per_item=float(np.median(n[varied])) if varied.any() else 0.0,
+        n_scales=max(1, len(labels)),
+        some_apart=any(finding.code == "one_apart" for finding in findings),
+    )
+
+
+def _as_summarised(table: LongTable) -> LongTable:
+    """The table as the summary counts it: a share of right responses needs 1 and 0."""
+    if "response" not in table.frame.columns:
+        return table
+    scores = table.frame["response"]
+    finer = ~(scores.isna() | scores.isin([0, 1]))
+    return table if not finer.any() else replace(table, frame=table.frame.assign(response=scores.mask(finer)))

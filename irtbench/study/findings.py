@@ -1,0 +1,347 @@
+"""What may be wrong with a data set, before anything is fitted: one function a kind of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from irtbench.data.responses import name_first
+from irtbench.data.vocabulary import loose_form
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
+ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
+RARE = 0.2  # a label is rare beside another that is given at least this many times as often
+MOST_LABELS = 50  # distinct answers; more are no fixed options
+SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
+FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
+MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a data set, or worth knowing.
+
+    Parameters
+    ----------
+    severity
+        ``error``: no command goes on with this; ``warning``: results are wrong or lost without an answer to it;
+        ``note``: worth knowing.
+    code
+        What kind it is, one word.
+    text
+        One line: what is there, and what to do.
+    n
+        How many items, respondents, pairs or labels.
+    examples
+        Their names, all of them.
+    """
+
+    severity: Severity
+    code: str
+    text: str
+    n: int
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Graded responses as a list, one entry each, repeated pairs reduced to the first.
+
+    Parameters
+    ----------
+    rows, columns
+        Codes of respondent and item, shape (n,).
+    correct
+        1 or 0, shape (n,).
+    respondent_ids, item_ids
+        Names of the codes, those without any response included.
+    """
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    correct: NDArray[np.float64]
+    respondent_ids: tuple[str, ...]
+    item_ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Observed:
+        """From a long table ``respondent_id, item_id, response`` of 1, 0 and NaN."""
+        rows, respondents = pd.factorize(frame["respondent_id"])
+        columns, items = pd.factorize(frame["item_id"])
+        correct = frame["response"].to_numpy(dtype=np.float64)
+        seen = ~np.isnan(correct)
+        first = np.zeros(len(frame), dtype=np.bool_)
+        first[seen] = ~pd.Series(rows[seen] * max(1, len(items)) + columns[seen]).duplicated().to_numpy()
+        return cls(
+            rows[first].astype(np.intp), columns[first].astype(np.intp), correct[first],
+            tuple(map(str, respondents)), tuple(map(str, items)),
+        )  # fmt: skip
+
+    @property
+    def n_by_item(self) -> NDArray[np.int64]:
+        """Responses to each item, shape (n_items,)."""
+        return np.bincount(self.columns, minlength=len(self.item_ids))
+
+    @property
+    def n_by_respondent(self) -> NDArray[np.int64]:
+        """Responses of each respondent, shape (n_respondents,)."""
+        return np.bincount(self.rows, minlength=len(self.respondent_ids))
+
+    @property
+    def n_correct(self) -> NDArray[np.float64]:
+        """Correct responses to each item, shape (n_items,)."""
+        return np.bincount(self.columns, weights=self.correct, minlength=len(self.item_ids)).astype(np.float64)
+
+    def items_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Names of items."""
+        return tuple(self.item_ids[k] for k in np.flatnonzero(chosen))
+
+    def respondents_where(self, chosen: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Names of respondents."""
+        return tuple(self.respondent_ids[k] for k in np.flatnonzero(chosen))
+
+    @property
+    def varied(self) -> NDArray[np.bool_]:
+        """Items that some got right and others wrong, shape (n_items,)."""
+        right = self.n_correct
+        return (right > 0) & (right < self.n_by_item)
+
+
+def found(severity: Severity, code: str, names: Sequence[str], text: str, advice: str) -> list[Finding]:
+    """A finding of so many names, ``text: a, b, c and 4 more; advice``; none without a name."""
+    if not names:
+        return []
+    return [Finding(severity, code, f"{len(names)} {text}: {name_first(names)}; {advice}", len(names), tuple(names))]
+
+
+def few_respondents(data: Observed) -> list[Finding]:
+    """Fewer respondents than items can be estimated from."""
+    n = int((data.n_by_respondent > 0).sum())
+    if n >= FEWEST_RESPONDENTS:
+        return []
+    text = (
+        f"{n} respondents gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get more, or compare "
+        "them on accuracy (compare), or score them on a bank (score)"
+    )
+    return [Finding("error", "few_respondents", text, n)]
+
+
+def dead_items(data: Observed) -> list[Finding]:
+    """Items of which nothing can be learnt: never answered, all right, all wrong."""
+    n, right = data.n_by_item, data.n_correct
+    leave = "fit and build leave them out (a prior would keep them)"
+    kinds = {
+        "never_answered": (n == 0, "items were never answered"),
+        "all_correct": ((n > 0) & (right == n), "items were answered right by all"),
+        "all_wrong": ((n > 0) & (right == 0), "items were answered right by nobody"),
+    }
+    results = []
+    for code, (chosen, text) in kinds.items():
+        severity: Severity = "error" if chosen.all() else "warning"
+        advice = "nothing can be fitted to these data" if chosen.all() else leave
+        if code == "all_wrong" and not chosen.all():
+            advice += "; is their key right?"
+        results += found(severity, code, data.items_where(chosen), text, advice)
+    return results
+
+
+def lonely_items(data: Observed) -> list[Finding]:
+    """Items that one respondent alone got right or wrong: the slope may grow without end."""
+    right, wrong = data.n_correct, data.n_by_item - data.n_correct
+    chosen = data.varied & (np.minimum(right, wrong) == 1) & (data.n_by_item >= FEW_RESPONSES)
+    return found(
+        "warning", "one_apart", data.items_where(chosen), "items were answered differently by one respondent alone",
+        "their slopes may grow without end: --prior weak, or leave them out",
+    )  # fmt: skip
+
+
+def thin_items(data: Observed) -> list[Finding]:
+    """Items with few responses."""
+    chosen = (data.n_by_item > 0) & (data.n_by_item < FEW_RESPONSES)
+    return found(
+        "warning", "few_responses", data.items_where(chosen), f"items have fewer than {FEW_RESPONSES} responses",
+        "they say nothing without --prior hierarchical",
+    )  # fmt: skip
+
+
+def idle_respondents(data: Observed) -> list[Finding]:
+    """Respondents without any response, and those with few."""
+    n = data.n_by_respondent
+    few = (n > 0) & (n < min(FEW_RESPONSES, len(data.item_ids)))
+    return [
+        *found(
+            "warning", "nothing_answered", data.respondents_where(n == 0), "respondents answered nothing",
+            "fit and build leave them out",
+        ),
+        *found(
+            "note", "few_answers", data.respondents_where(few),
+            f"respondents gave fewer than {FEW_RESPONSES} responses",
+            "[screening] min_responses leaves them out",
+        ),
+    ]  # fmt: skip
+
+
+def same_score(data: Observed) -> list[Finding]:
+    """Respondents with everything right, or nothing."""
+    n = data.n_by_respondent
+    right = np.bincount(data.rows, weights=data.correct, minlength=len(data.respondent_ids))
+    chosen = (n >= FEW_RESPONSES) & ((right == 0) | (right == n))
+    return found(
+        "note", "all_or_nothing", data.respondents_where(chosen), "respondents have all right or all wrong",
+        "of their ability only a bound is known",
+    )  # fmt: skip
+
+
+def blocks(data: Observed) -> list[Finding]:
+    """Respondents and items in blocks that no response ties together: their scales cannot be compared."""
+    n, n_items = len(data.respondent_ids), len(data.item_ids)
+    if not data.rows.size:
+        return []
+    ties = coo_array((np.ones(data.rows.size), (data.rows, n + data.columns)), shape=(n + n_items, n + n_items))
+    _, block = connected_components(ties, directed=False)
+    tied = np.unique(block[data.rows])
+    if tied.size < 2:
+        return []
+    people = [np.flatnonzero(block[:n] == one) for one in tied]
+    people.sort(key=lambda members: -members.size)
+    sizes = ", ".join(str(members.size) for members in people[:5])
+    names = tuple(data.respondent_ids[members[0]] for members in people)
+    text = (
+        f"{tied.size} blocks of respondents who share no item with each other ({sizes} respondents; the first of each: "
+        f"{name_first(names)}): abilities and difficulties of two blocks cannot be compared; fit each block by itself, "
+        "or have common items answered"
+    )
+    return [Finding("error", "blocks", text, int(tied.size), names)]
+
+
+def reversed_items(data: Observed) -> list[Finding]:
+    """Items that the able get wrong: the correlation with the rest of the score is surely negative.
+
+    The rest is the sum of x - p over the other items that a respondent answered; Pearson's r over the respondents who
+    answered the item, of standard error 1 / sqrt(n).
+    """
+    n = data.n_by_item
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = data.n_correct / n
+        residual = data.correct - p[data.columns]
+        total = np.bincount(data.rows, weights=residual, minlength=len(data.respondent_ids))
+        rest = total[data.rows] - residual
+
+        def sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(data.columns, weights=values, minlength=len(data.item_ids)).astype(np.float64)
+
+        mean = sums(rest) / n
+        spread = np.sqrt((sums(rest**2) / n - mean**2) * p * (1 - p))
+        r = (sums(rest * data.correct) / n - mean * p) / spread
+        chosen = data.varied & (n >= 3 * FEW_RESPONSES) & (r * np.sqrt(n) < -SURE)
+    return found(
+        "warning", "wrong_key", data.items_where(chosen), "items are answered right by the less able",
+        "look at their keys; build removes items with a negative slope",
+    )  # fmt: skip
+
+
+def copies(data: Observed) -> list[Finding]:
+    """Items with the same responses by all, and respondents with the same responses to all."""
+    n, n_items = len(data.respondent_ids), len(data.item_ids)
+    if n * n_items > MOST_CELLS:
+        return []
+    table = np.full((n, n_items), -1, dtype=np.int8)
+    table[data.rows, data.columns] = data.correct
+    items = _varied_enough((table == 1).sum(axis=0), (table == 0).sum(axis=0))
+    people = _varied_enough((table == 1).sum(axis=1), (table == 0).sum(axis=1))
+    twins = _alike({data.item_ids[k]: table[:, k] for k in items})
+    doubles = _alike({data.respondent_ids[k]: table[k] for k in people})
+    return [
+        *found(
+            "warning", "twin_items", twins, "groups of items have the same responses by all",
+            "one of each is enough; together their slopes grow without end",
+        ),
+        *found(
+            "warning", "copied_respondents", doubles, "groups of respondents have the same responses to all items",
+            "is it one run under several names?",
+        ),
+    ]  # fmt: skip
+
+
+def near_labels(answers: Mapping[str, int]) -> list[Finding]:
+    """Labels that are nearly the same, one of them rare: capitals, spaces, a slip."""
+    if len(answers) > MOST_LABELS:
+        return []
+    names = sorted(answers, key=lambda text: -answers[text])
+    pairs = []
+    for k, common in enumerate(names):
+        for rare in names[k + 1 :]:
+            same = loose_form(common) == loose_form(rare)
+            long = min(len(common), len(rare)) > 3
+            alike = long and SequenceMatcher(None, loose_form(common), loose_form(rare)).ratio() >= ALIKE
+            if same or (alike and answers[rare] <= RARE * answers[common]):
+                pairs.append(f"'{rare}' ({answers[rare]}) beside '{common}' ({answers[common]})")
+    return found(
+        "warning", "near_labels", pairs, "labels are nearly the same as others", "if one is meant, --map OLD=NEW"
+    )
+
+
+def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
+    """Several responses of one respondent to one item, told apart by a trial or not."""
+    pair = ["respondent_id", "item_id"]
+    repeated = frame[frame.duplicated(pair)]
+    names = [f"({r}, {i})" for r, i in repeated[pair].drop_duplicates().itertuples(index=False)]
+    if "trial" in frame.columns and not frame.duplicated([*pair, "trial"]).any():
+        return found(
+            "warning", "trials", names, "pairs of respondent and item have several trials",
+            "say which counts: --trials first, last, majority, any or mean",
+        )  # fmt: skip
+    return found(
+        "error", "duplicates", names, "pairs of respondent and item come more than once, and no trial tells them apart",
+        "remove the copies, or --trials first or last",
+    )  # fmt: skip
+
+
+def finer_scores(scores: NDArray[np.float64]) -> list[Finding]:
+    """Scores that are neither 1 nor 0."""
+    other = scores[~(np.isnan(scores) | (scores == 0) | (scores == 1))]
+    if not other.size:
+        return []
+    text = (
+        f"{other.size} scores are neither 1 nor 0, from {other.min():g} to {other.max():g}; say from which on one is "
+        "right: --threshold"
+    )
+    return [Finding("error", "finer_scores", text, int(other.size))]
+
+
+def left_out(reasons: Mapping[str, int]) -> list[Finding]:
+    """What the reader left out."""
+    return [
+        Finding("note", "left_out", f"{n} left out by the reader: {why}", int(n)) for why, n in reasons.items() if n
+    ]
+
+
+#: What is asked of graded responses.
+OF_RESPONSES: tuple[Callable[[Observed], list[Finding]], ...] = (
+    few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents, same_score,
+)  # fmt: skip
+
+
+def _varied_enough(right: NDArray[np.int64], wrong: NDArray[np.int64]) -> list[int]:
+    """Positions with enough right and enough wrong responses."""
+    return np.flatnonzero(np.minimum(right, wrong) >= FEWEST_ALIKE).tolist()
+
+
+def _alike(vectors: Mapping[str, NDArray[np.int8]]) -> list[str]:
+    """Names of equal vectors, ``a = b = c`` for each group."""
+    groups: dict[bytes, list[str]] = {}
+    for name, vector in vectors.items():
+        groups.setdefault(np.ascontiguousarray(vector).tobytes(), []).append(name)
+    return [" = ".join(names) for names in groups.values() if len(names) > 1]

@@ -1,0 +1,76 @@
+"""Settings of a study that suit a data set, from what was found in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.vocabulary import is_closed
+from irtbench.study.examination import Examination
+from irtbench.study.study_template import Template
+
+MOST_OPTIONS = 10  # distinct keys, up to which they are options that can be guessed at
+FEWEST_TO_JUDGE = 20  # answers of a respondent, below which hardly anybody is surely better than by guessing
+
+
+def propose(template: Template, examination: Examination, items: ItemTable | None) -> Template:
+    """Fill in what the data say: screening, scales, prior, trials.
+
+    A scale for each label if each has enough items; attention checks are all to be right; with few options, and enough
+    answers each, respondents must do better than by guessing; the prior that suits the number of respondents; of
+    several trials the first.
+
+    Raises
+    ------
+    InputError
+        If no study can be built from the data, with the finding that says why.
+    """
+    for code in ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unknown_items", "no_keys", "no_key"):
+        if code == "finer_scores" and template.data.get("threshold") is not None:
+            continue
+        stop = examination.finding(code)
+        if stop is not None:
+            raise InputError(f"{template.answers}: no study can be built from this yet: {stop.text}")
+    keys = (
+        {} if items is None else {i: key for i, key in zip(items.item_ids, items.key, strict=True) if key is not None}
+    )
+    n_options = len(set(keys.values()))
+    each = examination.summary.n_responses / max(1, examination.summary.n_respondents)
+    guessed = is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE
+    data = dict(template.data)
+    if examination.finding("trials") is not None and data.get("trials", "error") == "error":
+        data["trials"] = "first"
+    return Template(
+        title=template.title,
+        answers=template.answers,
+        content=template.content,
+        format=template.format,
+        items=template.items,
+        data=data,
+        attention=items is not None and bool(items.attention_items),
+        n_options=n_options if guessed else None,
+        by_label=items is not None and _has_scales(items),
+        answers_mapped=template.answers_mapped,
+        prior=None if examination.prior == "none" else examination.prior,
+        preset=template.preset,
+        systems=template.systems,
+    )
+
+
+def items_from_keys(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Table of the items with the right answers that the file of the answers holds itself; None without any."""
+    if "gold" not in frame.columns:
+        return None
+    own = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
+    return None if own.empty else own.rename(columns={"gold": "key"}).reset_index(drop=True)
+
+
+def _has_scales(items: ItemTable) -> bool:
+    """Whether each item has a label and each label enough items for a scale."""
+    labels = [label for label, check in zip(items.label, items.attention, strict=True) if not check]
+    counts = Counter(labels)
+    return None not in counts and len(counts) > 1 and min(counts.values()) > FEWEST_ITEMS

@@ -1,0 +1,121 @@
+"""Items that a bank's own study left out are known by its provenance, and do not count."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.left_out import NOT_ON_A_SCALE, LeftOut, among, items_left_out, on_no_scale
+from irtbench.bank.scale import Scale
+from irtbench.data.grading import GradingSettings
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.scoring.bulk import score_file
+from irtbench.scoring.scores import check_known, grading_of, score_answers, score_responses
+
+REMOVED = {"item_id": "bad", "reason": "negative_slope", "round": 1}
+ELSEWHERE = [
+    {"item_id": "check", "reason": "attention_check", "scale": None},
+    {"item_id": "lost", "reason": "scale_rejected", "scale": "other"},
+]
+
+
+def bank_with(provenance: dict[str, object]) -> ItemBank:
+    ids = [f"i{k}" for k in range(8)]
+    items = ItemParameters.from_difficulty(np.ones(8), np.linspace(-1, 1, 8), item_ids=ids)
+    details = replace(ItemTable.plain(ids), key=("yes", "no") * 4)
+    return ItemBank((Scale("all", items, details, provenance=provenance),))
+
+
+@pytest.fixture
+def bank() -> ItemBank:
+    return bank_with({"pruning": [REMOVED], NOT_ON_A_SCALE: ELSEWHERE})
+
+
+def responses_to(*item_ids: str) -> ResponseMatrix:
+    return ResponseMatrix(np.ones((1, len(item_ids))), ("s",), item_ids)
+
+
+def test_they_are_known_with_their_reasons(bank: ItemBank) -> None:
+    found = items_left_out(bank.scales)
+    assert found == {
+        "bad": LeftOut("bad", "negative_slope", "all"),
+        "check": LeftOut("check", "attention_check"),
+        "lost": LeftOut("lost", "scale_rejected", "other"),
+    }
+    assert among(found, ["i0", "lost", "bad", "lost"]) == (found["lost"], found["bad"])
+
+
+def test_attention_checks_and_rejected_scales_are_recorded() -> None:
+    items = replace(ItemTable.plain(["a", "c"]), attention=(False, True))
+    assert on_no_scale(items, {"other": ("x", "y")}) == [
+        {"item_id": "c", "reason": "attention_check", "scale": None},
+        {"item_id": "x", "reason": "scale_rejected", "scale": "other"},
+        {"item_id": "y", "reason": "scale_rejected", "scale": "other"},
+    ]
+
+
+def test_an_item_removed_from_one_scale_and_kept_on_another_counts() -> None:
+    bank = bank_with({"pruning": [{"item_id": "i3", "reason": "item_fit"}]})
+    assert items_left_out(bank.scales) == {}
+
+
+@pytest.mark.parametrize("record", [None, "text", [1], [{"item_id": 3, "reason": "x"}], {"item_id": "bad"}])
+def test_a_provenance_of_another_make_says_nothing(record: object) -> None:
+    assert items_left_out(bank_with({"pruning": record}).scales) == {}
+
+
+def test_they_do_not_count_and_other_items_stay_an_error(bank: ItemBank) -> None:
+    few = responses_to("i0", "i1", "bad", "check", "lost")
+    assert [item.item_id for item in check_known(few.item_ids, bank.scales, "error")] == ["bad", "check", "lost"]
+    pd.testing.assert_frame_equal(score_responses(bank, few), score_responses(bank, responses_to("i0", "i1")))
+    with pytest.raises(InputError, match=r"items unknown to the bank: other; .*--unknown-items ignore"):
+        score_responses(bank, responses_to("i0", "bad", "other"))
+    with pytest.raises(InputError, match="none of the items is known to the bank: bad; expected such as i0, i1"):
+        score_responses(bank, responses_to("bad"))
+
+
+@pytest.mark.parametrize("long", [True, False])
+def test_the_same_part_by_part(bank: ItemBank, tmp_path, long: bool) -> None:  # type: ignore[no-untyped-def]
+    few = responses_to("i0", "i1", "bad", "lost")
+    if long:
+        few.to_long().to_csv(tmp_path / "r.csv", index=False)
+    else:
+        pd.DataFrame(few.values, columns=few.item_ids, index=["s"]).to_csv(tmp_path / "r.csv", index_label="who")
+    left_out: list[LeftOut] = []
+    assert score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv", left_out=left_out) == 1
+    assert sorted(item.item_id for item in left_out) == ["bad", "lost"]
+    assert pd.read_csv(tmp_path / "s.csv")["n_items"].tolist() == [2]
+    responses_to("i0", "zz").to_long().to_csv(tmp_path / "z.csv", index=False)
+    with pytest.raises(InputError, match="items unknown to the bank: zz"):
+        score_file(bank, tmp_path / "z.csv", tmp_path / "s.csv")
+
+
+def answers(*texts: str) -> pd.DataFrame:
+    return pd.DataFrame({"respondent_id": "s", "item_id": [f"i{k}" for k in range(len(texts))], "answer": texts})
+
+
+def test_answers_are_graded_as_the_study_graded_them() -> None:
+    bank = bank_with({"grading": {"normalise": ["strip", "punctuation"], "empty": "missing"}})
+    assert grading_of(bank) == GradingSettings(("strip", "punctuation"), "missing", unknown="stray")
+    scores = score_answers(bank, answers("yes.", "(no)", ""))
+    assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[2, 2]]
+    assert grading_of(bank, {"y": "yes"}).map == {"y": "yes"}
+    assert grading_of(bank_with({})) == GradingSettings(unknown="stray")
+    with pytest.raises(InputError, match=r"bank: provenance: GradingSettings.normalise"):
+        grading_of(bank_with({"grading": {"normalise": ["stem"]}}))
+
+
+def test_a_large_file_of_answers_is_mapped_and_its_capitals_pass(bank: ItemBank, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    answers("Yes", "NO", "y", "n", "yes", "no", "yes", "yes").to_csv(tmp_path / "a.csv", index=False)
+    grading = grading_of(bank, {"y": "yes", "n": "no"})
+    score_file(bank, tmp_path / "a.csv", tmp_path / "s.csv", grading=grading)
+    wanted = score_answers(bank, answers("Yes", "NO", "y", "n", "yes", "no", "yes", "yes"), grading)
+    assert wanted["n_correct"].tolist() == [7]
+    assert pd.read_csv(tmp_path / "s.csv")["n_correct"].tolist() == [7]
+    with pytest.raises(InputError, match="map y=maybe: maybe is no item's key"):
+        score_file(bank, tmp_path / "a.csv", tmp_path / "s.csv", grading=GradingSettings(map={"y": "maybe"}))

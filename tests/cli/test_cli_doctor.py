@@ -1,0 +1,108 @@
+"""`irtbench doctor` and `irtbench init` as a user meets them: a screenful, and a study file that build takes."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from builders.command_line import run_without_torch
+from builders.commands_here import run_main
+from builders.valid_inputs import write_valid_inputs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_valid_inputs(tmp_path)
+    return tmp_path
+
+
+def test_a_screenful_and_status_0_whatever_is_found(folder: Path) -> None:
+    frame = pd.read_csv(folder / "responses.csv")
+    pd.concat([frame, frame[:3]]).to_csv(folder / "twice.csv", index=False)
+    ended = run_main("doctor", "twice.csv", cwd=folder)
+    assert ended.status == 0
+    lines = ended.out.splitlines()
+    assert lines[0] == "twice.csv: long, 60 respondents x 8 items, 483 responses, 100.0% of all pairs"
+    assert lines[3].startswith("error     3 pairs of respondent and item come more than once")
+    assert any(line.startswith("fit       no  first: repeated pairs") for line in lines)
+    assert len(lines) < 24
+
+
+def test_clean_data_and_the_whole_as_json(folder: Path) -> None:
+    found = json.loads(run_main("doctor", "answers.csv", "--items", "items.csv", "--json", cwd=folder).out)
+    assert found["format"] == "long"
+    assert found["n_respondents"] == 60
+    assert {"findings", "prior", "prior_reason", "commands"} <= found.keys()
+    assert next(command["command"] for command in found["commands"] if command["works"]) == "build"
+
+
+def test_a_wrong_vocabulary_and_its_map(folder: Path) -> None:
+    frame = pd.read_csv(folder / "answers.csv")
+    frame["answer"] = frame["answer"].map({"yes": "1", "no": "2"})
+    frame.to_csv(folder / "codes.csv", index=False)
+    found = run_main("doctor", "codes.csv", "--items", "items.csv", cwd=folder).out
+    assert "error     no answer is the key of any item: 1, 2" in found
+    mapped = run_main("doctor", "codes.csv", "--items", "items.csv", "--map", "1=yes,2=no", cwd=folder).out
+    assert "error" not in mapped
+
+
+def test_only_what_cannot_be_read_is_status_2(folder: Path) -> None:
+    (folder / "empty.csv").write_text("")
+    for arguments, saying in ((["empty.csv"], "the file is empty"), (["absent.csv"], "no such file")):
+        ended = run_main("doctor", *arguments, cwd=folder)
+        assert ended.status == 2
+        assert saying in ended.err
+
+
+def test_doctor_needs_no_torch(folder: Path) -> None:
+    run_without_torch("doctor", folder / "responses.csv")
+
+
+@pytest.mark.parametrize("arguments", [["answers.csv", "--items", "items.csv"], ["responses.csv"]])
+def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: list[str]) -> None:
+    options = ["--system", "systems.csv"] if "--items" in arguments else []
+    ended = run_main("init", *arguments, *options, "--preset", "none", "--yes", "-o", "mine.toml", cwd=folder)
+    assert ended.status == 0, ended.err
+    assert "build it: irtbench build mine.toml" in ended.out
+    written = tomllib.loads((folder / "mine.toml").read_text())
+    assert written["data"]["answers"] == arguments[0]
+    assert written["model"]["prior"] == "weak"  # of 60 respondents
+    built = run_main("build", "mine.toml", "-q", cwd=folder)
+    assert built.status == 0, built.err
+    assert (folder / "results" / "mine" / "bank.json").exists()
+
+
+def test_paths_are_those_that_the_study_file_sees(folder: Path) -> None:
+    (folder / "studies").mkdir()
+    run_main("init", "answers.csv", "--items", "items.csv", "--yes", "-o", "studies/mine.toml", cwd=folder)
+    data = tomllib.loads((folder / "studies" / "mine.toml").read_text())["data"]
+    assert (data["answers"], data["items"]) == ("../answers.csv", "../items.csv")
+
+
+def test_no_study_file_where_none_can_be_built_or_one_is_there(folder: Path) -> None:
+    (folder / "there.toml").write_text("x = 1\n")
+    pd.read_csv(folder / "responses.csv")[:40].to_csv(folder / "few.csv", index=False)
+    for arguments, saying in (
+        (["answers.csv", "--yes", "-o", "new.toml"], "no study can be built from this yet: answers without a key"),
+        (["few.csv", "--yes", "-o", "new.toml"], "fewer than 10"),
+        (["responses.csv", "--yes", "-o", "there.toml"], "is there already"),
+        (["responses.csv", "--yes", "-o", "study.csv"], "ends in .toml"),
+    ):
+        ended = run_main("init", *arguments, cwd=folder)
+        assert ended.status == 2, ended.out
+        assert saying in ended.err
+    assert not (folder / "new.toml").exists()
+    assert (folder / "there.toml").read_text() == "x = 1\n"
+
+
+def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = iter(["My title", "items.csv", "lalor2016"])
+    monkeypatch.setattr("typer.prompt", lambda text, **options: next(given))
+    ended = run_main("init", "answers.csv", "-o", "asked.toml", cwd=folder)
+    assert ended.status == 0, ended.err
+    written = tomllib.loads((folder / "asked.toml").read_text())
+    assert written["study"]["title"] == "My title"
+    assert written["pruning"]["preset"] == "lalor2016"
+    assert written["data"]["items"] == "items.csv"

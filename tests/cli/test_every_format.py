@@ -1,0 +1,126 @@
+"""Every command that reads responses or answers reads the files of evaluation harnesses as they are."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from builders.simulated import simulated
+from builders.valid_inputs import write_valid_inputs
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.data.responses import ResponseMatrix
+
+N = 60
+COMMANDS = {
+    "fit": "fit runs -o out",
+    "diagnose": "diagnose runs --items parameters.csv --bootstrap 0 -o out",
+    "bias": "bias runs --groups groups.csv --method logistic -o out",
+    "dimensions": "dimensions runs --factors 0 --samples 2 -o out",
+    "human-bound": "human-bound runs --right 1 --votes 5 --other-counts share -o out",
+    "score": "score bank.json runs -o out/scores.csv",
+    "compare": "compare few --bank bank.json --item-error none -o out",
+    "predict": "predict bank.json few -o out/prediction.csv",
+    "breakdown": "breakdown few --items items.csv --type type -o out",
+    "consistency": "consistency few --items twins.csv -o out",
+    "agree": "agree runs --items items.csv -o out",
+    "convert": "convert runs -o out.csv",
+    "doctor": "doctor runs",
+    "init": "init runs -o out.toml --yes",
+}
+
+
+def inspect_log(responses: ResponseMatrix, row: int, path: Path) -> None:
+    """A log of inspect_ai, in JSON: two scorers, the second always wrong, and two epochs of the first item."""
+    keys = ["yes" if k % 2 else "no" for k in range(responses.n_items)]
+    samples = []
+    for k, (item, right) in enumerate(zip(responses.item_ids, responses.values[row], strict=True)):
+        wrong = "no" if keys[k] == "yes" else "yes"
+        answer = keys[k] if right else wrong
+        scores = {"match": {"value": "C" if right else "I", "answer": answer}, "other": {"value": "I", "answer": "x"}}
+        samples.append({"id": item, "epoch": 1, "input": item, "target": keys[k], "scores": scores})
+    header = {"version": 2, "status": "success"}
+    spec = {"task": "t", "task_version": 0, "model": responses.respondent_ids[row], "created": "2026-11-01T10:00:00Z"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(header | {"eval": spec, "samples": [*samples, samples[0] | {"epoch": 2}]}))
+
+
+def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
+    """Samples of lm-evaluation-harness under two filters."""
+    lines = []
+    for k, (item, right) in enumerate(zip(responses.item_ids, responses.values[row], strict=True)):
+        key = "yes" if k % 2 else "no"
+        answer = key if right else {"yes": "no", "no": "yes"}[key]
+        for name in ("strict", "loose"):
+            line = {
+                "doc_id": item, "doc": {"q": item}, "target": key, "resps": [[answer]], "filtered_resps": [answer],
+                "filter": name, "metrics": ["exact_match"], "exact_match": float(right), "doc_hash": f"h{k}",
+            }  # fmt: skip
+            lines.append(json.dumps(line))
+    folder = path / responses.respondent_ids[row]
+    folder.mkdir(parents=True)
+    (folder / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def write_inspect(responses: ResponseMatrix, folder: Path, rows: range) -> None:
+    for row in rows:
+        inspect_log(responses, row, folder / f"{row}.json")
+
+
+def write_lm_eval(responses: ResponseMatrix, folder: Path, rows: range) -> None:
+    for row in rows:
+        lm_eval_samples(responses, row, folder)
+
+
+WRITERS: dict[str, tuple[Callable[[ResponseMatrix, Path, range], None], list[str]]] = {
+    "inspect": (write_inspect, ["--metric", "match", "--trials", "first"]),
+    "lm-eval": (write_lm_eval, ["--metric", "exact_match,strict"]),
+}
+
+
+@pytest.fixture(scope="module", params=list(WRITERS))
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """The inputs of all commands, with the responses as a folder of logs."""
+    folder = tmp_path_factory.mktemp(request.param)
+    write_valid_inputs(folder)
+    responses = simulated(N, 8, seed=3)[0]
+    write = WRITERS[request.param][0]
+    write(responses, folder / "runs", range(N))
+    write(responses, folder / "few", range(3))
+    names = {f"{item}": f"t/{item}" for item in responses.item_ids}  # a harness's items are named task/id
+    for table in ("items.csv", "twins.csv", "parameters.csv"):
+        frame = pd.read_csv(folder / table, keep_default_na=False)
+        frame.replace(names).to_csv(folder / table, index=False)
+    rename_items(names, folder)
+    return request.param, folder
+
+
+def rename_items(names: dict[str, str], folder: Path) -> None:
+    """Give the items of the bank the names that a harness's have."""
+    scales = []
+    for scale in load_bank(folder / "bank.json").scales:
+        ids = tuple(names[item] for item in scale.items.item_ids)
+        scales.append(
+            replace(scale, items=replace(scale.items, item_ids=ids), details=replace(scale.details, item_ids=ids))
+        )
+    (folder / "bank.json").unlink()
+    save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+
+
+@pytest.mark.filterwarnings("ignore:human accuracy of a new vote is undefined")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_of_logs_is_read_by(study: tuple[str, Path], command: str, tmp_path: Path) -> None:
+    format, folder = study
+    words = [word.replace("out", str(tmp_path / "out")) if word.startswith("out") else word
+             for word in COMMANDS[command].split()]  # fmt: skip
+    ended = run_main(*words, *WRITERS[format][1], "-q", cwd=folder)
+    assert ended.status == 0, ended.err
+
+
+def test_a_choice_that_is_not_made_is_named(study: tuple[str, Path], tmp_path: Path) -> None:
+    ended = run_main("human-bound", "runs", "--other-counts", "share", "-o", tmp_path / "o", cwd=study[1])
+    assert ended.status == 2
+    assert "--metric" in ended.err

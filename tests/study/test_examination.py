@@ -1,0 +1,218 @@
+"""What a look at a data set finds: each finding in data that have it, and not in data that have not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.simulated import simulated
+from irtbench.data.items import ItemTable
+from irtbench.data.readers import LongTable
+from irtbench.study.effort import Shape, advise, choose_prior
+from irtbench.study.examination import Examination, examine
+from irtbench.study.findings import Finding
+
+N, M = 120, 12
+LABELS = ("no", "perhaps", "yes")
+KEYS = [LABELS[k % 3] for k in range(M)]
+
+
+def table(frame: pd.DataFrame, **left_out: int) -> LongTable:
+    return LongTable(frame.reset_index(drop=True), Path("r.csv"), "long", {}, left_out)
+
+
+def clean() -> pd.DataFrame:
+    """Responses of which nothing is to be said: the extreme scores of a small test are taken out."""
+    responses = simulated(N, M, seed=5)[0]
+    frame = responses.to_long()
+    share = frame.groupby("respondent_id")["response"].transform("mean")
+    return frame[(share > 0) & (share < 1)].reset_index(drop=True)
+
+
+def answers() -> pd.DataFrame:
+    frame = clean()
+    key = frame["item_id"].map({f"item{k + 1}": KEYS[k] for k in range(M)})
+    other = key.map({"no": "perhaps", "perhaps": "yes", "yes": "no"})
+    frame["answer"] = np.where(frame.pop("response") == 1, key, other)
+    return frame
+
+
+def items() -> ItemTable:
+    return replace(ItemTable.plain([f"item{k + 1}" for k in range(M)]), key=tuple(KEYS))
+
+
+def codes(found: Examination) -> set[str]:
+    return {finding.code for finding in found.findings}
+
+
+def test_of_clean_data_nothing_is_said() -> None:
+    assert examine(table(clean())).findings == ()
+    assert examine(table(answers()), items=items()).findings == ()
+    found = examine(table(clean()))
+    assert found.summary.n_items == M
+    assert found.finding("blocks") is None
+    assert found.plain()["findings"] == []
+
+
+def with_response(frame: pd.DataFrame, item: str, response: float) -> pd.DataFrame:
+    return frame.assign(response=frame["response"].mask(frame["item_id"] == item, response))
+
+
+def one_apart(frame: pd.DataFrame) -> pd.DataFrame:
+    frame = with_response(frame, "item3", 1)
+    frame.loc[frame.index[frame["item_id"] == "item3"][0], "response"] = 0
+    return frame
+
+
+def in_blocks(frame: pd.DataFrame) -> pd.DataFrame:
+    """The second half of the people answered the second half of the items, and the first the first."""
+    early = frame["respondent_id"].isin(frame["respondent_id"].unique()[:50])
+    first = frame["item_id"].isin([f"item{k}" for k in range(1, 7)])
+    return frame[early == first]
+
+
+def copied(frame: pd.DataFrame) -> pd.DataFrame:
+    """Forty items, and the first person's responses under another name too."""
+    responses = simulated(N, 40, seed=5)[0].to_long()
+    n_right = responses.groupby("respondent_id")["response"].sum()
+    double = responses[responses["respondent_id"] == n_right[(n_right > 10) & (n_right < 30)].index[0]]
+    return pd.concat([responses, double.assign(respondent_id="copy")])
+
+
+TROUBLE = {
+    "few_respondents": lambda f: f[f["respondent_id"].isin(f["respondent_id"].unique()[:9])],
+    "all_correct": lambda f: with_response(f, "item3", 1),
+    "all_wrong": lambda f: with_response(f, "item3", 0),
+    "never_answered": lambda f: with_response(f, "item3", np.nan),
+    "one_apart": one_apart,
+    "few_responses": lambda f: f[(f["item_id"] != "item3") | f["respondent_id"].isin(f["respondent_id"].unique()[:9])],
+    "nothing_answered": lambda f: f.assign(response=f["response"].mask(f["respondent_id"] == "r2")),
+    "few_answers": lambda f: f[(f["respondent_id"] != "r2") | f["item_id"].isin(["item1", "item2"])],
+    "all_or_nothing": lambda f: f.assign(response=f["response"].mask(f["respondent_id"] == "r2", 1)),
+    "blocks": in_blocks,
+    "wrong_key": lambda f: f.assign(response=f["response"].mask(f["item_id"] == "item3", 1 - f["response"])),
+    "twin_items": lambda f: pd.concat([f, f[f["item_id"] == "item3"].assign(item_id="twin")]),
+    "copied_respondents": copied,
+    "duplicates": lambda f: pd.concat([f, f[:2]]),
+    "trials": lambda f: pd.concat([f.assign(trial="1"), f[:2].assign(trial="2")]),
+    "finer_scores": lambda f: f.assign(response=f["response"] * 0.7),
+}
+
+
+@pytest.mark.parametrize("code", TROUBLE)
+def test_trouble_is_found_and_named(code: str) -> None:
+    found = examine(table(TROUBLE[code](clean())))
+    finding = found.finding(code)
+    assert finding is not None, codes(found)
+    assert finding.n >= 1
+    assert "; " in finding.text  # what is there, and what to do
+    assert code not in codes(examine(table(clean())))
+
+
+def test_names_counts_and_advice() -> None:
+    found = examine(table(one_apart(clean())))
+    assert found.finding("one_apart") == Finding(
+        "warning",
+        "one_apart",
+        "1 items were answered differently by one respondent alone: item3; their slopes may grow without end: "
+        "--prior weak, or leave them out",
+        1,
+        ("item3",),
+    )
+    twins = examine(table(TROUBLE["twin_items"](clean()))).finding("twin_items")
+    assert twins is not None
+    assert twins.examples == ("item3 = twin",)
+    blocks = examine(table(in_blocks(clean()))).finding("blocks")
+    assert blocks is not None
+    assert blocks.n == 2
+    assert blocks.severity == "error"
+
+
+def test_the_worst_stands_first() -> None:
+    frame = pd.concat([one_apart(clean()), clean()[:1]])
+    found = examine(table(frame, reason=3))
+    kinds = list(dict.fromkeys(finding.severity for finding in found.findings))
+    assert kinds == ["error", "warning", "note"]
+    assert found.finding("left_out").text == "3 left out by the reader: reason"  # type: ignore[union-attr]
+
+
+def test_a_wrong_vocabulary_stops_what_needs_a_grade() -> None:
+    frame = answers()
+    frame["answer"] = frame["answer"].map({"no": "0", "perhaps": "1", "yes": "2"})
+    found = examine(table(frame), items=items())
+    assert codes(found) == {"vocabulary"}
+    assert "--map OLD=NEW" in found.findings[0].text
+    assert not any(command.works for command in found.commands if command.command in ("fit", "build"))
+
+
+def test_answers_without_a_key_and_with_their_own() -> None:
+    frame = answers()
+    assert codes(examine(table(frame))) == {"no_key"}
+    own = frame.assign(gold=frame["item_id"].map(dict(zip(items().item_ids, KEYS, strict=True))))
+    found = examine(table(own))
+    assert found.findings == ()
+    assert next(command for command in found.commands if command.command == "build").works
+
+
+def test_items_that_the_table_lacks_or_has_too_many_or_without_key() -> None:
+    known = items()
+    lacking = known.select(known.item_ids[1:])
+    assert examine(table(answers()), items=lacking).finding("unknown_items").examples == ("item1",)  # type: ignore[union-attr]
+    more = ItemTable.plain([*known.item_ids, "new"])
+    found = examine(table(answers()), items=replace(more, key=(None, *KEYS[1:], "no")))
+    assert found.finding("unasked_items").examples == ("new",)  # type: ignore[union-attr]
+    assert found.finding("no_keys").examples == ("item1",)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_near"), [("Perhaps", True), ("perhpas", True), ("perhaps ", True), ("never", False)]
+)
+def test_labels_that_are_nearly_the_same(other: str, is_near: bool) -> None:
+    frame = answers()
+    frame.loc[frame.index[frame["answer"] == "perhaps"][:3], "answer"] = other
+    finding = examine(table(frame), items=items()).finding("near_labels")
+    assert (finding is not None) == is_near
+    if finding is not None:
+        assert f"'{other}' (3) beside 'perhaps'" in finding.text
+
+
+SHAPE = Shape(n_respondents=1000, n_items=50, per_item=1000, graded=True, has_answers=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "prior"),
+    [
+        ({}, "none"),
+        ({"n_respondents": 40}, "hierarchical"),
+        ({"per_item": 20.0}, "hierarchical"),
+        ({"per_item": 120.0}, "weak"),
+        ({"some_apart": True}, "weak"),
+    ],
+)
+def test_the_prior_goes_by_how_many_answered(changes: dict[str, object], prior: str) -> None:
+    assert choose_prior(replace(SHAPE, **changes))[0] == prior  # type: ignore[arg-type]
+
+
+def works(shape: Shape, *obstacles: str) -> set[str]:
+    return {command.command for command in advise(shape, "none", obstacles) if command.works}
+
+
+def test_what_works_goes_by_what_is_there() -> None:
+    assert works(SHAPE) == {"fit", "diagnose", "build", "score"}  # a thousand people are too many pairs to compare
+    assert works(replace(SHAPE, n_respondents=40)) == {"fit", "diagnose", "compare", "score"}
+    assert works(replace(SHAPE, n_respondents=9)) == {"compare", "score"}
+    assert works(SHAPE, "several trials") == {"score"}
+    assert works(replace(SHAPE, n_items=0)) == {"score"}
+    assert works(replace(SHAPE, has_answers=True)) == {"build", "agree", "score"}
+    assert works(replace(SHAPE, has_answers=True, graded=False)) == {"agree", "score"}
+
+
+def test_more_data_take_longer_and_hold_more() -> None:
+    small, large = (advise(shape, "none", ())[0] for shape in (SHAPE, replace(SHAPE, n_respondents=100_000)))
+    assert small.seconds is not None
+    assert large.seconds is not None
+    assert large.seconds > small.seconds
+    assert large.megabytes is not None
+    assert large.megabytes > 250 + 100_000 * 50 * 8 / 2**20  # the matrix alone is 38 MiB

@@ -1,0 +1,94 @@
+"""A study file takes every format, a folder of logs, and the choices that these leave."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.simulated import simulated
+from irtbench.config import read_study
+from irtbench.data.input_error import InputError
+from irtbench.study.provenance import file_hash
+from irtbench.study.study_data import read_data
+from irtbench.study.systems import read_systems
+
+N = 12
+RESPONSES = simulated(N, 6, seed=3)[0]
+
+
+def write_runs(folder: Path, rows: range) -> None:
+    """Samples of lm-evaluation-harness, a file a system, under two metrics."""
+    for row in rows:
+        place = folder / RESPONSES.respondent_ids[row]
+        place.mkdir(parents=True)
+        lines = [
+            {
+                "doc_id": k, "doc": {"q": k}, "target": "yes", "resps": [["yes"]], "filtered_resps": ["yes"],
+                "filter": "none", "metrics": ["acc", "acc_norm"], "acc": float(x), "acc_norm": 0.0, "doc_hash": f"h{k}",
+            }
+            for k, x in enumerate(RESPONSES.values[row])
+        ]  # fmt: skip
+        text = "\n".join(json.dumps(line) for line in lines)
+        (place / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text(text + "\n")
+
+
+def study(folder: Path, data: str) -> Path:
+    (folder / "study.toml").write_text(f"[data]\n{data}\n")
+    return folder / "study.toml"
+
+
+def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", range(N))
+    settings = read_study(
+        study(tmp_path, 'answers = "runs"\nformat = "lm-eval"\ncontent = "responses"\nmetric = ["acc"]')
+    )
+    data = read_data(settings)
+    assert data.responses.item_ids == tuple(f"t/{k}" for k in range(6))
+    order = [data.responses.respondent_ids.index(name) for name in RESPONSES.respondent_ids]
+    np.testing.assert_array_equal(data.responses.values[order], RESPONSES.values)
+    before = file_hash(settings.data.answers)
+    next(settings.data.answers.rglob("*.jsonl")).write_text("{}\n")
+    assert file_hash(settings.data.answers) != before
+
+
+def test_a_choice_that_is_not_made_is_an_error(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", range(N))
+    with pytest.raises(InputError, match=r"several .*acc_norm.*--metric"):
+        read_data(read_study(study(tmp_path, 'answers = "runs"\ncontent = "responses"')))
+    with pytest.raises(InputError, match=r"data.format: expected 'auto', 'long', .*'py-irt' but got 'excel'"):
+        read_study(study(tmp_path, 'answers = "runs"\nformat = "excel"'))
+
+
+def test_a_system_may_be_of_another_format_than_the_crowd(tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", range(2))
+    items = [f"t/{k}" for k in range(6)]
+    rows = [(f"w{i}", item, "yes" if (i + k) % 2 else "no") for i in range(N) for k, item in enumerate(items)]
+    pd.DataFrame(rows, columns=["worker", "task", "label"]).to_csv(tmp_path / "crowd.csv", index=False)
+    pd.DataFrame({"item_id": items, "key": "yes"}).to_csv(tmp_path / "items.csv", index=False)
+    data = 'answers = "crowd.csv"\nitems = "items.csv"\nmetric = ["acc"]\n[score]\nsystems = ["runs"]'
+    settings = read_study(study(tmp_path, data))
+    read = read_data(settings)
+    assert read.responses.n_respondents == N
+    (systems,) = read_systems(settings, read.items)
+    assert set(systems.responses.respondent_ids) == set(RESPONSES.respondent_ids[:2])
+    order = [systems.responses.respondent_ids.index(name) for name in RESPONSES.respondent_ids[:2]]
+    np.testing.assert_array_equal(systems.responses.values[order], RESPONSES.values[:2])
+
+
+def test_submissions_that_prolific_does_not_count_are_left_out(tmp_path: Path) -> None:
+    RESPONSES.to_long().to_csv(tmp_path / "r.csv", index=False)
+    names = RESPONSES.respondent_ids
+    people = pd.DataFrame(
+        {
+            "Submission id": range(N), "Participant id": names, "Status": ["RETURNED", *["APPROVED"] * (N - 1)],
+            "Started at": "", "Completed at": "", "Time taken": "10", "Sex": ["Male", "Female"] * (N // 2),
+        }
+    )  # fmt: skip
+    people.to_csv(tmp_path / "prolific.csv", index=False)
+    data = 'answers = "r.csv"\ncontent = "responses"\nrespondents = "prolific.csv"'
+    assert read_data(read_study(study(tmp_path, data))).responses.respondent_ids == names[1:]
+    read = read_data(read_study(study(tmp_path, data + '\n[score]\nnorm_groups = ["Sex"]')))
+    assert read.respondents is not None
+    assert read.respondents["Sex"].tolist()[1] == "Female"
