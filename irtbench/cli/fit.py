@@ -175,13 +175,12 @@ def fit_one_ability(
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.estimation.fit import fit_model
-    from irtbench.models.parameter_table import parameter_table
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     fitted = fit_model(data, settings, seed=seed)
     if fitted.abilities is None and isinstance(data, ResponseMatrix) and data.n_respondents >= MANY_RESPONDENTS:
-        return fitted.summary(), parameter_table(fitted.items, data), scores_of_many(fitted, data)
+        return fitted.summary(), fitted.table(), scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -195,10 +194,7 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    items = parameter_table(fitted.items, data)
-    if fitted.posterior is not None:
-        items = items.assign(**fitted.posterior.columns())
-    return fitted.summary(), items, scores
+    return fitted.summary(), fitted.table(), scores
 
 
 def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
@@ -236,4 +232,4 @@ def fit_abilities(
             raise InputError(f"{pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
         n_factors = zero_loadings.shape[1]
     fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=seed)
-    return fitted.summary() | {"seed": seed}, fitted.table(data), factor_scores(fitted, data, seed=seed)
+    return fitted.summary() | {"seed": seed}, fitted.table(), factor_scores(fitted, data, seed=seed)

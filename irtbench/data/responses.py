@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted
 
 Duplicates = Literal["error", "first", "last"]
 
@@ -20,6 +21,11 @@ def name_first(values: Sequence[object], *, most: int = 5) -> str:
     """List the first few values for an error message: ``'a, b, c and 4 more'``."""
     shown = ", ".join(str(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def numbered(prefix: str, n: int) -> tuple[str, ...]:
+    """Names for what has none: ``item1, item2, ...``."""
+    return tuple(f"{prefix}{k}" for k in range(1, n + 1))
 
 
 def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.intp]:
@@ -34,6 +40,28 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.in
 def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
     """Shares of correct responses, NaN where there was none."""
     return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
+
+
+class Sized(Protocol):
+    """Responses that can be counted."""
+
+    @property
+    def n_respondents(self) -> int: ...  # noqa: D102
+    @property
+    def n_items(self) -> int: ...  # noqa: D102
+    @property
+    def n_responses(self) -> int: ...  # noqa: D102
+    @property
+    def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+
+
+def size_in_short(responses: Sized) -> str:
+    """``1000 respondents x 30 items, 98% observed, 61% correct``."""
+    size = f"{counted(responses.n_respondents, 'respondent')} x {counted(responses.n_items, 'item')}"
+    n_cells, n = responses.n_respondents * responses.n_items, responses.n_responses
+    if n == 0:
+        return f"{size}, none observed"
+    return f"{size}, {n / n_cells:.0%} observed, {responses.n_correct_by_item.sum() / n:.0%} correct"
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -65,7 +93,7 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseMatrix:
+class ResponseMatrix(Shown):
     """Graded responses of respondents (rows) to items (columns).
 
     Parameters
@@ -223,3 +251,13 @@ class ResponseMatrix:
         values = np.full((len(respondents), len(wanted)), np.nan)
         values[rows, columns] = table["response"].to_numpy(dtype=np.float64)
         return cls(values, tuple(str(r) for r in respondents), wanted)
+
+    def table(self) -> pd.DataFrame:
+        """One row a respondent: a wide table, the respondents in its first column."""
+        table = pd.DataFrame(self.values, columns=list(self.item_ids))
+        table.insert(0, "respondent_id", self.respondent_ids, allow_duplicates=True)
+        return table
+
+    def in_short(self) -> str:
+        """Size, share observed and share correct."""
+        return size_in_short(self)

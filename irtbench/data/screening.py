@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc
 
-from irtbench.data.checked_settings import Inside, Range, Settings
+from irtbench.data.checked_settings import Inside, Range, Settings, with_keywords
+from irtbench.data.given import ItemsLike, ResponsesLike, as_items, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted
 
 Reason = Literal[
     "",
@@ -63,7 +65,7 @@ class ScreeningSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Screening:
+class Screening(Shown):
     """Who is kept and who is removed, with what was measured; arrays have shape (n_respondents,).
 
     Parameters
@@ -126,14 +128,21 @@ class Screening:
             }
         )
 
+    def in_short(self) -> str:
+        """How many are kept, and why others are not."""
+        reasons = Counter(reason for reason in self.reason if reason)
+        left = [f"{n} {reason}" for reason, n in reasons.items()]
+        return ", ".join([f"{int(self.kept.sum())} of {counted(len(self.reason), 'respondent')} kept", *left])
+
 
 def screen(
-    responses: ResponseMatrix,
-    items: ItemTable,
+    responses: ResponsesLike,
+    items: ItemsLike,
     settings: ScreeningSettings | None = None,
     *,
     seconds: pd.DataFrame | None = None,
     answers: pd.DataFrame | None = None,
+    **keywords: Any,
 ) -> Screening:
     """Apply the rules to every respondent.
 
@@ -153,14 +162,29 @@ def screen(
     answers
         Long table ``respondent_id, item_id, answer`` with each respondent's rows in the order they were answered,
         for ``max_straight_line``.
+    keywords
+        Of the settings: ``attention_share=1.0``.
 
     Raises
     ------
     InputError
         If an item is not in the item table, a rule lacks what it needs (attention checks, seconds, answers), or
         nobody is left.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> responses = pd.DataFrame({"i1": [1, 1, 0], "i2": [0, 1, 0], "check": [1, 1, 0]}, index=["ann", "bob", "cy"])
+    >>> items = pd.DataFrame({"attention": [0, 0, 1]}, index=["i1", "i2", "check"])
+    >>> found = irtbench.screen(responses, items, attention_share=1.0)
+    >>> found
+    <Screening: 2 of 3 respondents kept, 1 failed attention checks>
+    >>> found.reason
+    ('', '', 'failed attention checks')
     """
-    settings = settings or ScreeningSettings()
+    responses, items = as_responses(responses), as_items(items)
+    settings = with_keywords(settings or ScreeningSettings(), keywords)
     known = items.select(responses.item_ids)
     scale = responses.select_items(known.scale_items)
     checks = responses.select_items(known.attention_items)

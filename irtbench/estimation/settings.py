@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.data.checked_settings import Range, Settings
+from irtbench.data.checked_settings import Range, Settings, with_keywords
 from irtbench.data.input_error import InputError
 from irtbench.models.priors import PriorName, Priors
 
@@ -107,3 +107,14 @@ class FitSettings(Settings):
         choices = [self.by_item.get(item, otherwise) for item in item_ids]
         free = np.array([choice == "3pl" for choice in choices])
         return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
+
+
+def fit_settings(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
+    """Settings with what keywords say in their place, by the names of fields or of the command line's options.
+
+    Raises
+    ------
+    InputError
+        If a keyword is unknown or a value wrong.
+    """
+    return with_keywords(settings or FitSettings(), keywords, words={"model": "kind", "options": "n_options"})

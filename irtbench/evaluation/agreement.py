@@ -11,16 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule, normalise_answers, normalise_text
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import resolve_duplicates
+from irtbench.data.shown import Figures
 
 EmptyAnswer = Literal["missing", "category"]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Figures):
     """Agreement of respondents on a set of items.
 
     Parameters
@@ -61,9 +63,9 @@ class Agreement:
 
 
 def agreement(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
 ) -> Agreement:
@@ -90,14 +92,27 @@ def agreement(
     -----
     RuntimeWarning
         If a statistic is undefined (NaN): no item has two answers, or all answers are the same.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> found = irtbench.agreement(answers)
+    >>> found.majority, round(found.fleiss_kappa, 2), round(found.krippendorff_alpha, 2)
+    (1.0, -0.12, 0.0)
     """
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     answers = _prepare(answers, items, normalise, empty)
     return _agreement(answers, _keys(items, normalise))
 
 
 def agreement_by_label(
-    answers: pd.DataFrame,
-    items: ItemTable,
+    answers: AnswersLike,
+    items: ItemsLike,
     *,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
@@ -105,7 +120,20 @@ def agreement_by_label(
     """Agreement over the items of each label; labels without an answer are left out.
 
     Parameters, errors and warnings as for ``agreement``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = pd.DataFrame({"key": ["yes", "no", "no"], "label": ["a", "a", "b"]}, index=["i1", "i2", "i3"])
+    >>> {label: round(found.majority, 2) for label, found in irtbench.agreement_by_label(answers, items).items()}
+    {'a': 1.0, 'b': 1.0}
     """
+    answers, items = as_answers(answers), as_items(items)
     answers = _prepare(answers, items, normalise, empty)
     keys = _keys(items, normalise)
     rows_of = {label: answers[answers["item_id"].isin(members)] for label, members in items.scales().items()}
@@ -142,6 +170,13 @@ def category_kappas(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 
     kappa_k = 1 - mean_i[n_ik (n_i - n_ik) / (n_i (n_i - 1))] / (p_k (1 - p_k)), in the terms of ``fleiss_kappa``,
     which is the mean of these with weights p_k (1 - p_k). NaN for a category that holds no answer, or all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.category_kappas(np.array([[3, 0, 0], [0, 3, 0], [1, 1, 1]])).round(2)
+    array([ 0.55,  0.55, -0.12])
     """
     observed, expected = _disagreement(counts)
     return 1 - np.divide(observed, expected, out=np.full(expected.shape, np.nan), where=expected > 0)
@@ -160,6 +195,13 @@ def krippendorff_alpha(counts: NDArray[np.int64]) -> float:
     ----------
     counts
         Answers of each category to each item, shape (n_items, n_categories).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> round(irtbench.krippendorff_alpha(np.array([[3, 0], [0, 2], [1, 1]])), 3)
+    0.5
     """
     n_i = counts.sum(axis=1)
     counts, n_i = counts[n_i >= 2], n_i[n_i >= 2]

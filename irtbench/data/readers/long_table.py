@@ -20,6 +20,7 @@ from irtbench.data.readers.table import (
     to_numbers,
 )
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
 _ID_COLUMNS = (
@@ -39,11 +40,13 @@ _ALIASES = {
     "date": ("date",),
 }
 
+_COUNTED = {"respondent_id": "respondent", "item_id": "item"}
+
 _OUR_NAMES = ("respondent_id", "item_id", *_ALIASES)
 
 
 @dataclass(frozen=True, eq=False)
-class LongTable:
+class LongTable(Shown):
     """What a reader found in a file, in one form whatever the format.
 
     Parameters
@@ -67,6 +70,20 @@ class LongTable:
     format: str
     columns: Mapping[str, str]
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def table(self) -> pd.DataFrame:
+        """What ``convert`` writes: our columns first, responses as whole numbers."""
+        ours = ["respondent_id", "item_id", "response", "answer", "trial"]
+        first = [name for name in ours if name in self.frame.columns]
+        table = self.frame[[*first, *(name for name in self.frame.columns if name not in first)]]
+        whole = "response" in table and table["response"].dropna().isin((0, 1)).all()
+        return table.assign(response=table["response"].astype("Int64")) if whole else table
+
+    def in_short(self) -> str:
+        """Format, rows, respondents and items."""
+        frame, what = self.frame, "response" if "response" in self.frame else "answer"
+        sizes = [counted(frame[name].nunique(), word) for name, word in _COUNTED.items()]
+        return ", ".join([f"{self.format} table of {counted(int(frame[what].notna().sum()), what)}", *sizes])
 
 
 def read_long_table(
