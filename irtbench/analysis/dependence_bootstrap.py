@@ -57,7 +57,7 @@ def with_bootstrap(
     found
         The result of `local_dependence` for these responses and items.
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Fitted parameters of the same items in the same order.
     refit

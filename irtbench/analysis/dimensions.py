@@ -103,7 +103,7 @@ def find_dimensions(
     Parameters
     ----------
     responses
-        Graded responses; no item that all got right or all got wrong.
+        Graded responses (a matrix, array or data frame: `as_responses`); no item that all got right or all got wrong.
     labels
         Label of each item; None where there are none.
     max_factors

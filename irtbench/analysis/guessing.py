@@ -79,7 +79,7 @@ def guessing_test(responses: ResponsesLike, *, method: Adjustment = "holm", tole
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     method
         How p is adjusted for the number of items.
     tolerance

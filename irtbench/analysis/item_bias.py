@@ -155,7 +155,7 @@ def item_bias(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method

@@ -219,7 +219,7 @@ def prune(
     Parameters
     ----------
     responses
-        Graded responses of the items of one scale.
+        Graded responses (a matrix, array or data frame: `as_responses`) of the items of one scale.
     fit
         Estimates the parameters of the items it is given; None for `fit_model`, a 2PL by marginal maximum likelihood.
     rules

@@ -152,7 +152,7 @@ def screen(
     Parameters
     ----------
     responses
-        Graded responses, attention checks included.
+        Graded responses (a matrix, array or data frame: `as_responses`), attention checks included.
     items
         Says which items are attention checks.
     settings

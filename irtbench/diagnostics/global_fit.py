@@ -87,7 +87,7 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Parameters of the same items in the same order; ``n_free`` of them counts against df.
     quadrature
@@ -136,7 +136,7 @@ def global_fit_of_factors(
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     slopes, intercept
         a of shape (n_items, n_factors) and d of shape (n_items,), items in the order of the responses.
     n_parameters

@@ -126,7 +126,7 @@ def item_fit(
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Parameters of the same items in the same order; ``n_free`` of them counts against df.
     theta

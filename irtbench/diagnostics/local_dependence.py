@@ -122,7 +122,7 @@ def local_dependence(
     Parameters
     ----------
     responses
-        Graded responses; each pair uses those who answered both.
+        Graded responses (a matrix, array or data frame: `as_responses`); each pair uses those who answered both.
     items
         Parameters of the same items in the same order.
     theta

@@ -78,7 +78,7 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
     items
         Parameters of the same items in the same order.
     theta

@@ -225,7 +225,7 @@ def fit_factors(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
     n_factors
         Number of abilities, independent of each other.
     zero_loadings

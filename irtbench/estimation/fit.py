@@ -60,7 +60,7 @@ def fit_model(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     seed

@@ -144,7 +144,7 @@ def fit_groups(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
     groups
         The group of each respondent.
     settings

@@ -187,7 +187,7 @@ def advantage_by_type(
     Parameters
     ----------
     responses
-        Graded responses of the systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of the systems.
     tags
         Types of at least the same items.
     pairs

@@ -111,7 +111,7 @@ def crowd_filter(
     Parameters
     ----------
     responses
-        Graded responses of people.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people.
     k, n
         The rule; OpenBookQA's is 4 of 5.
     other_counts

@@ -101,7 +101,7 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     scale
         The items and their population.
     responses
-        Graded responses; items that the scale has not are left aside.
+        Graded responses (a matrix, array or data frame: `as_responses`); items that the scale has not are left aside.
     surprising_below
         A response is surprising if people of that ability give it more rarely than this.
     n_levels

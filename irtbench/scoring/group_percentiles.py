@@ -51,7 +51,7 @@ def percentiles_by_group(
     bank
         A bank, or one scale.
     responses
-        Graded responses of people or systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people or systems.
     columns
         Columns of the norm samples' respondents.
     settings

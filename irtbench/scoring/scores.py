@@ -98,7 +98,7 @@ def score_responses(
     bank
         A bank, or one scale.
     responses
-        Graded responses of people or systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people or systems.
     settings
         The estimator, the errors carried, the norm.
     unknown_items
