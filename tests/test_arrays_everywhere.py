@@ -2,13 +2,13 @@
 
 import inspect
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import irtbench
-from irtbench.data.shown import Shown
 
 WANTED = {
     "responses": ("ResponsesLike", "ResponsesLike | SparseResponses"),
@@ -48,8 +48,8 @@ NAMES_ASIDE = [  # what says nothing of the items' names
 ]
 
 
-def table_of(found) -> pd.DataFrame:
-    return found.table() if isinstance(found, Shown) else found
+def table_of(found: Any) -> pd.DataFrame:
+    return found if isinstance(found, pd.DataFrame) else found.table()
 
 
 def alike(one, other) -> None:
