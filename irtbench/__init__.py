@@ -1,13 +1,12 @@
 """irtbench: from crowd answers to a calibrated evaluation scale, and any system's place on it.
 
-Every room has its public names here: data, models, estimation, diagnostics, analysis, bank, building, scoring,
-evaluation, study; ``dir(irtbench)`` lists them. They are loaded when they are first used, so that scoring does not wait
-for torch.
-
-Sources are cited by author and year; docs/references.md has them in full.
+Arrays, data frames and files go in (``fit_model``, ``score_responses``, ``item_fit``, ``agreement`` ...), results with
+``.table()`` come out. Names are loaded when they are first used, so that scoring does not wait for torch. Sources are
+cited by author and year; docs/references.md has them in full.
 """
 
 from importlib import import_module
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -65,6 +64,9 @@ if TYPE_CHECKING:
     from irtbench.data.booklets import deal_items as deal_items
     from irtbench.data.booklets import make_booklets as make_booklets
     from irtbench.data.choices import ChoiceItems as ChoiceItems
+    from irtbench.data.given import as_answers as as_answers
+    from irtbench.data.given import as_items as as_items
+    from irtbench.data.given import as_responses as as_responses
     from irtbench.data.grading import GradingSettings as GradingSettings
     from irtbench.data.grading import grade as grade
     from irtbench.data.input_error import InputError as InputError
@@ -78,7 +80,9 @@ if TYPE_CHECKING:
     from irtbench.data.readers.choice_items import read_choices as read_choices
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
+    from irtbench.data.readers.long_table import LongTable as LongTable
     from irtbench.data.readers.prediction_table import read_predictions as read_predictions
+    from irtbench.data.readers.recognise import read as read
     from irtbench.data.readers.recognise import read_answers as read_answers
     from irtbench.data.readers.recognise import read_responses as read_responses
     from irtbench.data.readers.respondents import read_respondents as read_respondents
@@ -210,6 +214,7 @@ if TYPE_CHECKING:
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
     from irtbench.models.likelihood import log_likelihood as log_likelihood
+    from irtbench.models.parameter_table import as_parameters as as_parameters
     from irtbench.models.parameter_table import parameter_table as parameter_table
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import GuessingPrior as GuessingPrior
@@ -267,7 +272,9 @@ _NAMES = {
     "data.tags": "ItemTags",
     "data.choices": "ChoiceItems",
     "data.predictions": "Predictions",
-    "data.readers.recognise": "read_answers read_responses",
+    "data.given": "as_responses as_answers as_items",
+    "data.readers.recognise": "read read_answers read_responses",
+    "data.readers.long_table": "LongTable",
     "data.readers.item_table": "read_items",
     "data.readers.respondents": "read_respondents",
     "data.readers.groups": "read_groups",
@@ -287,7 +294,7 @@ _NAMES = {
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
-    "models.parameter_table": "parameter_table read_parameters",
+    "models.parameter_table": "as_parameters parameter_table read_parameters",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
@@ -390,7 +397,21 @@ _NAMES = {
 }  # of each module, in the order of the procedure
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+__version__ = "0.1.0"
 __all__ = list(_HOMES)
+
+
+def _by_room() -> str:
+    """The public names, a paragraph a room."""
+    rooms: dict[str, list[str]] = {}
+    for name, module in _HOMES.items():
+        rooms.setdefault(module.split(".")[0], []).append(name)
+    return "\n\n".join(
+        fill(f"{room}: {', '.join(names)}", 116, subsequent_indent="    ") for room, names in rooms.items()
+    )
+
+
+__doc__ = f"{__doc__}\nThe public names, room by room, in the order of the procedure:\n\n{_by_room()}\n"
 
 
 def __getattr__(name: str) -> object:
@@ -401,5 +422,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Public names beside what is loaded already."""
-    return sorted({*globals(), *_HOMES})
+    """The public names, and what every module has."""
+    return sorted([*_HOMES, *(name for name in globals() if name.startswith("__"))])

@@ -239,12 +239,22 @@ class StudyFile(Settings):
 
 
 def read_study(path: Path) -> StudyFile:
-    """Read and check a study file.
+    r"""Read and check a study file.
 
     Raises
     ------
     InputError
         If the file is missing or no TOML, a key is unknown, a value has the wrong type, or a file it names is missing.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("answers.csv").write_text("respondent_id,item_id,answer\nann,i1,yes\n")
+    >>> _ = Path("study.toml").write_text('[data]\nanswers = "answers.csv"\n[model]\nprior = "weak"\n')
+    >>> study = irtbench.read_study(Path("study.toml"))
+    >>> study.model.prior, study.data.answers.name
+    ('weak', 'answers.csv')
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -63,6 +63,16 @@ def test_torch_stands_in_estimation_and_the_pyro_model_only(path: Path) -> None:
     assert not heavy, f"{path} imports {heavy}"
 
 
+def test_one_look_to_the_right_is_taken_by_name() -> None:
+    """A result that is asked to draw itself finds what draws it; the command line finds its commands so."""
+    named = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if "import_module(" in path.read_text(encoding="utf-8") and path.name != "__init__.py"
+    }
+    assert named == {"data/shown.py", "cli/main.py"}
+
+
 def test_a_right_pointing_arrow_would_be_seen(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text("from irtbench.cli.main import main\n")

@@ -1,9 +1,11 @@
 """Every room has its public names, and loading the package loads no torch."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,7 @@ WINGS = (  # parts of fit_model and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
+    "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
     "data.readers.long_table": "read_long_table",
@@ -71,8 +74,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings harmless_text multiple_testing vocabulary readers.batches readers.long_parts "
-    "readers.long_table readers.part_values readers.response_values "
+    "data": "checked_settings harmless_text multiple_testing shown vocabulary readers.batches readers.long_parts "
+    "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
@@ -194,3 +197,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_the_package_itself_is_light() -> None:
     program = "import sys, irtbench; irtbench.load_bank; assert not {'torch', 'pyro'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_package_says_its_version_and_lists_its_names_alone() -> None:
+    assert irtbench.__version__ == version("irtbench")
+    assert [name for name in dir(irtbench) if not name.startswith("__")] == sorted(irtbench.__all__)
+    listed = set(re.findall(r"\w+", irtbench.__doc__ or ""))
+    assert listed >= set(irtbench.__all__)

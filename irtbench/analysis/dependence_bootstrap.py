@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import (
@@ -18,6 +19,7 @@ from irtbench.diagnostics.local_dependence import (
     pearson_x2,
 )
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 
@@ -26,8 +28,8 @@ Refit = Callable[[ResponseMatrix], ItemParameters | None]
 
 def with_bootstrap(
     found: LocalDependence,
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     refit: Refit,
     *,
     rng: np.random.Generator,
@@ -55,7 +57,7 @@ def with_bootstrap(
     found
         The result of `local_dependence` for these responses and items.
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Fitted parameters of the same items in the same order.
     refit
@@ -81,7 +83,21 @@ def with_bootstrap(
     -----
     RuntimeWarning
         If it fails in some: they are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.local_dependence(responses, items)
+    >>> refit = lambda sample: irtbench.fit_model(sample, standard_errors=False).items
+    >>> found = irtbench.with_bootstrap(found, responses, items, refit, rng=rng, n_samples=19)
+    >>> bool(found.p_bootstrap.min() >= 1 / 20)
+    True
     """
+    responses, items = responses_and_items(responses, items)
     if n_samples < 19:
         raise InputError(f"local dependence: bootstrap needs at least 19 samples but got {n_samples}")
     population = normal_grid() if quadrature is None else quadrature

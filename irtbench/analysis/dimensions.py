@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,15 +13,19 @@ from irtbench.analysis.factor_test import one_more_factor
 from irtbench.analysis.model_comparison import compare_models
 from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analysis
 from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.shown import Shown, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_FACTORS = 3  # that a grid of nodes serves
 EIGENVALUES_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Dimensions:
+class Dimensions(Shown):
     """What is known of the number of abilities.
 
     Parameters
@@ -71,9 +75,21 @@ class Dimensions:
             "rotation": rotation,
         }
 
+    def table(self) -> pd.DataFrame:
+        """One row an eigenvalue, columns of eigenvalues.csv."""
+        return self.analysis.table()
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the eigenvalues on these axes of matplotlib, or on new ones, and return them."""
+        return self.analysis.plot(ax)
+
+    def in_short(self) -> str:
+        """How many abilities, and the first eigenvalues."""
+        return f"{counted(self.n_respondents, 'respondent')}, {self.analysis.in_short()}"
+
 
 def find_dimensions(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     labels: Sequence[str] | None = None,
     *,
     max_factors: int = MOST_FACTORS,
@@ -87,7 +103,7 @@ def find_dimensions(
     Parameters
     ----------
     responses
-        Graded responses; no item that all got right or all got wrong.
+        Graded responses (a matrix, array or data frame: `as_responses`); no item that all got right or all got wrong.
     labels
         Label of each item; None where there are none.
     max_factors
@@ -105,7 +121,23 @@ def find_dimensions(
     ------
     InputError
         As `parallel_analysis`, `fit_factors` and `one_more_factor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.find_dimensions(responses, max_factors=2, n_samples=5)
+    >>> found
+    <Dimensions: 300 respondents, 1 ability, eigenvalues 3.23, 0.71, 0.65, ... of 6 items>
+    >>> found.models[["model", "n_parameters", "delta_bic"]].round(1)
+           model  n_parameters  delta_bic
+    0   1 factor            12        0.0
+    1  2 factors            17       26.6
     """
+    responses = as_responses(responses)
     progress(f"tetrachoric correlations of {responses.n_items} items and of {n_samples} samples of independent items")
     analysis = parallel_analysis(responses, rng=np.random.default_rng(seed), n_samples=n_samples)
     models: dict[str, FactorModel] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, fit_factors
@@ -22,7 +23,7 @@ MOST_DRAWS = 100  # for a sample in which no item is constant
 
 
 def one_more_factor(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     smaller: FactorModel,
     larger: FactorModel,
     *,
@@ -55,7 +56,20 @@ def one_more_factor(
     ------
     InputError
         If ``n_samples`` is negative, or the models are not exploratory ones of these items with one more factor each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> one, two = (irtbench.fit_factors(responses, number) for number in (1, 2))
+    >>> found = irtbench.one_more_factor(responses, one, two)
+    >>> found.df, found.note
+    (5, 'no p: it takes samples of the smaller model; chi-square does not hold for one more factor')
     """
+    responses = as_responses(responses, item_ids=smaller.item_ids)
     if n_samples < 0:
         raise InputError(f"one more factor: the number of samples must be at least 0 but got {n_samples}")
     exploratory = smaller.zero_loadings is None and larger.zero_loadings is None

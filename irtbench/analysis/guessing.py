@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.marginal.asymptotes import slope_at_zero
@@ -29,7 +30,7 @@ START = 0.2  # of guessing
 
 
 @dataclass(frozen=True, eq=False)
-class GuessingTest:
+class GuessingTest(Shown):
     """Likelihood-ratio tests of c = 0, one for each item; arrays of shape (n_items,).
 
     Parameters
@@ -67,14 +68,18 @@ class GuessingTest:
             }
         )
 
+    def in_short(self) -> str:
+        """How many items, and how many differ from what was supposed."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
 
-def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tolerance: float = 1e-3) -> GuessingTest:
+
+def guessing_test(responses: ResponsesLike, *, method: Adjustment = "holm", tolerance: float = 1e-3) -> GuessingTest:
     """Test each item's guessing parameter by marginal maximum likelihood.
 
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     method
         How p is adjusted for the number of items.
     tolerance
@@ -84,7 +89,18 @@ def guessing_test(responses: ResponseMatrix, *, method: Adjustment = "holm", tol
     ------
     InputError
         If the data do not determine the parameters, see `fit_model`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> irtbench.guessing_test(responses)
+    <GuessingTest: 6 items, 0 with adjusted p < .05>
     """
+    responses = as_responses(responses)
     priors = Priors.named("none")
     check_estimable(responses, priors)
     cpu = torch.device("cpu")

@@ -15,9 +15,11 @@ from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class, jod
 from irtbench.analysis.linked_groups import GroupLikelihood, LinkedGroups, link
 from irtbench.analysis.matching_score import FEWEST_IN_GROUP, FEWEST_ITEMS, most_alike
 from irtbench.analysis.robust_linking import agreeing_items
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.settings import FitSettings
@@ -34,7 +36,7 @@ FIRMNESS = 1e-4  # keeps the coefficients of a perfect prediction finite, with t
 
 
 @dataclass(frozen=True, eq=False)
-class ItemBias:
+class ItemBias(Shown):
     """Difference of each item between two groups of the same ability; all arrays have shape (n_items,).
 
     Parameters
@@ -126,9 +128,13 @@ class ItemBias:
             }
         )
 
+    def in_short(self) -> str:
+        """How many items, and how many differ from what was supposed."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+
 
 def item_bias(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     focal: NDArray[np.bool_],
     *,
     method: Method = "likelihood_ratio",
@@ -160,7 +166,7 @@ def item_bias(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
@@ -180,7 +186,25 @@ def item_bias(
     InputError
         If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents
         or no response to an item, there are fewer than three items, or all responses to an item are the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> focal = np.arange(300) < 150
+    >>> found = irtbench.item_bias(responses, focal)
+    >>> found
+    <ItemBias: 6 items, 0 with adjusted p < .05>
+    >>> found.table()[["item_id", "delta", "size", "p_adjusted"]].round(2).head(3)
+      item_id  delta        size  p_adjusted
+    0   item1  -1.42  negligible        0.51
+    1   item2   0.05  negligible        0.92
+    2   item3   1.56    moderate        0.43
     """
+    responses = as_responses(responses)
     focal = _check(responses, focal, alpha)
     settings, n_items = settings or FitSettings(), responses.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):

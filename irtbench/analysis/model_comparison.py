@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import chdtrc
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures
 
 
 class Fitted(Protocol):
@@ -30,7 +31,7 @@ class Fitted(Protocol):
 
 
 @dataclass(frozen=True)
-class LikelihoodRatio:
+class LikelihoodRatio(Figures):
     """Test of a smaller model against a larger one that contains it.
 
     Parameters
@@ -69,6 +70,18 @@ def likelihood_ratio(smaller: Fitted, larger: Fitted, *, on_boundary: bool = Fal
     ------
     InputError
         If the larger model has no more parameters, or the models were fitted to different numbers of respondents.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> smaller = irtbench.fit_model(responses)
+    >>> larger = irtbench.fit_model(responses, model="3pl", prior="none")
+    >>> irtbench.likelihood_ratio(smaller, larger).p > 0.05
+    True
     """
     df = larger.n_parameters - smaller.n_parameters
     if df < 1:
@@ -91,6 +104,19 @@ def compare_models(models: Mapping[str, Fitted]) -> pd.DataFrame:
     ------
     InputError
         If no model is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> models = {"no guessing": irtbench.fit_model(responses), "one half": irtbench.fit_model(responses, guessing=0.5)}
+    >>> irtbench.compare_models(models)[["model", "n_parameters", "delta_aic", "delta_bic"]].round(1)
+             model  n_parameters  delta_aic  delta_bic
+    0  no guessing            12        0.0        0.0
+    1     one half            12      421.2      421.2
     """
     if not models:
         raise InputError("comparison: no model to compare")

@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.tetrachoric import Tetrachoric, tetrachoric
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelAnalysis:
+class ParallelAnalysis(Drawn):
     """Eigenvalues of the items' tetrachoric correlations beside those of independent items.
 
     Parameters
@@ -53,9 +55,15 @@ class ParallelAnalysis:
             }
         )
 
+    def in_short(self) -> str:
+        """How many abilities, and the first eigenvalues."""
+        first = ", ".join(f"{value:.2f}" for value in self.eigenvalues[:3])
+        n_items = counted(self.eigenvalues.size, "item")
+        return f"{counted(self.n_abilities, 'ability')}, eigenvalues {first}, ... of {n_items}"
+
 
 def parallel_analysis(
-    responses: ResponseMatrix, *, rng: np.random.Generator, n_samples: int = 20, percentile: float = 95.0
+    responses: ResponsesLike, *, rng: np.random.Generator, n_samples: int = 20, percentile: float = 95.0
 ) -> ParallelAnalysis:
     """Number of abilities by Horn's parallel analysis (1965) of the tetrachoric correlations.
 
@@ -67,7 +75,18 @@ def parallel_analysis(
     ------
     InputError
         As `tetrachoric`; or if fewer than 2 samples are asked for, or the percentile is not between 0 and 100.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> irtbench.parallel_analysis(responses, rng=rng, n_samples=5)
+    <ParallelAnalysis: 1 ability, eigenvalues 3.23, 0.71, 0.65, ... of 6 items>
     """
+    responses = as_responses(responses)
     if n_samples < 2 or not 0 < percentile < 100:
         raise InputError(
             f"parallel analysis: expected at least 2 samples and a percentile between 0 and 100 "

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class RotatedLoadings:
+class RotatedLoadings(Shown):
     """Loadings turned so that each factor carries the items of one label as far as they allow.
 
     Parameters
@@ -74,6 +75,21 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     ------
     InputError
         If there are not as many labels as factors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> loadings = np.array([[0.6, 0.6], [0.5, 0.5], [0.6, -0.6], [0.5, -0.5]])
+    >>> found = irtbench.rotate_to_labels(loadings, ["i1", "i2", "i3", "i4"], ["a", "a", "b", "b"])
+    >>> found.loadings.max(axis=1).round(2)
+    array([0.85, 0.71, 0.85, 0.71])
+    >>> found.table()[["item_id", "label", "follows_label"]]
+      item_id label  follows_label
+    0      i1     a           True
+    1      i2     a           True
+    2      i3     b           True
+    3      i4     b           True
     """
     names = tuple(sorted(set(labels)))
     if len(names) != loadings.shape[1]:

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, counted
 
 if (
     TYPE_CHECKING
@@ -26,7 +29,7 @@ SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, eq=False)
-class ItemBank:
+class ItemBank(Drawn):
     """Scales whose items are known, ready to score any system.
 
     Parameters
@@ -60,6 +63,15 @@ class ItemBank:
         """SHA-256 over everything in the file but the hash itself and the date."""
         return _to_document(self).content_hash()
 
+    def table(self) -> pd.DataFrame:
+        """One row an item of each scale, as `Scale.table`, the scale in the last column."""
+        return pd.concat([scale.table().assign(scale=scale.name) for scale in self.scales], ignore_index=True)
+
+    def in_short(self) -> str:
+        """The scales and the number of their items."""
+        sizes = [f"{scale.name} ({counted(scale.items.n_items, 'item')})" for scale in self.scales]
+        return f"{counted(len(self.scales), 'scale')}: {name_first(sizes)}"
+
 
 def save_bank(bank: ItemBank, path: Path | str) -> None:
     """Write the bank, whole or not at all: into a file beside it that then takes its name.
@@ -68,6 +80,18 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
     ------
     OSError
         If the folder cannot be written to; a bank already there is left as it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> irtbench.save_bank(irtbench.ItemBank((scale,)), "bank.json")
+    >>> irtbench.load_bank("bank.json")
+    <ItemBank: 1 scale: all (6 items)>
     """
     target = Path(path)
     content = _to_document(bank).to_text().encode()
@@ -89,6 +113,20 @@ def load_bank(path: Path | str) -> ItemBank:
     ------
     InputError
         In one line, naming the file and the field, if anything is not as ``save_bank`` writes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> irtbench.save_bank(irtbench.ItemBank((scale,)), "bank.json")
+    >>> irtbench.load_bank("bank.json").table()[["item_id", "difficulty", "scale"]].head(2)
+      item_id  difficulty scale
+    0   item1        -1.5   all
+    1   item2        -0.9   all
     """
     from irtbench.bank.schema import scale_of
 

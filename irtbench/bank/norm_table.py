@@ -18,7 +18,7 @@ OWN = ("respondent_id", "role", "scale", *NUMBERS)
 
 
 def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
-    """The bank with the norm samples of a table, as scores.csv of ``build`` is one.
+    r"""The bank with the norm samples of a table, as scores.csv of ``build`` is one.
 
     The table has a column ``theta`` and, if there, ``scale``, ``se``, ``weight`` and ``role`` (rows other than
     ``respondent`` are left out). Without ``scale`` the bank must have one scale. All other columns become columns of
@@ -29,6 +29,20 @@ def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
     InputError
         If the file cannot be read, theta is missing or no number, a scale is unknown, or the bank has several scales
         and the table does not tell them apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> from pathlib import Path
+    >>> _ = Path("people.csv").write_text("theta,country\n-0.4,de\n0.1,fr\n0.9,de\n")
+    >>> bank = irtbench.with_norms(irtbench.ItemBank((scale,)), "people.csv")
+    >>> bank.scales[0].norms
+    <Norms: 3 respondents, theta -0.40 to 0.90, by country>
     """
     table = read_table(path)
     demand_columns(table, ["theta"], path)

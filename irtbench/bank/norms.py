@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, counted, spanned
 
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
 NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
 
 
 @dataclass(frozen=True, eq=False)
-class Norms:
+class Norms(Drawn):
     """The screened respondents of the reference population, as their abilities.
 
     Parameters
@@ -115,6 +117,17 @@ class Norms:
                 for name, values in self.groups.items()
             },
         )
+
+    def table(self) -> pd.DataFrame:
+        """One row a respondent: ``theta, se, weight`` and the groups, as `with_norms` reads them."""
+        columns = {"theta": self.theta, "se": self.standard_error, "weight": self.weights}
+        table = pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+        return table.assign(**{name: pd.Series(values, dtype=object) for name, values in self.groups.items()})
+
+    def in_short(self) -> str:
+        """How many people, the range of their abilities, and what else is known of them."""
+        known = f", by {name_first(list(self.groups))}" if self.groups else ""
+        return f"{counted(self.n, 'respondent')}, theta {spanned(self.theta)}{known}"
 
 
 def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:

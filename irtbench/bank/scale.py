@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
+
 from irtbench.bank.norms import Norms
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class Scale(Drawn):
     """One ability: its items, its population and its norm sample.
 
     Parameters
@@ -58,3 +61,13 @@ class Scale:
         except (TypeError, ValueError) as error:
             raise InputError(f"scale {self.name}: provenance must be plain JSON values: {error}") from None
         object.__setattr__(self, "provenance", plain)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: its parameters with their standard errors, its key, label, group and text."""
+        details = self.details.table().drop(columns=["item_id", "attention"])
+        return pd.concat([self.items.table(), details], axis=1)
+
+    def in_short(self) -> str:
+        """Name, items and norm sample."""
+        sample = "no norm sample" if self.norms is None else f"norm sample of {self.norms.n}"
+        return f"{self.name}, {counted(self.items.n_items, 'item')}, {sample}"

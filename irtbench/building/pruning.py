@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +31,15 @@ from irtbench.building.removals import (
     worst_fitting,
 )
 from irtbench.building.scale_checks import ScaleChecks, check_scale
+from irtbench.data.checked_settings import with_keywords
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 from irtbench.models.item_parameters import ItemParameters
@@ -50,7 +55,7 @@ Fit = Callable[[ResponseMatrix], FittedModel]
 
 
 @dataclass(frozen=True, eq=False)
-class PruningRound:
+class PruningRound(Shown):
     """The fit of one round and what was found in it.
 
     Parameters
@@ -98,9 +103,18 @@ class PruningRound:
         table.insert(0, "round", self.number)
         return table
 
+    def table(self) -> pd.DataFrame:
+        """The same as `items_table`."""
+        return self.items_table()
+
+    def in_short(self) -> str:
+        """Which round, and what left in it."""
+        left = describe_removals(list(self.removals))
+        return f"number {self.number}, {counted(self.fitted.items.n_items, 'item')}, {left}"
+
 
 @dataclass(frozen=True, eq=False)
-class Pruning:
+class Pruning(Shown):
     """The way from the items given to the items kept.
 
     Parameters
@@ -163,6 +177,13 @@ class Pruning:
         """Local dependence of every pair in every round."""
         return pd.concat([r.pairs_table() for r in self.rounds], ignore_index=True) if self.rounds else pd.DataFrame()
 
+    def in_short(self) -> str:
+        """How many items are kept, in how many rounds, or why none is."""
+        given = counted(len(self.item_ids), "item")
+        if self.rejected is not None:
+            return f"{given}, rejected: {self.rejected}"
+        return f"{len(self.kept)} of {given} kept, {counted(len(self.rounds), 'round')}"
+
 
 @dataclass
 class _State:
@@ -183,8 +204,8 @@ class _State:
 
 
 def prune(
-    responses: ResponseMatrix,
-    fit: Fit,
+    responses: ResponsesLike,
+    fit: Fit | None = None,
     rules: PruneRules | None = None,
     *,
     refit: Fit | None = None,
@@ -192,6 +213,7 @@ def prune(
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda message: None,
+    **keywords: Any,
 ) -> Pruning:
     """Drop items by `rules` until none is found any more, with a new fit after every removal.
 
@@ -202,9 +224,9 @@ def prune(
     Parameters
     ----------
     responses
-        Graded responses of the items of one scale.
+        Graded responses (a matrix, array or data frame: `as_responses`) of the items of one scale.
     fit
-        Estimates the parameters of the items it is given.
+        Estimates the parameters of the items it is given; None for `fit_model`, a 2PL by marginal maximum likelihood.
     rules
         When items leave; None for the defaults of `PruneRules`.
     refit
@@ -217,13 +239,33 @@ def prune(
         Where finished steps are kept; those already there are not computed again.
     progress
         Called with a line about each round.
+    keywords
+        Of the rules: ``min_items=10``.
 
     Raises
     ------
     InputError
         If an excluded or protected item is not among the items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> clicks = responses.values.copy()
+    >>> clicks[:, 2] = rng.integers(0, 2, 300)  # nobody read the third item
+    >>> found = irtbench.prune(clicks, local_dependence_p="chi_square", min_items=4)
+    >>> found
+    <Pruning: 5 of 6 items kept, 2 rounds>
+    >>> found.table()[["round", "item_id", "reason"]]
+       round item_id          reason
+    0      1   item3  negative_slope
     """
-    rules = rules or PruneRules()
+    responses = as_responses(responses)
+    rules = with_keywords(rules or PruneRules(), keywords)
+    fit = fit or fit_model
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
     if unknown:

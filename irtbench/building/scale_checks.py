@@ -9,7 +9,8 @@ import pandas as pd
 from irtbench.analysis.factor_test import one_more_factor
 from irtbench.analysis.guessing import GuessingTest, guessing_test
 from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
 
@@ -17,7 +18,7 @@ FEWEST_ITEMS = 4  # two abilities need more than three items
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleChecks:
+class ScaleChecks(Shown):
     """Models of the items given, beside the 2PL with one ability.
 
     Parameters
@@ -45,12 +46,32 @@ class ScaleChecks:
         """Items whose guessing parameter is needed at .05, after adjustment."""
         return int((self.guessing.p_adjusted < 0.05).sum())
 
+    def table(self) -> pd.DataFrame:
+        """One row a model: the information criteria of one and two abilities."""
+        return self.models
 
-def check_scale(responses: ResponseMatrix, *, n_test_samples: int = 0, seed: int = 0) -> ScaleChecks | None:
+    def in_short(self) -> str:
+        """What two abilities gain, and how many items are guessed."""
+        gain = f"{self.two_against_one.statistic:.1f} with {self.two_against_one.df} more parameters"
+        return f"two abilities gain a likelihood ratio of {gain}, {counted(self.n_guessing, 'item')} guessed"
+
+
+def check_scale(responses: ResponsesLike, *, n_test_samples: int = 0, seed: int = 0) -> ScaleChecks | None:
     """Compare one with two abilities, and test guessing item by item; None for fewer than four items.
 
     With ``n_test_samples`` the likelihood ratio of two abilities has a p, see `one_more_factor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> irtbench.check_scale(responses)
+    <ScaleChecks: two abilities gain a likelihood ratio of 1.9 with 5 more parameters, 0 items guessed>
     """
+    responses = as_responses(responses)
     if responses.n_items < FEWEST_ITEMS:
         return None
     one, two = (fit_factors(responses, number, seed=seed, standard_errors=False) for number in (1, 2))

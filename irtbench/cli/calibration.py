@@ -95,17 +95,14 @@ def calibration(
                 level=level,
             )
             differences.append({"system_1": first, "system_2": second} | asdict(difference))
-    figures = [
-        {"system": name} | {key: value for key, value in vars(result).items() if key != "curve"}
-        for name, result in found.items()
-    ]
+    figures = [{"system": name} | result.summary() for name, result in found.items()]
     whole = {"systems": figures, "differences": differences, "seed": seed}
     if output is not None:
         from irtbench.report.calibration_plots import draw_reliability
         from irtbench.report.figure_file import write_figure
 
         curves = {name: result.curve for name, result in found.items()}
-        bins = [curve.table().assign(system=name) for name, curve in curves.items()]
+        bins = [result.table().assign(system=name) for name, result in found.items()]
         table = pd.concat(bins, ignore_index=True)
         with output_folder(output) as folder:
             write_table(table[["system", *table.columns.drop("system")]], folder / "reliability.csv")

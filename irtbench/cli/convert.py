@@ -70,7 +70,7 @@ def convert(
 
     Says what was read and what was left out, and why.
     """
-    from irtbench.data.readers.recognise import holds_responses, read_answers, read_responses
+    from irtbench.data.readers.recognise import read
     from irtbench.data.readers.summary import summarise
 
     if not output.name.endswith(ENDINGS):
@@ -78,52 +78,16 @@ def convert(
     columns = named("--column", column)
     with reporting(quiet=quiet) as progress, output_file(output.absolute()) as file:
         progress("reading")
-        if content == "auto":
-            graded = holds_responses(inputs, format=source, columns=columns, items=items, exclude=exclude_columns)
-        else:
-            graded = content == "responses"
-        if graded:
-            table = read_responses(
-                inputs,
-                format=source,
-                columns=columns,
-                threshold=threshold,
-                trials=trials,
-                metric=metric,
-                errored=errored,
-                join=join,
-                items=items,
-                exclude=exclude_columns,
-                respondents=respondents,
-            )
-            numbers = [name for name in ("response", "n_correct", "n_trials") if name in table.frame.columns]
-            frame = table.frame.assign(**{name: table.frame[name].astype("Int64") for name in numbers})
-        else:
-            table = read_answers(
-                inputs,
-                format=source,
-                columns=columns,
-                trials=trials,
-                metric=metric,
-                join=join,
-                items=items,
-                exclude=exclude_columns,
-                respondents=respondents,
-            )
-            frame = table.frame
+        table = read(
+            inputs, content=content, format=source, columns=columns, threshold=threshold, trials=trials, metric=metric,
+            errored=errored, join=join, items=items, exclude=exclude_columns, respondents=respondents,
+        )  # fmt: skip
         found = summarise(table)
-        write_table(in_order(frame), file)
+        write_table(table.table(), file)
     if json:
         print(to_json(asdict(found) | {"output": output}))
     elif not quiet:
         show(found, output)
-
-
-def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Our columns first."""
-    ours = ["respondent_id", "item_id", "response", "n_correct", "n_trials", "answer", "trial"]
-    first = [name for name in ours if name in frame.columns]
-    return frame[[*first, *(name for name in frame.columns if name not in first)]]
 
 
 def show(found: ReadingSummary, output: Path) -> None:

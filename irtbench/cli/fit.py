@@ -165,7 +165,6 @@ def fit_one_ability(
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.estimation.fit import fit_model
-    from irtbench.models.parameter_table import parameter_table
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
@@ -173,7 +172,7 @@ def fit_one_ability(
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
     if fitted.abilities is None and by_parts:
         assert isinstance(data, ResponseMatrix)
-        return fitted.summary(), parameter_table(fitted.items, data), scores_of_many(fitted, data)
+        return fitted.summary(), fitted.table(), scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -187,11 +186,7 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    items = parameter_table(fitted.items, data).assign(**fitted.quantile_columns())
-    if fitted.posterior is not None:
-        posterior = fitted.posterior
-        items = items.assign(difficulty=posterior.difficulty, se_difficulty=posterior.difficulty_deviation)
-    return fitted.summary(), items, scores
+    return fitted.summary(), fitted.table(), scores
 
 
 def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
@@ -229,4 +224,4 @@ def fit_abilities(
             raise InputError(f"{pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
         n_factors = zero_loadings.shape[1]
     fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=seed)
-    return fitted.summary() | {"seed": seed}, fitted.table(data), factor_scores(fitted, data, seed=seed)
+    return fitted.summary() | {"seed": seed}, fitted.table(), factor_scores(fitted, data, seed=seed)

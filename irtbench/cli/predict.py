@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import pandas as pd
 import typer
 
@@ -17,7 +16,6 @@ from irtbench.cli.reading import Reading, reads_files
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.scoring.prediction import PredictedAccuracy
 
 MOST_ROWS = 50  # shown on a terminal
 
@@ -68,7 +66,7 @@ def predict(
     if learn_from is not None:
         whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
         correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
-    found = prediction_table(graded, predict_accuracy(known.scales, graded, correction=correction, level=level))
+    found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
     found["method"] = "model" if correction is None else "corrected"
     if output is not None:
         with output_file(output) as file:
@@ -86,26 +84,6 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
     answered = graded.n_by_item > 0
     return graded.select_items(
         [item for item, some in zip(graded.item_ids, answered, strict=True) if some and item in members]
-    )
-
-
-def prediction_table(graded: ResponseMatrix, predicted: PredictedAccuracy) -> pd.DataFrame:
-    """Columns of prediction.csv but for the method; ``accuracy`` is that on the items seen, NaN without any."""
-    n_correct = np.nansum(graded.values, axis=1).astype(np.int64)
-    accuracy = np.full(n_correct.shape, np.nan)
-    np.divide(n_correct, predicted.n_seen, out=accuracy, where=predicted.n_seen > 0)
-    return pd.DataFrame(
-        {
-            "respondent_id": predicted.respondent_ids,
-            "n_seen": predicted.n_seen,
-            "n_correct": n_correct,
-            "accuracy": accuracy,
-            "n_items": predicted.n_items,
-            "predicted_accuracy": predicted.accuracy,
-            "se": predicted.standard_error,
-            "predicted_lower": predicted.lower,
-            "predicted_upper": predicted.upper,
-        }
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
@@ -134,6 +134,35 @@ def settings_from(cls: type[Chosen], table: Mapping[str, Any]) -> Chosen:
         if required and name not in table:
             raise WrongSetting(cls.__name__, name, "missing; expected a value")
     return cls(**check_fields(cls, table))
+
+
+def with_keywords(settings: Chosen, keywords: Mapping[str, Any], *, words: Mapping[str, str] | None = None) -> Chosen:
+    """Settings with what a caller's keywords say in their place.
+
+    Parameters
+    ----------
+    settings
+        The settings they begin from.
+    keywords
+        Fields and their values.
+    words
+        Words of the command line for fields of another name: ``{"model": "kind"}``.
+
+    Raises
+    ------
+    InputError
+        If a keyword is no field, or a value is none that the field can have.
+    """
+    if not keywords:
+        return settings
+    words, known = words or {}, [f.name for f in fields(settings)]  # type: ignore[arg-type]
+    given = {words.get(name, name): value for name, value in keywords.items()}
+    for name in given:
+        if name not in known:
+            names = [word for word, field in words.items() if field in known]
+            expected = ", ".join([*names, *(field for field in known if field not in words.values())])
+            raise InputError(f"unknown keyword {name}; expected some of {expected}")
+    return replace(settings, **given)  # type: ignore[type-var]
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class ChoiceItems:
+class ChoiceItems(Shown):
     """Multiple-choice items.
 
     Parameters
@@ -65,3 +66,14 @@ class ChoiceItems:
     def n_options(self) -> NDArray[np.int64]:
         """Options of each item, shape (n_items,)."""
         return np.array([len(options) for options in self.options], dtype=np.int64)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: its options, empty where it has fewer than others, and the right one."""
+        return pd.DataFrame(
+            {"item_id": self.item_ids}
+            | {
+                f"option_{k + 1}": [options[k] if k < len(options) else "" for options in self.options]
+                for k in range(max(self.n_options, default=0))
+            }
+            | {"gold": [options[right] for options, right in zip(self.options, self.right, strict=True)]}
+        )

@@ -6,12 +6,13 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from irtbench.data.checked_settings import Settings
+from irtbench.data.checked_settings import Settings, with_keywords
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -199,7 +200,9 @@ def normalised_keys(items: ItemTable, settings: GradingSettings) -> dict[str, st
     return keys
 
 
-def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | None = None) -> ResponseMatrix:
+def grade(
+    answers: AnswersLike, items: ItemsLike, settings: GradingSettings | None = None, **keywords: Any
+) -> ResponseMatrix:
     """Compare every answer with its item's key.
 
     x = 1 where the normalised answer equals the normalised key, else 0; an empty answer is 0 or NaN by
@@ -213,6 +216,8 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
         The items with their keys. Attention checks are graded too: screening needs them.
     settings
         Normalisation and what an empty answer means.
+    keywords
+        Of the settings: ``normalise=("strip", "casefold")``.
 
     Returns
     -------
@@ -225,8 +230,26 @@ def grade(answers: pd.DataFrame, items: ItemTable, settings: GradingSettings | N
         If answers cannot be meant for the keys (see ``as_meant``), an answer is mapped onto what is no key, one is
         to an item that is not in the table or has no key, a key is empty once normalised, a (respondent, item) pair is
         repeated, or there is no answer.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = pd.DataFrame({"key": ["Yes", "no", "no"]}, index=["i1", "i2", "i3"])
+    >>> graded = irtbench.grade(answers, items, normalise=("strip", "casefold"))
+    >>> graded.table()
+      respondent_id   i1   i2   i3
+    0           ann  1.0  1.0  0.0
+    1           bob  1.0  1.0  1.0
+    2            cy  0.0  1.0  1.0
+    3           dee  1.0  0.0  NaN
     """
-    settings = settings or GradingSettings()
+    answers, items = as_answers(answers), as_items(items)
+    settings = with_keywords(settings or GradingSettings(), keywords)
     answered = items.select(list(pd.unique(answers["item_id"])))
     unkeyed = [item for item, key in zip(answered.item_ids, answered.key, strict=True) if key is None]
     if unkeyed:

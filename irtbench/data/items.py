@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
 
 #: What responses to items outside a bank mean.
 UnknownItems = Literal["error", "ignore"]
@@ -24,7 +26,7 @@ def unknown_items_error(item_ids: Sequence[str]) -> InputError:
 
 
 @dataclass(frozen=True, eq=False)
-class ItemTable:
+class ItemTable(Shown):
     """Items with their right answers and what else is known of them.
 
     Parameters
@@ -114,3 +116,19 @@ class ItemTable:
         """Items of which nothing but the name is known."""
         nothing = (None,) * len(item_ids)
         return cls(tuple(item_ids), nothing, nothing, nothing, nothing, (False,) * len(item_ids))
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, the columns that `read_items` reads."""
+        columns = ("key", "label", "group", "text")
+        return pd.DataFrame(
+            {"item_id": self.item_ids}
+            | {name: pd.Series(getattr(self, name), dtype=object) for name in columns}
+            | {"attention": np.array(self.attention, dtype=np.int64)}
+        )
+
+    def in_short(self) -> str:
+        """How many items, attention checks and scales."""
+        checks = f"{counted(sum(self.attention), 'attention check')} among them" if any(self.attention) else ""
+        labels = sorted({label for label in self.label if label is not None})
+        scales = f"labels {name_first(labels)}" if labels else ""
+        return ", ".join(part for part in (counted(self.n_items, "item"), checks, scales) if part)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Shown):
     """Stated probabilities of one system, one row an item.
 
     Parameters
@@ -78,3 +79,13 @@ class Predictions:
             names = [other.item_ids[k] for k in np.flatnonzero(differs)]
             raise InputError(f"predictions: two systems disagree on what happened at item {name_first(names)}")
         return Predictions(other.item_ids, self.probabilities[rows], self.outcomes[rows])
+
+    def table(self) -> pd.DataFrame:
+        """One row a pair of a probability and what happened."""
+        return pd.DataFrame(
+            {
+                "item_id": np.array(self.item_ids, dtype=object)[self.item],
+                "probability": self.predicted,
+                "label": self.labels,
+            }
+        )

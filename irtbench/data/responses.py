@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted
 
 Duplicates = Literal["error", "first", "last"]
 
@@ -21,6 +22,11 @@ def name_first(values: Sequence[object], *, most: int = 5) -> str:
     """List the first few values for an error message: ``'a, b, c and 4 more'``."""
     shown = ", ".join(str(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def numbered(prefix: str, n: int) -> tuple[str, ...]:
+    """Names for what has none: ``item1, item2, ...``."""
+    return tuple(f"{prefix}{k}" for k in range(1, n + 1))
 
 
 def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.intp]:
@@ -45,6 +51,28 @@ def log_binomial(correct: NDArray[Any], trials: NDArray[np.int64] | None) -> flo
     if trials is None:
         return 0.0
     return float((gammaln(trials + 1) - gammaln(correct + 1) - gammaln(trials - correct + 1)).sum())
+
+
+class Sized(Protocol):
+    """Responses that can be counted."""
+
+    @property
+    def n_respondents(self) -> int: ...  # noqa: D102
+    @property
+    def n_items(self) -> int: ...  # noqa: D102
+    @property
+    def n_responses(self) -> int: ...  # noqa: D102
+    @property
+    def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+
+
+def size_in_short(responses: Sized) -> str:
+    """``1000 respondents x 30 items, 98% observed, 61% correct``."""
+    size = f"{counted(responses.n_respondents, 'respondent')} x {counted(responses.n_items, 'item')}"
+    n_cells, n = responses.n_respondents * responses.n_items, responses.n_responses
+    if n == 0:
+        return f"{size}, none observed"
+    return f"{size}, {n / n_cells:.0%} observed, {responses.n_correct_by_item.sum() / n:.0%} correct"
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -76,7 +104,7 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseMatrix:
+class ResponseMatrix(Shown):
     """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
 
     Parameters
@@ -334,6 +362,16 @@ class ResponseMatrix:
         trials[rows, columns] = n
         correct[rows, columns] = np.where(n > 0, table["n_correct"].to_numpy(dtype=np.float64), np.nan)
         return cls(correct, names, wanted, trials)  # type: ignore[arg-type]  # whole numbers once it is checked
+
+    def table(self) -> pd.DataFrame:
+        """One row a respondent: a wide table, the respondents in its first column."""
+        table = pd.DataFrame(self.correct, columns=list(self.item_ids))
+        table.insert(0, "respondent_id", self.respondent_ids, allow_duplicates=True)
+        return table
+
+    def in_short(self) -> str:
+        """Size, share observed and share correct."""
+        return size_in_short(self)
 
 
 def demand_single(responses: ResponseMatrix, what: str) -> None:

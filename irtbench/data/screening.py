@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,11 @@ from scipy.special import bdtrc, ndtri
 
 from irtbench.data.answer_patterns import longest_pattern, longest_run
 from irtbench.data.answer_times import RapidMethod, median_seconds, rapid_guesses, robust_time_limit
-from irtbench.data.checked_settings import Inside, Range, Settings
+from irtbench.data.checked_settings import Inside, Range, Settings, with_keywords
+from irtbench.data.given import ItemsLike, ResponsesLike, as_items, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.peer_agreement import peer_agreement
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted
 
 Reason = Literal[
     "",
@@ -101,7 +102,7 @@ class ScreeningSettings(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Screening:
+class Screening(Shown):
     """Who is kept and who is removed, with what was measured; arrays have shape (n_respondents,).
 
     Parameters
@@ -185,6 +186,12 @@ class Screening:
             }
         )
 
+    def in_short(self) -> str:
+        """How many are kept, and why others are not."""
+        reasons = Counter(reason for reason in self.reason if reason)
+        left = [f"{n} {reason}" for reason, n in reasons.items()]
+        return ", ".join([f"{int(self.kept.sum())} of {counted(len(self.reason), 'respondent')} kept", *left])
+
     def with_person_fit(self, person_fit: NDArray[np.float64]) -> Screening:
         """The same after a first fit: whoever was kept and fits worse than ``person_fit_p`` allows is removed.
 
@@ -222,13 +229,14 @@ def demand_somebody(reason: Sequence[Reason]) -> None:
 
 
 def screen(
-    responses: ResponseMatrix,
-    items: ItemTable,
+    responses: ResponsesLike,
+    items: ItemsLike,
     settings: ScreeningSettings | None = None,
     *,
     seconds: pd.DataFrame | None = None,
     answers: pd.DataFrame | None = None,
     approval: pd.Series[float] | None = None,
+    **keywords: Any,
 ) -> Screening:
     """Apply the rules to every respondent.
 
@@ -240,7 +248,7 @@ def screen(
     Parameters
     ----------
     responses
-        Graded responses, attention checks included.
+        Graded responses (a matrix, array or data frame: `as_responses`), attention checks included.
     items
         Says which items are attention checks.
     settings
@@ -252,14 +260,29 @@ def screen(
         for ``max_straight_line``, ``max_pattern`` and ``min_agreement``.
     approval
         Approval rates as shares, the index holding respondents (``approval_rates``), for ``min_approval``.
+    keywords
+        Of the settings: ``attention_share=1.0``.
 
     Raises
     ------
     InputError
         If an item is not in the item table, a rule lacks what it needs (attention checks, seconds, answers, approval
         rates), or nobody is left.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> responses = pd.DataFrame({"i1": [1, 1, 0], "i2": [0, 1, 0], "check": [1, 1, 0]}, index=["ann", "bob", "cy"])
+    >>> items = pd.DataFrame({"attention": [0, 0, 1]}, index=["i1", "i2", "check"])
+    >>> found = irtbench.screen(responses, items, attention_share=1.0)
+    >>> found
+    <Screening: 2 of 3 respondents kept, 1 failed attention checks>
+    >>> found.reason
+    ('', '', 'failed attention checks')
     """
-    settings = settings or ScreeningSettings()
+    responses, items = as_responses(responses), as_items(items)
+    settings = with_keywords(settings or ScreeningSettings(), keywords)
     known = items.select(responses.item_ids)
     scale = responses.select_items(known.scale_items)
     checks = responses.select_items(known.attention_items)

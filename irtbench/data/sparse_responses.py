@@ -17,15 +17,17 @@ from irtbench.data.responses import (
     positions_of,
     resolve_duplicates,
     share_correct,
+    size_in_short,
     trial_counts,
 )
+from irtbench.data.shown import Shown
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed
 
 
 @dataclass(frozen=True, eq=False)
-class SparseResponses:
+class SparseResponses(Shown):
     """Graded responses of respondents to items, one entry a pair, in order of respondents.
 
     Parameters
@@ -180,6 +182,20 @@ class SparseResponses:
             n[held].astype(np.int64) if several else None,
         )
 
+    def table(self) -> pd.DataFrame:
+        """One row a response: the long table."""
+        return pd.DataFrame(
+            {
+                "respondent_id": np.array(self.respondent_ids, dtype=object)[self.rows],
+                "item_id": np.array(self.item_ids, dtype=object)[self.columns],
+                "response": self.correct.astype(np.int8),
+            }
+        )
+
+    def in_short(self) -> str:
+        """Size, share observed and share correct."""
+        return size_in_short(self)
+
 
 def _totals(
     positions: NDArray[np.intp], numbers: NDArray[np.int64] | NDArray[np.bool_] | None, n: int
@@ -191,7 +207,17 @@ def _totals(
 
 
 def responses_from_long(table: pd.DataFrame) -> ResponseMatrix | SparseResponses:
-    """A matrix, or a list where the matrix would be large and nearly empty; errors as `ResponseMatrix.from_long`."""
+    """A matrix, or a list where the matrix would be large and nearly empty; errors as `ResponseMatrix.from_long`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rows = [("ann", "i1", 1), ("ann", "i2", 0), ("bob", "i1", 1)]
+    >>> table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
+    >>> irtbench.responses_from_long(table)
+    <ResponseMatrix: 2 respondents x 2 items, 75% observed, 67% correct>
+    """
     n_cells = table["respondent_id"].nunique() * table["item_id"].nunique()
     if n_cells > MOST_DENSE_CELLS and len(table) < SPARSE_BELOW * n_cells:
         return SparseResponses.from_long(table)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
 
 
 @dataclass(frozen=True, eq=False)
-class ItemTags:
+class ItemTags(Shown):
     """Tags of items, such as the kinds of knowledge that a question needs.
 
     Parameters
@@ -66,3 +67,11 @@ class ItemTags:
         if unknown:
             raise InputError(f"tags: unknown item {name_first(unknown)}; expected a row for it in the table of items")
         return ItemTags(tuple(item_ids), tuple(self.tags[position[item]] for item in item_ids))
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: its tags, parted by semicolons."""
+        return pd.DataFrame({"item_id": self.item_ids, "tags": [";".join(given) for given in self.tags]})
+
+    def in_short(self) -> str:
+        """How many items, and the tags."""
+        return f"{counted(len(self.item_ids), 'item')}, tags {name_first(self.names)}"

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 from scipy.linalg import inv
 from scipy.special import expit, ndtri
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.responses import demand_single
+from irtbench.data.shown import Drawn
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 
 DEGREE = 3
 N_SEGMENTS = 10  # of the spline, over the range of theta; the penalty, not their number, sets how smooth it is
@@ -24,7 +27,7 @@ FIRMNESS = 1e-3  # pulls the logit to 0 with the weight of next to nothing, so t
 
 
 @dataclass(frozen=True, eq=False)
-class EmpiricalCurve:
+class EmpiricalCurve(Drawn):
     """Observed and expected share of right responses to an item; all arrays have shape (n_points,).
 
     Parameters
@@ -54,10 +57,15 @@ class EmpiricalCurve:
     level: float
     n_respondents: int
 
+    def table(self) -> pd.DataFrame:
+        """One row a point of the curve."""
+        columns = ("theta", "proportion", "lower", "upper", "expected")
+        return pd.DataFrame({name: getattr(self, name) for name in columns})
+
 
 def empirical_curve(
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     item_id: str,
     theta: NDArray[np.float64],
     *,
@@ -96,7 +104,22 @@ def empirical_curve(
     InputError
         If the items differ, theta has another shape or is not finite, the item is unknown, those who answered it do
         not differ in ability, or ``level`` lies outside (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> theta = irtbench.estimate_ability(responses, items).theta
+    >>> irtbench.empirical_curve(responses, items, "item3", theta, n_points=3).table().round(2)
+       theta  proportion  lower  upper  expected
+    0  -1.59        0.02   0.01   0.08      0.13
+    1   0.00        0.67   0.59   0.75      0.61
+    2   1.59        0.98   0.91   1.00      0.94
     """
+    responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
     demand_single(responses, "the empirical curve")
     theta = check_theta(theta, responses)

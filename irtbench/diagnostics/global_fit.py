@@ -10,21 +10,23 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtrc, chndtr
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Figures
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
 from irtbench.diagnostics.moments import Moments
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 MOST_DENSE_MOMENTS = 2_000  # of complete responses: 62 items; a matrix of 32 MB
 
 
 @dataclass(frozen=True)
-class GlobalFit:
+class GlobalFit(Figures):
     """Fit of the model to all items at once.
 
     Parameters
@@ -62,7 +64,7 @@ class GlobalFit:
     reason: str = ""
 
 
-def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: Quadrature | None = None) -> GlobalFit:
+def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Quadrature | None = None) -> GlobalFit:
     """Limited-information fit of the model to the responses of one and two items.
 
     M2 = N e' C e,  C = Xi^-1 - Xi^-1 D (D' Xi^-1 D)^-1 D' Xi^-1                        (Maydeu-Olivares & Joe, 2006)
@@ -85,7 +87,7 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Parameters of the same items in the same order; ``n_free`` of them counts against df.
     quadrature
@@ -102,7 +104,21 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
         If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
         left, no pair answered by enough respondents, or items nearly coincide. With several trials of an item all is
         NaN, without a warning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.global_fit(responses, items)
+    >>> found
+    <GlobalFit: m2 1.65, df 9, p 0.9959, rmsea 0, rmsea_lower 0, rmsea_upper 0, srmsr 0.04132, tli 1.05>
+    >>> found.p > 0.05
+    True
     """
+    responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
     if responses.trials is not None:
         reason = "several trials of an item, and it is of one response each"
@@ -113,7 +129,7 @@ def global_fit(responses: ResponseMatrix, items: ItemParameters, *, quadrature: 
 
 
 def global_fit_of_factors(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     slopes: NDArray[np.float64],
     intercept: NDArray[np.float64],
     *,
@@ -125,7 +141,7 @@ def global_fit_of_factors(
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     slopes, intercept
         a of shape (n_items, n_factors) and d of shape (n_items,), items in the order of the responses.
     n_parameters
@@ -143,7 +159,22 @@ def global_fit_of_factors(
     -----
     RuntimeWarning
         As `global_fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> fitted = irtbench.fit_factors(responses, 1)
+    >>> found = irtbench.global_fit_of_factors(
+    ...     responses, fitted.slopes, fitted.intercept, n_parameters=fitted.n_parameters
+    ... )
+    >>> found.df, found.p > 0.05
+    (9, True)
     """
+    responses = as_responses(responses)
     if slopes.ndim != 2 or slopes.shape[0] != responses.n_items or intercept.shape != (responses.n_items,):
         raise InputError(
             f"global fit: slopes {slopes.shape} and intercepts {intercept.shape} for {responses.n_items} items"

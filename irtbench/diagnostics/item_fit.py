@@ -12,13 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.curves import icc, information, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid, refine
 from irtbench.models.sum_score_distribution import sum_score_distribution
 from irtbench.models.theta_posterior import normalise
@@ -33,7 +36,7 @@ LEAST_VARIANCE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class ItemFit:
+class ItemFit(Shown):
     """Fit of each item; all arrays have shape (n_items,).
 
     Parameters
@@ -84,10 +87,14 @@ class ItemFit:
             }
         )
 
+    def in_short(self) -> str:
+        """How many items, and how many misfit."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)} ({self.statistic})"
+
 
 def item_fit(
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     *,
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
@@ -122,7 +129,7 @@ def item_fit(
     Parameters
     ----------
     responses
-        Graded responses.
+        Graded responses (a matrix, array or data frame: `as_responses`).
     items
         Parameters of the same items in the same order; ``n_free`` of them counts against df.
     theta
@@ -144,7 +151,27 @@ def item_fit(
     -----
     RuntimeWarning
         Naming the items without a degree of freedom: their S-X2 is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> fit = irtbench.item_fit(responses, items)
+    >>> fit
+    <ItemFit: 6 items, 0 with adjusted p < .05 (s_x2)>
+    >>> fit.table()[["item_id", "s_x2", "df", "p"]].round(3)
+      item_id   s_x2  df      p
+    0   item1  1.321   2  0.517
+    1   item2  2.936   2  0.230
+    2   item3  4.711   3  0.194
+    3   item4  1.347   3  0.718
+    4   item5  2.592   2  0.274
+    5   item6  2.760   2  0.252
     """
+    responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
     infit = outfit = np.full(responses.n_items, np.nan)
     if theta is not None:

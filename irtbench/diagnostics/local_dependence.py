@@ -10,18 +10,21 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc, rel_entr
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.residuals import residuals
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 
 @dataclass(frozen=True, eq=False)
-class LocalDependence:
+class LocalDependence(Shown):
     """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
 
     Pairs stand in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...
@@ -93,10 +96,15 @@ class LocalDependence:
             table["p_bootstrap_adjusted"] = self.p_bootstrap_adjusted
         return table
 
+    def in_short(self) -> str:
+        """How many pairs, and how many are dependent."""
+        p = self.p_adjusted if self.p_bootstrap_adjusted is None else self.p_bootstrap_adjusted
+        return f"{counted(len(self.item_1), 'pair')} of items, {significant(p)}"
+
 
 def local_dependence(
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     *,
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
@@ -120,7 +128,7 @@ def local_dependence(
     Parameters
     ----------
     responses
-        Graded responses; each pair uses those who answered both.
+        Graded responses (a matrix, array or data frame: `as_responses`); each pair uses those who answered both.
     items
         Parameters of the same items in the same order.
     theta
@@ -137,7 +145,24 @@ def local_dependence(
     -----
     RuntimeWarning
         If nobody answered both items of some pairs: theirs are NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> pairs = irtbench.local_dependence(responses, items)
+    >>> pairs
+    <LocalDependence: 15 pairs of items, 0 with adjusted p < .05>
+    >>> pairs.table()[["item_1", "item_2", "x2", "p_adjusted"]].round(2).head(3)
+      item_1 item_2    x2  p_adjusted
+    0  item1  item2  4.83        0.28
+    1  item1  item3  3.88        0.38
+    2  item1  item4  4.28        0.35
     """
+    responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
     demand_single(responses, "local dependence")
     first, second = np.triu_indices(responses.n_items, 1)

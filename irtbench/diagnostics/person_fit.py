@@ -9,19 +9,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.given import ResponsesLike
+from irtbench.data.shown import Shown, counted, spanned
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.diagnostics.residuals import mean_squares
 from irtbench.models.curves import item_curves, log_icc
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 
 # Share of lz's variance that must remain once theta is estimated; below it only rounding is left.
 LEAST_VARIANCE_LEFT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class PersonFit:
+class PersonFit(Shown):
     """Person fit of each respondent; all arrays have shape (n_respondents,).
 
     Parameters
@@ -59,8 +60,12 @@ class PersonFit:
             }
         )
 
+    def in_short(self) -> str:
+        """How many respondents, and the range of lz*."""
+        return f"{counted(len(self.respondent_ids), 'respondent')}, lz* {spanned(self.lz_star)}"
 
-def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[np.float64]) -> PersonFit:
+
+def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[np.float64]) -> PersonFit:
     """Person fit at estimated abilities.
 
     lz is the log-likelihood of the pattern, standardised as if theta were known; lz* takes into account that theta was
@@ -76,7 +81,7 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
     items
         Parameters of the same items in the same order.
     theta
@@ -86,7 +91,22 @@ def person_fit(responses: ResponseMatrix, items: ItemParameters, theta: NDArray[
     ------
     InputError
         If the items differ or theta has another shape or is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> theta = irtbench.estimate_ability(responses, items).theta
+    >>> irtbench.person_fit(responses, items, theta).table().round(2).head(3)
+      respondent_id    lz  lz_star  infit  outfit  n_items
+    0            r1 -1.09    -1.09   1.62    1.53        6
+    1            r2  1.02     0.98   0.43    0.33        6
+    2            r3  0.87     0.65   0.48    0.32        6
     """
+    responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
     n_trials = responses.n_trials

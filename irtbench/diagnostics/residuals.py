@@ -34,6 +34,18 @@ def mean_squares(
 
     Both are 1 in expectation at the true abilities. At estimated ones they are lower: the estimate has followed the
     responses. Outfit is ruled by answers far from what theta lets expect, infit by those near the threshold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> theta = irtbench.estimate_ability(responses, items).theta
+    >>> infit, outfit = irtbench.mean_squares(responses.values, theta, items, over="respondents")
+    >>> infit.round(2)
+    array([0.96, 0.73, 0.79, 0.78, 0.82, 0.69])
     """
     log_p, log_q = log_icc(theta, items)
     observed = ~np.isnan(values)

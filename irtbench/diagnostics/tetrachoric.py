@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted, spanned
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 EMPTY_CELL = 0.5  # respondents put into a cell that has none; an empty cell alone would mean a correlation of +-1
@@ -19,7 +21,7 @@ MOST_STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Tetrachoric:
+class Tetrachoric(Shown):
     """Tetrachoric correlations of items.
 
     Parameters
@@ -47,8 +49,19 @@ class Tetrachoric:
         """In descending order; their sum is the number of items, shape (n_items,)."""
         return np.asarray(np.linalg.eigvalsh(self.correlations)[::-1], dtype=np.float64)
 
+    def table(self) -> pd.DataFrame:
+        """One row an item: its correlations with all."""
+        table = pd.DataFrame(self.correlations, columns=list(self.item_ids))
+        table.insert(0, "item_id", self.item_ids, allow_duplicates=True)
+        return table
 
-def tetrachoric(responses: ResponseMatrix) -> Tetrachoric:
+    def in_short(self) -> str:
+        """How many items, and the range of their correlations."""
+        pairs = self.correlations[np.triu_indices(len(self.item_ids), 1)]
+        return f"{counted(len(self.item_ids), 'item')}, correlations {spanned(pairs)}"
+
+
+def tetrachoric(responses: ResponsesLike) -> Tetrachoric:
     """Tetrachoric correlation of every two items over the respondents who answered both.
 
     The r at which a bivariate standard normal has the table's share of both right,
@@ -62,7 +75,21 @@ def tetrachoric(responses: ResponseMatrix) -> Tetrachoric:
     ------
     InputError
         If there are fewer than two items, an item was answered alike by everyone, or two items by nobody together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.tetrachoric(responses)
+    >>> found
+    <Tetrachoric: 6 items, correlations 0.32 to 0.62>
+    >>> found.eigenvalues.round(2)
+    array([3.23, 0.71, 0.65, 0.58, 0.52, 0.31])
     """
+    responses = as_responses(responses)
     if responses.n_items < 2:
         raise InputError(f"tetrachoric correlations: {responses.n_items} items; expected at least 2")
     p = responses.proportion_correct()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from irtbench.data.shown import Shown
 
-class InformationCriteria:
+
+class InformationCriteria(Shown):
     """AIC, BIC and SABIC of a model that has a log-likelihood, parameters and respondents; smaller is better."""
 
     log_likelihood: float
@@ -41,3 +43,12 @@ class InformationCriteria:
             "n_parameters": self.n_parameters,
             "n_respondents": self.n_respondents,
         }
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimates are what they are called."""
+        raise NotImplementedError
+
+    def outcome(self) -> str:
+        """The log-likelihood, and whether the iterations converged."""
+        return f"log-likelihood {self.log_likelihood:.2f}, {'converged' if self.converged else 'NOT CONVERGED'}"

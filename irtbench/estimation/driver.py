@@ -68,6 +68,21 @@ def maximise(svi: SVI, *arguments: Any, stopped: Callable[[int, float], Result |
         What model and guide are called with.
     stopped
         Asked after every step with the number of steps and the loss; it must end some time.
+
+    Examples
+    --------
+    >>> import pyro
+    >>> import torch
+    >>> from pyro.infer import SVI
+    >>> import irtbench
+    >>> def model():
+    ...     pyro.sample("mean", pyro.distributions.Normal(2.0, 1.0))
+    >>> guide = pyro.infer.autoguide.AutoDelta(model)
+    >>> svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.1}), pyro.infer.Trace_ELBO())
+    >>> with pyro.get_param_store().scope():
+    ...     loss = irtbench.maximise(svi, stopped=lambda step, loss: loss if step == 100 else None)
+    ...     round(guide.median()["mean"].item(), 1)
+    2.0
     """
     step = 0
     while True:

@@ -12,8 +12,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.responses import ResponseMatrix, demand_single, share_correct
+from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, with_names
@@ -61,6 +63,8 @@ class FactorModel(InformationCriteria):
         The nodes over which abilities were integrated out, in words.
     integration_error
         Of the log-likelihood, a response, against other nodes; NaN if not known.
+    n_by_item, n_correct_by_item
+        Observed and correct responses to each item, shape (n_items,); None if not known.
     """
 
     item_ids: tuple[str, ...]
@@ -73,6 +77,8 @@ class FactorModel(InformationCriteria):
     covariance: NDArray[np.float64] | None = None
     nodes: str = ""
     integration_error: float = math.nan
+    n_by_item: NDArray[np.int64] | None = None
+    n_correct_by_item: NDArray[np.int64] | None = None
 
     @property
     def converged(self) -> bool:
@@ -162,14 +168,14 @@ class FactorModel(InformationCriteria):
         found = dict(zip(names, (of_length, of_place, unknown, own[:, -1]), strict=True))
         return found | dict(zip(slopes, own.T, strict=False))
 
-    def table(self, responses: ResponseMatrix) -> pd.DataFrame:
-        """One row an item: its slope in the direction where it is steepest, its difficulty there, slopes and loadings.
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of items.csv: slope where it is steepest, difficulty there, slopes, loadings.
 
         The discrimination is the length of the slopes, sqrt(a'a), the difficulty -d / sqrt(a'a) (Reckase, 1985).
         """
         length = np.sqrt((self.slopes**2).sum(axis=1))
         errors = self.standard_errors()
-        data = responses.select_items(self.item_ids)
+        n, n_correct = self.n_by_item, self.n_correct_by_item
         return pd.DataFrame(
             {
                 "item_id": self.item_ids,
@@ -179,8 +185,8 @@ class FactorModel(InformationCriteria):
                 "guessing": 0.0,
                 "intercept": self.intercept,
                 **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
-                "n_responses": data.n_by_item,
-                "proportion_correct": data.proportion_correct(),
+                "n_responses": np.nan if n is None else n,
+                "proportion_correct": np.nan if n is None or n_correct is None else share_correct(n_correct, n),
                 **{f"slope_{k + 1}": column for k, column in enumerate(self.slopes.T)},
                 **{f"loading_{k + 1}": column for k, column in enumerate(self.loadings.T)},
                 **{f"se_{name}": error for name, error in errors.items() if name.startswith("slope_")},
@@ -193,9 +199,14 @@ class FactorModel(InformationCriteria):
         length = np.sqrt(NORMAL_OGIVE**2 + (self.slopes**2).sum(axis=1, keepdims=True))
         return self.slopes / length
 
+    def in_short(self) -> str:
+        """Abilities, items, respondents, and how the iterations ended."""
+        sizes = (self.n_factors, "factor"), (len(self.item_ids), "item"), (self.n_respondents, "respondent")
+        return f"{', '.join(counted(n, word) for n, word in sizes)}, {self.outcome()}"
+
 
 def fit_factors(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     n_factors: int,
     *,
     zero_loadings: NDArray[np.bool_] | None = None,
@@ -214,7 +225,7 @@ def fit_factors(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
     n_factors
         Number of abilities, independent of each other.
     zero_loadings
@@ -231,7 +242,23 @@ def fit_factors(
     InputError
         If the data do not determine the parameters (see `fit_model`), the pattern has another shape, or it leaves an
         item without any slope or an ability without any item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> fitted = irtbench.fit_factors(responses, 1)
+    >>> fitted
+    <FactorModel: 1 factor, 6 items, 300 respondents, log-likelihood -930.74, converged>
+    >>> fitted.table()[["item_id", "slope_1", "loading_1"]].round(2).head(2)
+      item_id  slope_1  loading_1
+    0   item1     1.33       0.62
+    1   item2     2.64       0.84
     """
+    responses = as_responses(responses)
     demand_single(responses, "a model of several abilities")
     check_estimable(responses, Priors.named("none"))
     zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
@@ -301,6 +328,8 @@ def combined(
         covariance=covariance if all(part.covariance is not None for part in found) else None,
         nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
         integration_error=sum(errors) / sum(n_responses),
+        n_by_item=responses.n_by_item,
+        n_correct_by_item=responses.n_correct_by_item,
     )
 
 
@@ -318,7 +347,7 @@ def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Stat
     )
 
 
-def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int = 0) -> pd.DataFrame:
+def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 0) -> pd.DataFrame:
     """Posterior means and standard deviations of each respondent's abilities.
 
     Parameters
@@ -334,7 +363,21 @@ def factor_scores(fitted: FactorModel, responses: ResponseMatrix, *, seed: int =
     -------
     DataFrame
         Columns ``respondent_id, n_items, n_correct, accuracy, theta_1, se_1, theta_2, ...``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> fitted = irtbench.fit_factors(responses, 1)
+    >>> irtbench.factor_scores(fitted, responses).round(2).head(2)
+      respondent_id  n_items  n_correct  accuracy  theta_1  se_1
+    0            r1        6          3      0.50    -0.20  0.53
+    1            r2        6          4      0.67     0.56  0.57
     """
+    responses = as_responses(responses, item_ids=fitted.item_ids)
     data = responses.select_items(fitted.item_ids)
     n_correct = np.nansum(data.values, axis=1).astype(int)
     table = pd.DataFrame(

@@ -6,11 +6,12 @@ import logging
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -28,7 +29,7 @@ from irtbench.estimation.marginal.observed_information import sampling_covarianc
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
@@ -47,7 +48,7 @@ SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated,
 
 
 def fit_model(
-    responses: ResponseMatrix | SparseResponses, settings: FitSettings | None = None, *, seed: int = 0
+    responses: ResponsesLike | SparseResponses, settings: FitSettings | None = None, *, seed: int = 0, **keywords: Any
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
 
@@ -57,12 +58,14 @@ def fit_model(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood. k right of n trials count as n responses,
-        independent of each other given theta.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood. k
+        right of n trials count as n responses, independent of each other given theta.
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     seed
         For Pyro's random numbers; the default optimiser draws none.
+    keywords
+        Of the settings, in the words of the command line too: ``model="3pl"`` is ``kind``, ``options=4`` ``n_options``.
 
     Raises
     ------
@@ -70,8 +73,31 @@ def fit_model(
         If there are fewer than 10 respondents, a respondent or an item has no response, (without a prior) all responses
         to an item are the same, so that its difficulty would be infinite, or (with prior weak) items outnumber
         respondents, so that the items' priors would set the scale of theta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> theta, difficulty = rng.normal(size=300), np.linspace(-1.5, 1.5, 6)
+    >>> values = (rng.random((300, 6)) < 1 / (1 + np.exp(-1.5 * (theta[:, None] - difficulty)))).astype(float)
+    >>> values[rng.random(values.shape) < 0.1] = np.nan
+    >>> fitted = irtbench.fit_model(values)
+    >>> fitted
+    <FittedModel: 6 items (2pl), 300 respondents, log-likelihood -832.73, converged>
+    >>> fitted.table()[["item_id", "discrimination", "difficulty", "se_difficulty"]].round(2)
+      item_id  discrimination  difficulty  se_difficulty
+    0   item1            1.34       -1.36           0.24
+    1   item2            2.35       -0.63           0.11
+    2   item3            1.33       -0.30           0.13
+    3   item4            1.32        0.44           0.14
+    4   item5            1.52        1.01           0.18
+    5   item6            1.58        1.84           0.35
+    >>> irtbench.fit_model(values, prior="weak", guessing=0.25).priors.name
+    'weak'
     """
-    settings = settings or FitSettings()
+    responses = as_any_responses(responses)
+    settings = fit_settings(settings, keywords)
     check_estimable(responses, settings.priors)
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
     with threads_for(n_cells), fenced(seed):
@@ -121,6 +147,8 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         doubts=doubts,
         seconds=time.perf_counter() - began,
         seed=seed,
+        n_by_item=responses.n_by_item,
+        n_correct_by_item=responses.n_correct_by_item,
         settings=settings,
         posterior=posterior,
         log_binomial_coefficients=responses.log_coefficients(),

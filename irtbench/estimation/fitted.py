@@ -5,11 +5,14 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.responses import share_correct
+from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import quantile_columns
@@ -21,11 +24,14 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedAbilities:
+class EstimatedAbilities(Shown):
     """Abilities estimated with the items integrated out, on the scale of these respondents.
 
     Parameters
@@ -43,6 +49,14 @@ class EstimatedAbilities:
     def standard_error(self) -> NDArray[np.float64]:
         """Of each ability, shape (n_respondents,)."""
         return np.sqrt(np.diagonal(self.covariance))
+
+    def table(self) -> pd.DataFrame:
+        """One row a respondent, in their order: ``theta, se``."""
+        return pd.DataFrame({"theta": self.theta, "se": self.standard_error})
+
+    def in_short(self) -> str:
+        """How many respondents, and the range of their abilities."""
+        return f"{counted(self.theta.size, 'respondent')}, theta {spanned(self.theta)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +86,8 @@ class FittedModel(InformationCriteria):
         Why the scale may not be one of ability, a sentence each; empty where nothing speaks against it.
     seconds, seed, settings
         How it was computed.
+    n_by_item, n_correct_by_item
+        Observed and correct responses to each item, shape (n_items,).
     posterior
         The variational posterior, if one was asked for; the log-likelihood is that of the mode all the same.
     log_binomial_coefficients
@@ -96,6 +112,8 @@ class FittedModel(InformationCriteria):
     doubts: tuple[str, ...]
     seconds: float
     seed: int
+    n_by_item: NDArray[np.int64]
+    n_correct_by_item: NDArray[np.int64]
     settings: FitSettings = field(default_factory=FitSettings)
     posterior: ItemPosterior | None = None
     log_binomial_coefficients: float = 0.0
@@ -157,6 +175,25 @@ class FittedModel(InformationCriteria):
     def estimated_population(self) -> Quadrature | None:
         """The estimated density of ability, the prior of scoring; None for the standard normal."""
         return self.quadrature if self.settings.population == "estimated" else None
+
+    def table(self) -> pd.DataFrame:
+        """One row an item, columns of items.csv: parameters, standard errors, responses, posterior quantiles if any."""
+        share = share_correct(self.n_correct_by_item, self.n_by_item)
+        table = self.items.table().assign(n_responses=self.n_by_item, proportion_correct=share)
+        if self.posterior is not None:
+            table = table.assign(
+                difficulty=self.posterior.difficulty, se_difficulty=self.posterior.difficulty_deviation
+            )
+        return table.assign(**self.quantile_columns())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the items' characteristic curves on these axes of matplotlib, or on new ones, and return them."""
+        return self.items.plot(ax)
+
+    def in_short(self) -> str:
+        """Items, respondents, and how the iterations ended."""
+        models, people = ", ".join(dict.fromkeys(self.items.model)), counted(self.n_respondents, "respondent")
+        return f"{counted(self.items.n_items, 'item')} ({models}), {people}, {self.outcome()}"
 
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""

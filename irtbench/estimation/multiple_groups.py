@@ -9,12 +9,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
@@ -24,7 +27,7 @@ from irtbench.estimation.marginal.group_problem import GroupProblem, group_deriv
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
@@ -98,15 +101,39 @@ class GroupedModel(InformationCriteria):
         """Whether the estimates are a maximum."""
         return self.status.converged
 
+    def table(self) -> pd.DataFrame:
+        """One row a group: its size and its population of abilities."""
+        return pd.DataFrame(
+            {
+                "group": self.groups,
+                "n_respondents": self.n_by_group,
+                "mean": self.mean,
+                "sd": self.sd,
+                "se_mean": self.se_mean,
+                "se_sd": self.se_sd,
+            }
+        )
+
+    def items_table(self) -> pd.DataFrame:
+        """One row an item and group: the parameters and their standard errors, as items.csv has them."""
+        tables = [items.table().assign(group=group) for group, items in zip(self.groups, self.items, strict=True)]
+        return pd.concat(tables, ignore_index=True)
+
+    def in_short(self) -> str:
+        """Groups and their sizes, items, and how the iterations ended."""
+        sizes = ", ".join(f"{group} ({n})" for group, n in zip(self.groups, self.n_by_group, strict=True))
+        return f"groups {sizes}, {counted(self.items[0].n_items, 'item')}, {self.outcome()}"
+
 
 def fit_groups(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     groups: Sequence[str],
     settings: FitSettings | None = None,
     *,
     reference: str | None = None,
     free_items: Collection[str] = (),
     seed: int = 0,
+    **keywords: Any,
 ) -> GroupedModel:
     """Estimate items and each group's mean and standard deviation of ability by marginal maximum likelihood.
 
@@ -118,7 +145,7 @@ def fit_groups(
     Parameters
     ----------
     responses
-        Graded responses; missing ones are left out of the likelihood.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
     groups
         The group of each respondent.
     settings
@@ -129,6 +156,8 @@ def fit_groups(
         Items that may differ between groups; at least one must not be among them.
     seed
         For Pyro's random numbers; the steps draw none.
+    keywords
+        Of the settings, see `fit_model`.
 
     Raises
     ------
@@ -136,8 +165,25 @@ def fit_groups(
         If the data do not determine the parameters (see `fit_model`), a group is unknown or has fewer than 10
         respondents, there are fewer than two, no item is common, the responses of a group to a free item are none or
         all the same, or the settings ask for what goes with one group only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> groups = ["old"] * 150 + ["new"] * 150
+    >>> fitted = irtbench.fit_groups(responses, groups, reference="old")
+    >>> fitted
+    <GroupedModel: groups old (150), new (150), 6 items, log-likelihood -930.56, converged>
+    >>> fitted.table().round(2)
+      group  n_respondents  mean    sd  se_mean  se_sd
+    0   old            150  0.00  1.00     0.00   0.00
+    1   new            150  0.01  1.09     0.15   0.15
     """
-    settings = settings or FitSettings()
+    responses = as_responses(responses)
+    settings = fit_settings(settings, keywords)
     labels = np.asarray(groups, dtype=object)
     names = check_groups(responses, labels, settings, reference)
     members = [labels == name for name in names]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.data.checked_settings import Range, Settings, WrongSetting
+from irtbench.data.checked_settings import Range, Settings, WrongSetting, with_keywords
 from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
@@ -125,3 +125,14 @@ def guessing_prior(text: str) -> GuessingPrior:
         return GuessingPrior.read(text)
     except ValueError as error:
         raise WrongSetting("FitSettings", "prior_guessing", f"{error} but got {text!r}") from None
+
+
+def fit_settings(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
+    """Settings with what keywords say in their place, by the names of fields or of the command line's options.
+
+    Raises
+    ------
+    InputError
+        If a keyword is unknown or a value wrong.
+    """
+    return with_keywords(settings or FitSettings(), keywords, words={"model": "kind", "options": "n_options"})

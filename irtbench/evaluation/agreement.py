@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule, normalise_answers, normalise_text
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import resolve_duplicates
+from irtbench.data.shown import Figures
 from irtbench.evaluation.chance_agreement import (
     ALPHA,
     GWET_AC1,
@@ -30,7 +32,7 @@ EmptyAnswer = Literal["missing", "category"]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Figures):
     """Agreement of respondents on a set of items.
 
     Parameters
@@ -93,9 +95,9 @@ class Agreement:
 
 
 def agreement(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
     level: float = 0.95,
@@ -126,14 +128,27 @@ def agreement(
     -----
     RuntimeWarning
         If a statistic is undefined (NaN): no item has two answers, or all answers are the same.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> found = irtbench.agreement(answers)
+    >>> found.majority, round(found.fleiss_kappa, 2), round(found.krippendorff_alpha, 2)
+    (1.0, -0.12, 0.0)
     """
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     answers = answers_that_count(answers, items, normalise, empty)
     return _agreement(answers, keys_of(items, normalise), level)
 
 
 def agreement_by_label(
-    answers: pd.DataFrame,
-    items: ItemTable,
+    answers: AnswersLike,
+    items: ItemsLike,
     *,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
@@ -142,7 +157,20 @@ def agreement_by_label(
     """Agreement over the items of each label; labels without an answer are left out.
 
     Parameters, errors and warnings as for ``agreement``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = pd.DataFrame({"key": ["yes", "no", "no"], "label": ["a", "a", "b"]}, index=["i1", "i2", "i3"])
+    >>> {label: round(found.majority, 2) for label, found in irtbench.agreement_by_label(answers, items).items()}
+    {'a': 1.0, 'b': 1.0}
     """
+    answers, items = as_answers(answers), as_items(items)
     answers = answers_that_count(answers, items, normalise, empty)
     keys = keys_of(items, normalise)
     rows_of = {label: answers[answers["item_id"].isin(members)] for label, members in items.scales().items()}

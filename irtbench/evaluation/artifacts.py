@@ -20,13 +20,17 @@ from sklearn.preprocessing import StandardScaler
 from irtbench.data.choices import ChoiceItems
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
+from irtbench.data.shown import Drawn, Shown, counted
 
 #: A word or a mark: "$5.10" is four.
 TOKEN = r"\w+|[^\w\s]"
 
 
+FIGURES = ("accuracy", "chance", "corrected", "p", "p_adjusted")
+
+
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Shown):
     """One question-blind baseline on a set of items.
 
     Parameters
@@ -53,9 +57,17 @@ class Baseline:
     p_adjusted: float
     right: NDArray[np.float64]
 
+    def table(self) -> pd.DataFrame:
+        """One row: its name and its figures."""
+        return pd.DataFrame([{"baseline": self.name} | {name: getattr(self, name) for name in FIGURES}])
+
+    def in_short(self) -> str:
+        """Name, accuracy and p."""
+        return f"{self.name}, accuracy {self.accuracy:.3f} (chance {self.chance:.3f}), adjusted p {self.p_adjusted:.3g}"
+
 
 @dataclass(frozen=True, eq=False)
-class Artifacts:
+class Artifacts(Drawn):
     """What question-blind baselines find.
 
     Parameters
@@ -83,14 +95,17 @@ class Artifacts:
 
     def summary(self) -> pd.DataFrame:
         """One row a baseline."""
-        columns = ["accuracy", "chance", "corrected", "p", "p_adjusted"]
         rows = [
             {"baseline": baseline.name, "n_items": len(self.item_ids)}
-            | {name: getattr(baseline, name) for name in columns}
+            | {name: getattr(baseline, name) for name in FIGURES}
             | {"n_given_away": int((baseline.right > 0.5).sum()) if baseline.p_adjusted < self.alpha else 0}
             for baseline in self.baselines
         ]
         return pd.DataFrame(rows)
+
+    def in_short(self) -> str:
+        """How many items, and how many are given away."""
+        return f"{counted(len(self.item_ids), 'item')}, {int(self.suspect.sum())} of them given away"
 
 
 def artifacts(
@@ -127,6 +142,16 @@ def artifacts(
     ------
     InputError
         If there are fewer than two items (or groups), or a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> options = tuple((f"the long right answer {k}", f"no {k}") for k in range(20))
+    >>> choices = irtbench.ChoiceItems(tuple(f"q{k}" for k in range(20)), options, (0,) * 20, (None,) * 20)
+    >>> found = irtbench.artifacts(choices, n_folds=2, n_repeats=1, rng=np.random.default_rng(1))
+    >>> found
+    <Artifacts: 20 items, 20 of them given away>
     """
     for name, value, least in (("n_folds", n_folds, 2), ("n_repeats", n_repeats, 1)):
         if value < least:

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown
 from irtbench.data.tags import ItemTags
 from irtbench.evaluation.paired_tests import permutation_test
 from irtbench.evaluation.proportion import wilson_interval
@@ -28,7 +29,7 @@ ALL, UNTYPED = "(all items)", "(no type)"
 
 
 @dataclass(frozen=True, eq=False)
-class TypeCounts:
+class TypeCounts(Shown):
     """How often each type occurs, and how far types overlap; arrays of shape (n_types,), types sorted.
 
     Parameters
@@ -93,6 +94,17 @@ def type_counts(tags: ItemTags) -> TypeCounts:
     ------
     InputError
         If no item has a type.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> tags = irtbench.ItemTags(("q1", "q2", "q3", "q4"), (("maths",), ("maths", "physics"), ("physics",), ()))
+    >>> responses = pd.DataFrame([[1, 1, 1, 0], [1, 0, 0, 0]], index=["new", "old"], columns=["q1", "q2", "q3", "q4"])
+    >>> irtbench.type_counts(tags).table().round(2)
+          type  n_items  n_only  share_of_items  share_of_mentions
+    0    maths        2       1             0.5                0.5
+    1  physics        2       1             0.5                0.5
     """
     rows = _rows_by_type(tags)
     member = np.column_stack([rows[name] for name in tags.names]).astype(np.int64)
@@ -109,7 +121,7 @@ def type_counts(tags: ItemTags) -> TypeCounts:
     )
 
 
-def accuracy_by_type(responses: ResponseMatrix, tags: ItemTags, *, level: float = 0.95) -> pd.DataFrame:
+def accuracy_by_type(responses: ResponsesLike, tags: ItemTags, *, level: float = 0.95) -> pd.DataFrame:
     """Accuracy of each system on the items of each type, with Wilson's interval.
 
     Returns
@@ -123,7 +135,21 @@ def accuracy_by_type(responses: ResponseMatrix, tags: ItemTags, *, level: float 
     ------
     InputError
         If the tags lack an item of the responses, or no item has a type.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> tags = irtbench.ItemTags(("q1", "q2", "q3", "q4"), (("maths",), ("maths", "physics"), ("physics",), ()))
+    >>> responses = pd.DataFrame([[1, 1, 1, 0], [1, 0, 0, 0]], index=["new", "old"], columns=["q1", "q2", "q3", "q4"])
+    >>> irtbench.accuracy_by_type(responses, tags).round(2).head(4)
+      respondent_id         type  n_items  n_correct  accuracy  lower  upper
+    0           new  (all items)        4          3      0.75   0.30   0.95
+    1           new        maths        2          2      1.00   0.34   1.00
+    2           new      physics        2          2      1.00   0.34   1.00
+    3           new    (no type)        1          0      0.00   0.00   0.79
     """
+    responses = as_responses(responses)
     known = tags.select(responses.item_ids)
     rows = _rows_by_type(known)
     which = np.column_stack(list(rows.values())).astype(np.float64)
@@ -145,7 +171,7 @@ def accuracy_by_type(responses: ResponseMatrix, tags: ItemTags, *, level: float 
 
 
 def advantage_by_type(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     tags: ItemTags,
     pairs: Sequence[tuple[str, str]],
     *,
@@ -161,7 +187,7 @@ def advantage_by_type(
     Parameters
     ----------
     responses
-        Graded responses of the systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of the systems.
     tags
         Types of at least the same items.
     pairs
@@ -190,7 +216,24 @@ def advantage_by_type(
     -----
     RuntimeWarning
         As ``paired_bootstrap``, where the two differ alike on all items of a type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> kinds = (("maths",), ("maths", "physics"), ("physics",)) * 20
+    >>> many = irtbench.ItemTags(tuple(f"q{k}" for k in range(60)), kinds)
+    >>> right = pd.DataFrame(rng.random((2, 60)) < [[0.8], [0.5]], index=["new", "old"], columns=many.item_ids)
+    >>> found = irtbench.advantage_by_type(right, many, [("new", "old")], rng=rng)
+    >>> found[["first", "second", "type", "n_items", "advantage"]].round(2)
+      first second         type  n_items  advantage
+    0   new    old  (all items)       60       0.23
+    1   new    old        maths       40       0.32
+    2   new    old      physics       40       0.20
     """
+    responses = as_responses(responses)
     rows = _rows_by_type(tags.select(responses.item_ids))
     position = {name: k for k, name in enumerate(responses.respondent_ids)}
     rng = np.random.default_rng(0) if rng is None else rng
@@ -254,6 +297,19 @@ def values_by_type(values: Mapping[str, ArrayLike], tags: ItemTags) -> pd.DataFr
     ------
     InputError
         If an array has another length than the tags, or no item has a type.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> tags = irtbench.ItemTags(("q1", "q2", "q3", "q4"), (("maths",), ("maths", "physics"), ("physics",), ()))
+    >>> responses = pd.DataFrame([[1, 1, 1, 0], [1, 0, 0, 0]], index=["new", "old"], columns=["q1", "q2", "q3", "q4"])
+    >>> irtbench.values_by_type({"difficulty": [0.0, 1.0, 2.0, 3.0]}, tags)
+           figure         type  n_items  mean        sd  lowest  median  highest
+    0  difficulty  (all items)        4   1.5  1.290994     0.0     1.5      3.0
+    1  difficulty        maths        2   0.5  0.707107     0.0     0.5      1.0
+    2  difficulty      physics        2   1.5  0.707107     1.0     1.5      2.0
+    3  difficulty    (no type)        1   3.0       NaN     3.0     3.0      3.0
     """
     rows = _rows_by_type(tags)
     found = []

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from irtbench.data.shown import Drawn
 from irtbench.evaluation.brier import brier_score
 from irtbench.evaluation.debiased_error import debiased_squared_error
 from irtbench.evaluation.error_interval import error_interval
@@ -29,7 +30,7 @@ from irtbench.evaluation.reliability import (
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(Drawn):
     """How well stated probabilities agree with what happened.
 
     Parameters
@@ -87,6 +88,18 @@ class Calibration:
     level: float
     curve: ReliabilityCurve
 
+    def table(self) -> pd.DataFrame:
+        """One row a bin, columns of reliability.csv."""
+        return self.curve.table()
+
+    def summary(self) -> dict[str, float]:
+        """The figures, as calibration.json has them for each system."""
+        return {name: value for name, value in vars(self).items() if name != "curve"}
+
+    def in_short(self) -> str:
+        """The error with its interval."""
+        return f"{self.n_pairs} predictions, error {self.error:.3f} [{self.lower:.3f}, {self.upper:.3f}]"
+
 
 def calibration(
     predicted: ArrayLike,
@@ -133,6 +146,22 @@ def calibration(
         If there are fewer pairs than a bin is to hold (the error is then that of the mean alone); if all labels are
         the same, when Algorithm 2 has nothing to vary and the interval is NaN; if a bin holds a single pair, when the
         debiased error is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> found = irtbench.calibration(predicted, labels, rng=rng, n_samples=1000)
+    >>> found
+    <Calibration: 400 predictions, error 0.185 [0.157, 0.230]>
+    >>> found.table()[["bin", "n", "mean_predicted", "observed_share"]].round(2).head(3)
+       bin   n  mean_predicted  observed_share
+    0    1  40            0.05            0.00
+    1    2  40            0.15            0.02
+    2    3  40            0.24            0.05
     """
     q, y = check_pairs(predicted, labels)
     size = default_bin_size(q.size) if bin_size is None else bin_size

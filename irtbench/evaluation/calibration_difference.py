@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from irtbench.data.shown import Figures
 from irtbench.evaluation.debiased_error import squared_error
 from irtbench.evaluation.probability_pairs import check_clusters, check_pairs
 from irtbench.evaluation.proportion import check_level
@@ -14,7 +15,7 @@ from irtbench.evaluation.reliability import adaptive_bins, calibration_error, de
 
 
 @dataclass(frozen=True)
-class CalibrationDifference:
+class CalibrationDifference(Figures):
     """Calibration of two models on the same items, the first minus the second.
 
     Parameters
@@ -76,6 +77,17 @@ def calibration_difference(
     -----
     RuntimeWarning
         If there is one item only, or a bin with one pair: difference and interval are NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> found = irtbench.calibration_difference(predicted, predicted**2, labels)
+    >>> found.difference > 0, found.p < 0.05
+    (True, True)
     """
     q_1, y = check_pairs(predicted_1, labels)
     q_2, _ = check_pairs(predicted_2, labels)

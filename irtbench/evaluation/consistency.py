@@ -16,9 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.data.tags import ItemTags
 from irtbench.evaluation.paired_tests import mcnemar
 from irtbench.evaluation.proportion import check_level, wilson_interval
@@ -35,7 +37,7 @@ ACCURACY, BEFORE, AFTER, CONSISTENCY, BOTH = (
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class Measure(Shown):
     """One measure of all systems: a 1 or 0 for each of some items, and its share of 1.
 
     Parameters
@@ -52,9 +54,13 @@ class Measure:
     item_ids: tuple[str, ...]
     values: NDArray[np.float64]
 
+    def in_short(self) -> str:
+        """Name and size."""
+        return f"{self.name}, {self.values.shape[0]} systems x {self.values.shape[1]} items"
+
 
 @dataclass(frozen=True, eq=False)
-class SwitchProtocol:
+class SwitchProtocol(Drawn):
     """Measures of several systems under the protocol.
 
     Parameters
@@ -98,9 +104,13 @@ class SwitchProtocol:
         systems = pd.Categorical(table["respondent_id"], categories=self.system_ids, ordered=True)
         return table.iloc[np.argsort(systems.codes, kind="stable")].reset_index(drop=True)
 
+    def in_short(self) -> str:
+        """The systems and the measures."""
+        return f"{counted(len(self.system_ids), 'system')}, {', '.join(measure.name for measure in self.measures)}"
+
 
 def switch_protocol(
-    responses: ResponseMatrix, twins: Mapping[str, str], *, tags: ItemTags | None = None
+    responses: ResponsesLike, twins: Mapping[str, str], *, tags: ItemTags | None = None
 ) -> SwitchProtocol:
     """Apply the protocol.
 
@@ -127,7 +137,27 @@ def switch_protocol(
     -----
     RuntimeWarning
         If a system has no response to any pair of twins: its consistency is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> items = [f"w{k}" for k in range(10)] + [f"s{k}" for k in range(10)]
+    >>> right = np.random.default_rng(1).random((2, 20)) < [[0.8], [0.6]]
+    >>> responses = pd.DataFrame(right, index=["large", "small"], columns=items)
+    >>> protocol = irtbench.switch_protocol(responses, {f"s{k}": f"w{k}" for k in range(10)})
+    >>> protocol
+    <SwitchProtocol: 2 systems, accuracy, before switching, after switching, consistency, both right>
+    >>> protocol.table()[["respondent_id", "measure", "n_items", "share"]].round(2).head(5)
+      respondent_id           measure  n_items  share
+    0         large          accuracy       10    0.7
+    1         large  before switching       10    0.7
+    2         large   after switching       10    1.0
+    3         large       consistency       10    0.7
+    4         large        both right       10    0.7
     """
+    responses = as_responses(responses)
     position = {item: k for k, item in enumerate(responses.item_ids)}
     switched_of = _invert(twins)
     both_ways = set(twins) & set(switched_of)
@@ -182,6 +212,20 @@ def contrast_measures(protocol: SwitchProtocol, *, level: float = 0.95) -> pd.Da
     pandas.DataFrame
         Columns ``respondent_id, first, second, n_first, n_second, difference, lower, upper, p, test``; NaN where a side
         has no response.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> items = [f"w{k}" for k in range(10)] + [f"s{k}" for k in range(10)]
+    >>> right = np.random.default_rng(1).random((2, 20)) < [[0.8], [0.6]]
+    >>> responses = pd.DataFrame(right, index=["large", "small"], columns=items)
+    >>> protocol = irtbench.switch_protocol(responses, {f"s{k}": f"w{k}" for k in range(10)})
+    >>> irtbench.contrast_measures(protocol)[["respondent_id", "first", "second", "difference"]]
+      respondent_id             first           second  difference
+    0         large  before switching  after switching        -0.3
+    1         small  before switching  after switching        -0.1
     """
     check_level(level, where="consistency")
     names = [measure.name for measure in protocol.measures]
@@ -217,6 +261,23 @@ def compare_measures(
     pandas.DataFrame
         Column ``measure``, then those of ``SystemComparison.table``. Measures without a response of some system are
         left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> items = [f"w{k}" for k in range(10)] + [f"s{k}" for k in range(10)]
+    >>> right = np.random.default_rng(1).random((2, 20)) < [[0.8], [0.6]]
+    >>> responses = pd.DataFrame(right, index=["large", "small"], columns=items)
+    >>> protocol = irtbench.switch_protocol(responses, {f"s{k}": f"w{k}" for k in range(10)})
+    >>> irtbench.compare_measures(protocol)[["measure", "first", "second", "difference"]].round(2)
+                measure  first second  difference
+    0          accuracy  large  small         0.2
+    1  before switching  large  small         0.2
+    2   after switching  large  small         0.4
+    3       consistency  large  small         0.0
+    4        both right  large  small         0.3
     """
     tables = []
     for measure in protocol.measures:

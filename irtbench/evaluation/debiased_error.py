@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from irtbench.data.shown import Figures
+
 
 @dataclass(frozen=True)
-class DebiasedError:
+class DebiasedError(Figures):
     """Squared calibration error without what chance adds to it, and its standard error."""
 
     squared: float
@@ -48,6 +50,16 @@ def debiased_squared_error(
     -----
     RuntimeWarning
         If there is one item only, or a bin holds a single pair: the result is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> irtbench.debiased_squared_error(predicted, labels, irtbench.adaptive_bins(predicted, 40))
+    <DebiasedError: squared 0.03067, standard_error 0.006892>
     """
     item = np.arange(predicted.size) if clusters is None else clusters
     return squared_error([predicted - labels], [bins], item, signs=(1,))

@@ -30,6 +30,18 @@ def error_interval(
     -----
     RuntimeWarning
         If in no bin the labels differ: nothing varies, and the interval is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> curve = irtbench.reliability_curve(predicted, labels, irtbench.adaptive_bins(predicted, 40))
+    >>> lower, upper = irtbench.error_interval(curve, n_samples=1000, rng=rng)
+    >>> lower < irtbench.calibration_error(curve) < upper
+    True
     """
     z = check_level(level, where="calibration")
     if n_samples < 2:

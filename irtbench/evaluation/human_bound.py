@@ -15,15 +15,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, Figures, counted
 from irtbench.evaluation.proportion import check_level, wilson_interval
 
 OtherCounts = Literal["error", "exclude", "share"]
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdFilter:
+class CrowdFilter(Drawn):
     """Which items enough people answer right; all arrays have shape (n_items,).
 
     Parameters
@@ -51,9 +53,13 @@ class CrowdFilter:
             {"item_id": self.item_ids, "n_votes": self.n_votes, "n_correct": self.n_correct, "kept": self.kept}
         )
 
+    def in_short(self) -> str:
+        """The rule, and how many items pass."""
+        return f"{int(self.kept.sum())} of {counted(len(self.item_ids), 'item')} pass {self.k} of {self.n} right"
+
 
 @dataclass(frozen=True)
-class HumanAccuracy:
+class HumanAccuracy(Figures, Drawn):
     """What people reach on a set of items, with bounds.
 
     Parameters
@@ -87,7 +93,7 @@ class HumanAccuracy:
 
 
 @dataclass(frozen=True)
-class SeedSummary:
+class SeedSummary(Figures):
     """A score over runs that differ in their random seed: mean, standard deviation and range."""
 
     n_runs: int
@@ -98,14 +104,14 @@ class SeedSummary:
 
 
 def crowd_filter(
-    responses: ResponseMatrix, *, k: int = 4, n: int = 5, other_counts: OtherCounts = "error"
+    responses: ResponsesLike, *, k: int = 4, n: int = 5, other_counts: OtherCounts = "error"
 ) -> CrowdFilter:
     """Keep an item if at least k of its n votes are right.
 
     Parameters
     ----------
     responses
-        Graded responses of people.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people.
     k, n
         The rule; OpenBookQA's is 4 of 5.
     other_counts
@@ -116,7 +122,19 @@ def crowd_filter(
     ------
     InputError
         If not 1 <= k <= n, or (by default) an item has not n votes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> votes = pd.DataFrame({"q1": [1, 1, 1, 1, 0], "q2": [1, 1, 0, 1, 0], "q3": [1, 1, 1, 1, 1]})
+    >>> found = irtbench.crowd_filter(votes)
+    >>> found
+    <CrowdFilter: 2 of 3 items pass 4 of 5 right>
+    >>> found.kept
+    array([ True, False,  True])
     """
+    responses = as_responses(responses)
     if not 1 <= k <= n:
         raise InputError(f"crowd filter: expected 1 <= k <= n but got k = {k}, n = {n}")
     votes = responses.observed.sum(axis=0)
@@ -168,6 +186,14 @@ def human_accuracy(
     -----
     RuntimeWarning
         If there is no vote: all figures are NaN. If there is one item: the bootstrap's are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> people = irtbench.human_accuracy([5, 4, 5, 4] * 50, [5] * 200, rng=np.random.default_rng(1))
+    >>> people.accuracy, round(people.confidence, 2)
+    (0.9, 0.83)
     """
     correct, votes = np.asarray(n_correct), np.asarray(n_votes)
     if correct.ndim != 1 or correct.shape != votes.shape:
@@ -219,6 +245,15 @@ def fresh_accuracy(result: CrowdFilter) -> tuple[float, float]:
     -----
     Of an item with c right among n votes, the c right ones are out in turn with c - 1 right left, and the n - c wrong
     ones with c left. Items with other numbers of votes are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> votes = pd.DataFrame({"q1": [1, 1, 1, 1, 0], "q2": [1, 1, 0, 1, 0], "q3": [1, 1, 1, 1, 1]})
+    >>> lower, upper = irtbench.fresh_accuracy(irtbench.crowd_filter(votes))
+    >>> round(lower, 2), round(upper, 2)
+    (0.75, 0.83)
     """
     of_n = result.n_votes == result.n
     c = result.n_correct[of_n]
@@ -267,6 +302,12 @@ def hoeffding_margin(n: int, confidence: float) -> float:
     ------
     InputError
         If n is below 1 or the confidence does not lie between 0 and 1.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> round(irtbench.hoeffding_margin(2500, 0.95), 3)
+    0.024
     """
     if n < 1:
         raise InputError(f"Hoeffding's bound: n must be at least 1 but got {n}")
@@ -287,6 +328,12 @@ def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
     -----
     RuntimeWarning
         If there is one run: its standard deviation is NaN.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> irtbench.over_seeds([0.71, 0.69, 0.73])
+    <SeedSummary: n_runs 3, mean 0.71, sd 0.02, lowest 0.69, highest 0.73>
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.size == 0 or not np.isfinite(values).all():

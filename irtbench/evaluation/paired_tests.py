@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures
 from irtbench.evaluation.exact_sums import flipped_sum
 from irtbench.evaluation.pairing import batches, pair_scores
 
@@ -22,7 +23,7 @@ MOST_FLIPPED_SUMS = 20_000
 
 
 @dataclass(frozen=True)
-class PermutationTest:
+class PermutationTest(Figures):
     """p of a permutation test, and how it was found."""
 
     p: float
@@ -84,7 +85,7 @@ def permutation_test(
 
 
 @dataclass(frozen=True)
-class McNemar:
+class McNemar(Figures):
     """McNemar's test of right and wrong scores.
 
     Parameters

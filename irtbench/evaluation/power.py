@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, gammaln, ndtri, xlog1py, xlogy
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures
 from irtbench.evaluation.exact_sums import chance_at_most_zero
 
 #: Shares of items by which one system is better, and shares it gets worse, of the table; and the set sizes.
@@ -60,6 +61,17 @@ def expected_p_table(
     """``expected_p`` of every combination: columns ``n_items, hurt, effect, p``.
 
     Combinations of shares that add up to more than 1 are left out. Errors as for ``expected_p`` with the least effect.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> table = irtbench.expected_p_table(effects=[0.02], hurt=[0.0, 0.05], sizes=[100, 1000])
+    >>> table.round(4)
+       n_items  hurt  effect       p
+    0      100  0.00    0.02  0.1326
+    1      100  0.05    0.02  0.3323
+    2     1000  0.00    0.02  0.0000
+    3     1000  0.05    0.02  0.0370
     """
     for n in sizes:
         for share in hurt:
@@ -83,6 +95,12 @@ def power(n: int, effect: float, hurt: float, *, alpha: float = 0.05) -> float:
     interpolated between them, at a cost of less than .0005.
 
     Parameters and errors as for ``expected_p``; alpha must lie between 0 and 1.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> round(irtbench.power(1000, 0.02, 0.05), 2)
+    0.56
     """
     _check(n, effect, hurt)
     if not 0 < alpha < 1:
@@ -97,7 +115,7 @@ def power(n: int, effect: float, hurt: float, *, alpha: float = 0.05) -> float:
 
 
 @dataclass(frozen=True)
-class SizeNeeded:
+class SizeNeeded(Figures):
     """Items needed to show an effect.
 
     Parameters
@@ -125,6 +143,12 @@ def size_needed(effect: float, hurt: float, *, alpha: float = 0.05, wanted_power
     ------
     InputError
         As ``power``; if the power is not between 0 and 1; or if more than a million items are needed.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> irtbench.size_needed(0.05, 0.02)
+    <SizeNeeded: effect 0.05, hurt 0.02, alpha 0.05, power 0.8, n_expected 109, n_powered 224>
     """
     if not 0 < wanted_power < 1:
         raise InputError(f"power: the wanted power must be between 0 and 1 but got {wanted_power:g}")
@@ -145,7 +169,7 @@ def size_needed(effect: float, hurt: float, *, alpha: float = 0.05, wanted_power
 
 
 @dataclass(frozen=True)
-class GuessersLuck:
+class GuessersLuck(Figures):
     """How high systems that only guess come by chance.
 
     Parameters

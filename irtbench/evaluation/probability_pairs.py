@@ -70,6 +70,13 @@ def concatenate_classes(
     ------
     InputError
         If the shapes do not agree, a row does not sum to 1 (within .001), or a label is no class.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> predicted, labels, item = irtbench.concatenate_classes([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]], [0, 2])
+    >>> predicted, labels, item
+    (array([0.7, 0.2, 0.1, 0.3, 0.3, 0.4]), array([1., 0., 0., 0., 0., 1.]), array([0, 0, 0, 1, 1, 1]))
     """
     q, right = np.asarray(probabilities, dtype=np.float64), np.asarray(labels)
     if q.ndim != 2 or right.shape != q.shape[:1]:

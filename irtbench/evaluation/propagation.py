@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.proportion import check_level
 
 Structure = TypeVar("Structure")
@@ -30,7 +31,7 @@ NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Propagated:
+class Propagated(Shown):
     """A function of a prediction, with the prediction's uncertainty.
 
     Parameters
@@ -49,6 +50,10 @@ class Propagated:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     level: float
+
+    def table(self) -> pd.DataFrame:
+        """One row a value of the function, in the order of its elements: ``mean, sd, lower, upper``."""
+        return pd.DataFrame({name: np.ravel(getattr(self, name)) for name in ("mean", "sd", "lower", "upper")})
 
 
 def propagate(
@@ -82,6 +87,17 @@ def propagate(
     RuntimeWarning
         If there is one sample (sd and interval are NaN), or the function is undefined (NaN) for some samples: what
         depends on these is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> taggings = rng.random((1000, 50)) < 0.3
+    >>> found = irtbench.propagate(taggings, np.mean)
+    >>> found.table().round(2)
+       mean    sd  lower  upper
+    0   0.3  0.06   0.17   0.43
     """
     values = [np.asarray(function(sample), dtype=np.float64) for sample in samples]
     if not values:
@@ -139,6 +155,16 @@ def draw_antecedents(
     ------
     InputError
         If the matrix is not square, a mention is linked to a later one, or a row is no distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> probability = np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.8, 0.2]])
+    >>> irtbench.draw_antecedents(probability, n_samples=3, rng=np.random.default_rng(1))
+    array([[0, 1, 2],
+           [0, 0, 1],
+           [0, 0, 1]])
     """
     probability = np.asarray(probability, dtype=np.float64)
     n_mentions = len(probability)
@@ -165,6 +191,14 @@ def antecedent_clusters(antecedents: NDArray[np.int64]) -> NDArray[np.int64]:
     -------
     numpy.ndarray
         Shape (n_samples, n_mentions): the position of the first mention of the cluster each mention is in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.antecedent_clusters(np.array([[0, 0, 1], [0, 1, 1]]))
+    array([[0, 0, 0],
+           [0, 1, 1]])
     """
     n_samples, n_mentions = antecedents.shape
     clusters = np.empty_like(antecedents)
@@ -183,7 +217,17 @@ def antecedent_clusters(antecedents: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def link_probabilities(clusters: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Share of the samples in which two mentions are in one cluster, shape (n_mentions, n_mentions)."""
+    """Share of the samples in which two mentions are in one cluster, shape (n_mentions, n_mentions).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.link_probabilities(np.array([[0, 0, 2], [0, 1, 1]]))
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0.5],
+           [0. , 0.5, 1. ]])
+    """
     together = np.zeros((clusters.shape[1], clusters.shape[1]), dtype=np.int64)
     for sample in clusters:
         together += sample[:, None] == sample
@@ -211,6 +255,14 @@ def link_pairs(
     ------
     InputError
         If there is not one true cluster for each mention.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> linked = irtbench.link_probabilities(np.array([[0, 0, 2], [0, 1, 1]]))
+    >>> irtbench.link_pairs(linked, np.array([1, 1, 2]))
+    (array([0.5, 0. , 0.5]), array([1., 0., 0.]))
     """
     truth = np.asarray(truth)
     if truth.shape != link_probability.shape[:1]:
@@ -234,6 +286,14 @@ def name_clusters(clusters: NDArray[np.int64], named: NDArray[np.int64]) -> NDAr
     -------
     numpy.ndarray
         Shape (n_samples, n_mentions); ``NOBODY`` where the cluster has no name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.name_clusters(np.array([[0, 0, 2], [0, 1, 1]]), np.array([7, -1, -1]))
+    array([[ 7,  7, -1],
+           [ 7, -1, -1]])
     """
     entity = np.full(clusters.shape, NOBODY)
     rows = np.arange(len(clusters))
@@ -247,7 +307,7 @@ def name_clusters(clusters: NDArray[np.int64], named: NDArray[np.int64]) -> NDAr
 
 
 @dataclass(frozen=True, eq=False)
-class EventCounts:
+class EventCounts(Drawn):
     """Events (or documents with one) of each entity in each period, in every sample.
 
     Parameters
@@ -325,6 +385,15 @@ def draw_events(probability: NDArray[np.float64], *, n_samples: int, rng: np.ran
     ------
     InputError
         If a probability is negative or a row sums to more than 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.draw_events(np.array([[0.9, 0.1], [0.2, 0.3]]), n_samples=3, rng=np.random.default_rng(1))
+    array([[ 0, -1],
+           [ 1,  1],
+           [ 0,  1]])
     """
     probability = np.asarray(probability, dtype=np.float64)
     if probability.ndim != 2:
@@ -363,6 +432,18 @@ def count_events(
     ------
     InputError
         If there is not one period (and document) for each event, or an entity is none of those named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> who = np.array([[0, 1, 0], [0, -1, 0]])
+    >>> irtbench.count_events(who, [2020, 2020, 2021], entities=("us", "them")).table().round(2)
+      period entity  mean    sd  lower  upper
+    0   2020     us   1.0  0.00   1.00   1.00
+    1   2020   them   0.5  0.71  -0.89   1.89
+    2   2021     us   1.0  0.00   1.00   1.00
+    3   2021   them   0.0  0.00   0.00   0.00
     """
     n_samples, n_events = entity.shape
     when, periods = pd.factorize(np.asarray(period), sort=True)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Drawn
 from irtbench.evaluation.proportion import wilson_interval
 
 #: The bin size of the paper, and the number of bins below which smaller ones are taken unless the user says otherwise.
@@ -16,7 +17,7 @@ PAPER_BIN_SIZE, FEWEST_BINS = 5_000, 10
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
+class ReliabilityCurve(Drawn):
     """Stated against observed frequency, a point a bin; all arrays have shape (n_bins,), in order of prediction.
 
     Parameters
@@ -87,6 +88,13 @@ def adaptive_bins(predicted: NDArray[np.float64], bin_size: int) -> NDArray[np.i
     ------
     InputError
         If ``bin_size`` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.adaptive_bins(np.array([0.1, 0.9, 0.3, 0.3, 0.7]), 2)
+    array([0, 1, 0, 0, 1])
     """
     if bin_size < 1:
         raise InputError(f"calibration: bin_size must be at least 1 but got {bin_size}")
@@ -110,6 +118,13 @@ def equal_width_bins(predicted: NDArray[np.float64], n_bins: int) -> NDArray[np.
     ------
     InputError
         If ``n_bins`` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.equal_width_bins(np.array([0.1, 0.9, 0.3, 0.3, 0.7]), 2)
+    array([0, 1, 0, 0, 1])
     """
     if n_bins < 1:
         raise InputError(f"calibration: n_width_bins must be at least 1 but got {n_bins}")
@@ -130,6 +145,21 @@ def reliability_curve(
         The bin of each pair, each from 0 to the last holding at least one (``adaptive_bins``, ``equal_width_bins``).
     level
         Nominal coverage of the interval of each observed share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> curve = irtbench.reliability_curve(predicted, labels, irtbench.adaptive_bins(predicted, 100))
+    >>> curve.table()[["bin", "n", "mean_predicted", "observed_share", "lower", "upper"]].round(2)
+       bin    n  mean_predicted  observed_share  lower  upper
+    0    1  100            0.12            0.02   0.01   0.07
+    1    2  100            0.36            0.11   0.06   0.19
+    2    3  100            0.60            0.45   0.36   0.55
+    3    4  100            0.86            0.67   0.57   0.75
     """
     n = np.bincount(bins)
     successes = np.bincount(bins, labels)
@@ -148,6 +178,15 @@ def calibration_error(curve: ReliabilityCurve) -> float:
     """Root mean squared gap between stated and observed frequency: step 5 of Algorithm 1.
 
     error = sqrt(sum_B |B| (q_B - p_B)^2 / N)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> bins = np.array([0, 0, 1, 1])
+    >>> curve = irtbench.reliability_curve(np.array([0.1, 0.3, 0.8, 1.0]), np.array([0.0, 0.0, 1.0, 1.0]), bins)
+    >>> round(irtbench.calibration_error(curve), 3)
+    0.158
     """
     gap = curve.mean_predicted - curve.observed_share
     return float(np.sqrt(curve.n @ gap**2 / curve.n.sum()))

@@ -16,6 +16,7 @@ from scipy.special import ndtr, ndtri
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn, Figures, Shown, counted, significant
 from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum
 from irtbench.evaluation.paired_tests import (
     Alternative,
@@ -35,7 +36,7 @@ MOST_SUMS = 2_000_000
 
 
 @dataclass(frozen=True)
-class PairedComparison:
+class PairedComparison(Figures):
     """Difference of two systems on the same items, by the bootstrap.
 
     Parameters
@@ -189,7 +190,7 @@ def paired_bootstrap(
 
 
 @dataclass(frozen=True)
-class SystemPair:
+class SystemPair(Shown):
     """Two of several systems compared.
 
     Parameters
@@ -210,9 +211,19 @@ class SystemPair:
     p_adjusted: float
     permutation_p_adjusted: float
 
+    def table(self) -> pd.DataFrame:
+        """One row, the columns of the comparison's table."""
+        return pd.DataFrame([_row(self)])
+
+    def in_short(self) -> str:
+        """The systems, their difference and its p."""
+        found = self.bootstrap
+        interval = f"[{found.lower:.3f}, {found.upper:.3f}]"
+        return f"{self.first} against {self.second}, difference {found.difference:.3f} {interval}, p {found.p:.3g}"
+
 
 @dataclass(frozen=True)
-class SystemComparison:
+class SystemComparison(Drawn):
     """Several systems compared in pairs, and how p was adjusted for their number."""
 
     pairs: tuple[SystemPair, ...]
@@ -221,6 +232,10 @@ class SystemComparison:
     def table(self) -> pd.DataFrame:
         """One row a pair."""
         return pd.DataFrame([_row(pair) for pair in self.pairs])
+
+    def in_short(self) -> str:
+        """How many pairs, and how many differ."""
+        return f"{counted(len(self.pairs), 'pair')}, {significant(np.array([pair.p_adjusted for pair in self.pairs]))}"
 
 
 def compare_systems(
@@ -261,6 +276,21 @@ def compare_systems(
     -----
     RuntimeWarning
         As ``paired_bootstrap``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> scores = (rng.random((3, 200)) < [[0.8], [0.75], [0.5]]).astype(float)
+    >>> found = irtbench.compare_systems(scores, ["large", "medium", "small"])
+    >>> found
+    <SystemComparison: 3 pairs, 2 with adjusted p < .05>
+    >>> found.table()[["first", "second", "difference", "p_adjusted"]].round(3)
+        first  second  difference  p_adjusted
+    0   large  medium        0.02       0.675
+    1   large   small        0.30       0.000
+    2  medium   small        0.28       0.000
     """
     matrix = np.asarray(scores, dtype=np.float64)
     names = list(system_ids)

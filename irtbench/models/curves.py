@@ -15,6 +15,7 @@ from scipy.special import expit, log_expit
 
 from irtbench.models.curve_formulas import Curve
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 
 Real = TypeVar("Real", bound=np.floating[Any])
 Array = NDArray[np.float64]
@@ -51,7 +52,7 @@ def item_curves(theta: ArrayLike, items: ItemParameters) -> Curve[Array]:
     return curve(linear_predictor(theta, items), items.guessing)
 
 
-def icc(theta: ArrayLike, items: ItemParameters) -> Array:
+def icc(theta: ArrayLike, items: ParametersLike) -> Array:
     """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
 
     P = c + (1 - c) / (1 + exp(-(a theta + d)))      (Birnbaum, 1968)
@@ -61,7 +62,7 @@ def icc(theta: ArrayLike, items: ItemParameters) -> Array:
     >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
     [[0.625]]
     """
-    return item_curves(theta, items).p
+    return item_curves(theta, as_parameters(items)).p
 
 
 def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
@@ -69,7 +70,7 @@ def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
     return log_probabilities(linear_predictor(theta, items), items.guessing)
 
 
-def information(theta: ArrayLike, items: ItemParameters) -> Array:
+def information(theta: ArrayLike, items: ParametersLike) -> Array:
     """Fisher information of each item at each ability, shape (n_theta, n_items).
 
     I = P'^2 / (P (1 - P)); for the 2PL this is a^2 P (1 - P). The test information is its sum over items (Lord, 1980,
@@ -80,6 +81,7 @@ def information(theta: ArrayLike, items: ItemParameters) -> Array:
     >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
     [[1.0]]
     """
+    items = as_parameters(items)
     return items.discrimination**2 * item_curves(theta, items).information_zz
 
 

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first
+from irtbench.data.responses import name_first, numbered
+from irtbench.data.shown import Drawn, counted, spanned
 
 
 @dataclass(frozen=True, eq=False)
-class ItemParameters:
+class ItemParameters(Drawn):
     """Parameters of items, in slope-intercept form, with their sampling covariance where it is known.
 
     Parameters
@@ -96,7 +98,7 @@ class ItemParameters:
         """
         a = np.atleast_1d(np.asarray(discrimination, dtype=np.float64))
         b = np.broadcast_to(np.asarray(difficulty, dtype=np.float64), a.shape)
-        ids = tuple(f"item{k + 1}" for k in range(a.size)) if item_ids is None else tuple(item_ids)
+        ids = numbered("item", a.size) if item_ids is None else tuple(item_ids)
         return cls(
             ids,
             a,
@@ -170,4 +172,27 @@ class ItemParameters:
             guessing=self.guessing[rows],
             guessing_estimated=self.guessing_estimated[rows],
             covariance=None if self.covariance is None else self.covariance[rows],
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: the parameters and their standard errors, as items.csv has them."""
+        errors = self.standard_errors()
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "model": self.model,
+                "discrimination": self.discrimination,
+                "difficulty": self.difficulty,
+                "guessing": self.guessing,
+                "intercept": self.intercept,
+                **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
+            }
+        )
+
+    def in_short(self) -> str:
+        """How many items of which model, and the range of their parameters."""
+        models = ", ".join(dict.fromkeys(self.model))
+        return (
+            f"{counted(self.n_items, 'item')} ({models}), discrimination {spanned(self.discrimination)}, "
+            f"difficulty {spanned(self.difficulty)}"
         )

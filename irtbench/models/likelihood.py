@@ -41,6 +41,15 @@ def log_likelihood(
         Number of trials, 0 where missing, of the same shape; None for one response each.
     curves
         What gives log P and log(1 - P), each of shape (n_theta, n_items).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
+    >>> irtbench.log_likelihood(np.array([[1.0, 0.0], [1.0, np.nan]]), [0.0, 1.0], items).round(3)
+    array([[-1.386, -1.627],
+           [-0.693, -0.313]])
     """
     log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)

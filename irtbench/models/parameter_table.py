@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import ResponsesLike, as_any_responses, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.py_irt_parameters import read_py_irt_parameters, recognises
@@ -18,33 +19,82 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.models.item_parameters import ItemParameters
 
+#: Item parameters in any form that `as_parameters` takes.
+ParametersLike = ItemParameters | pd.DataFrame
 
-def parameter_table(items: ItemParameters, responses: ResponseMatrix | SparseResponses) -> pd.DataFrame:
+
+def as_parameters(given: ParametersLike) -> ItemParameters:
+    """Item parameters as ours.
+
+    Parameters
+    ----------
+    given
+        `ItemParameters`, or a data frame with the columns of items.csv: ``discrimination`` and ``difficulty`` or
+        ``intercept``; ``item_id`` (else the index names the items); ``guessing``, else 0; ``model``, which says where
+        guessing was estimated. Standard errors alone make no covariance: it is not known then.
+
+    Raises
+    ------
+    InputError
+        If it is neither, a column is missing, or as `ItemParameters`.
+
+    Examples
+    --------
+    >>> as_parameters(pd.DataFrame({"discrimination": [1.0, 2.0], "difficulty": [0.0, 0.5]}, index=["i1", "i2"]))
+    <ItemParameters: 2 items (2pl), discrimination 1.00 to 2.00, difficulty 0.00 to 0.50>
+    """
+    if isinstance(given, ItemParameters):
+        return given
+    if not isinstance(given, pd.DataFrame):
+        raise InputError(f"items: expected ItemParameters or a data frame but got {type(given).__name__}")
+    place = "intercept" if "intercept" in given else "difficulty"
+    for name in ("discrimination", place):
+        if name not in given:
+            raise InputError(f"items: column {name} missing; it has: {name_first(list(given.columns), most=12)}")
+    ids = tuple(str(item) for item in given.get("item_id", given.index))
+    columns: dict[str, NDArray[np.float64]] = {}
+    for name in ("discrimination", place, "guessing"):
+        numbers = pd.to_numeric(given[name], errors="coerce") if name in given else pd.Series(0.0, index=given.index)
+        if numbers.isna().any():
+            first = int(numbers.isna().to_numpy().argmax())
+            wrong = given[name].iloc[first]
+            raise InputError(f"items: item {ids[first]}, column {name}: expected a number but got {wrong}")
+        columns[name] = np.asarray(numbers, dtype=np.float64)
+    free = (given["model"] == "3pl").to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
+    if place == "difficulty":
+        return ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free)
+    return ItemParameters(ids, columns["discrimination"], columns["intercept"], columns["guessing"], free)
+
+
+def responses_and_items(
+    responses: ResponsesLike | SparseResponses, items: ParametersLike
+) -> tuple[ResponseMatrix, ItemParameters]:
+    """Both as ours; the columns of an array are the items, in their order."""
+    items = as_parameters(items)
+    return as_responses(responses, item_ids=items.item_ids), items
+
+
+def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResponses) -> pd.DataFrame:
     """Parameters with their standard errors and the classical figures of the same responses, a row an item.
 
     Raises
     ------
     InputError
         If the responses lack one of the items.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.5], [-1.0, 1.0])
+    >>> table = irtbench.parameter_table(items, [[1, 0], [1, 1], [0, None]])
+    >>> table[["item_id", "model", "difficulty", "n_responses", "proportion_correct"]]
+      item_id model  difficulty  n_responses  proportion_correct
+    0   item1   2pl        -1.0            3            0.666667
+    1   item2   2pl         1.0            2            0.500000
     """
-    data = responses.select_items(items.item_ids)
-    errors = items.standard_errors()
-    return pd.DataFrame(
-        {
-            "item_id": items.item_ids,
-            "model": items.model,
-            "discrimination": items.discrimination,
-            "difficulty": items.difficulty,
-            "guessing": items.guessing,
-            "intercept": items.intercept,
-            "se_discrimination": errors["discrimination"],
-            "se_difficulty": errors["difficulty"],
-            "se_guessing": errors["guessing"],
-            "se_intercept": errors["intercept"],
-            "n_responses": data.n_by_item,
-            "proportion_correct": data.proportion_correct(),
-        }
-    )
+    items = as_parameters(items)
+    data = as_any_responses(responses).select_items(items.item_ids)
+    return items.table().assign(n_responses=data.n_by_item, proportion_correct=data.proportion_correct())
 
 
 def read_parameters(path: str | Path) -> ItemParameters:
@@ -57,6 +107,14 @@ def read_parameters(path: str | Path) -> ItemParameters:
     ------
     InputError
         If the file cannot be read, a column is missing, a value is no number, or the items have several abilities.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.5], [-1.0, 1.0], 0.2)
+    >>> items.table().to_csv("items.csv", index=False)
+    >>> irtbench.read_parameters("items.csv")
+    <ItemParameters: 2 items (2pl_fixed_guessing), discrimination 1.00 to 1.50, difficulty -1.00 to 1.00>
     """
     if recognises(look_at(Path(path))):
         found = read_py_irt_parameters(path)

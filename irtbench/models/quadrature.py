@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from irtbench.data.shown import Shown, spanned
+
 
 @dataclass(frozen=True, eq=False)
-class Quadrature:
+class Quadrature(Shown):
     """A discrete stand-in for the population's density of ability, shared by all respondents.
 
     Parameters
@@ -28,6 +31,14 @@ class Quadrature:
     def weights(self) -> NDArray[np.float64]:
         """Mass at each node, shape (n_nodes,)."""
         return np.exp(self.log_weights)
+
+    def table(self) -> pd.DataFrame:
+        """One row a node: ``theta`` and its ``weight``."""
+        return pd.DataFrame({"theta": self.nodes, "weight": self.weights})
+
+    def in_short(self) -> str:
+        """How many nodes and where."""
+        return f"{self.nodes.size} nodes {spanned(self.nodes)}"
 
 
 def normal_grid(n_nodes: int = 61, *, bound: float = 6.0) -> Quadrature:

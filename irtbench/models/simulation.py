@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 
 
 def simulate_responses(
     theta: ArrayLike,
-    items: ItemParameters,
+    items: ParametersLike,
     *,
     rng: np.random.Generator,
     missing: float = 0.0,
@@ -27,13 +27,25 @@ def simulate_responses(
     Each is missing, completely at random, with probability ``missing``. With several ``trials`` of every item each
     counts the right ones, and is missing as a whole. Respondents are named ``r1 ...`` unless ``respondent_ids`` is
     given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.5], [-1.0, 1.0])
+    >>> irtbench.simulate_responses([-1.0, 0.0, 1.0], items, rng=np.random.default_rng(1)).table()
+      respondent_id  item1  item2
+    0            r1    0.0    0.0
+    1            r2    1.0    0.0
+    2            r3    1.0    1.0
     """
+    items = as_parameters(items)
     p = icc(theta, items)
     if trials < 1:
         raise InputError(f"simulation: expected at least one trial of an item but got {trials}")
     values = (rng.random(p.shape) < p).astype(np.float64) if trials == 1 else rng.binomial(trials, p).astype(np.float64)
     if missing > 0:
         values[rng.random(p.shape) < missing] = np.nan
-    ids = tuple(f"r{i + 1}" for i in range(p.shape[0])) if respondent_ids is None else tuple(respondent_ids)
+    ids = numbered("r", p.shape[0]) if respondent_ids is None else tuple(respondent_ids)
     tried = None if trials == 1 else np.where(np.isnan(values), 0, trials)
     return ResponseMatrix(values, ids, items.item_ids, tried)

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
+from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import Trials, some_rows
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, known_items, posterior_of, row_batches
 from irtbench.scoring.eap_sum import sum_score_posterior
@@ -25,7 +29,7 @@ AT_END = 0.01  # of the highest mass: with more at the end of the grid, the post
 
 
 @dataclass(frozen=True, eq=False)
-class Abilities:
+class Abilities(Drawn):
     """Ability of each respondent with its interval.
 
     Parameters
@@ -77,10 +81,34 @@ class Abilities:
         """Accuracy of each, an item counting once, NaN without an item, shape (n_respondents,)."""
         return share_correct(self.n_correct, self.n_items) if self.accuracy is None else self.accuracy
 
+    def table(self) -> pd.DataFrame:
+        """One row a respondent, the columns of scores.csv that need no norm sample."""
+        trials = {} if self.n_trials is None else {"n_trials": self.n_trials}
+        return pd.DataFrame(
+            {
+                "respondent_id": self.respondent_ids,
+                "n_items": self.n_items,
+                "n_correct": self.n_correct,
+                "accuracy": self.share_correct,
+                "theta": self.theta,
+                "se": self.standard_error,
+                "theta_lower": self.lower,
+                "theta_upper": self.upper,
+                "method": self.method,
+            }
+            | trials
+        )
+
+    def in_short(self) -> str:
+        """How many respondents, the range of their abilities, and the method."""
+        error = self.standard_error[np.isfinite(self.standard_error)]
+        mean = f"mean standard error {error.mean():.2f}, " if error.size else ""
+        return f"{counted(len(self.respondent_ids), 'respondent')}, theta {spanned(self.theta)}, {mean}{self.method}"
+
 
 def estimate_ability(
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     *,
     method: Method = "eap",
     quadrature: Quadrature | None = None,
@@ -113,7 +141,30 @@ def estimate_ability(
     ------
     InputError
         If the method is unknown, the responses have an item that ``items`` has not, or ``level`` lies outside (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> abilities = irtbench.estimate_ability(responses, items)
+    >>> abilities
+    <Abilities: 300 respondents, theta -1.59 to 1.59, mean standard error 0.59, eap>
+    >>> irtbench.estimate_ability([[1, 1, 1, 0, 1, None]], items, method="wle").table().round(2).T
+                      0
+    respondent_id    r1
+    n_items           5
+    n_correct         4
+    accuracy        0.8
+    theta          0.76
+    se             0.79
+    theta_lower   -0.79
+    theta_upper    2.31
+    method          wle
     """
+    responses, items = responses_and_items(responses, items)
     if method not in get_args(Method):
         raise InputError(f"ability: method must be one of {', '.join(get_args(Method))} but got {method}")
     if not 0 < level < 1:

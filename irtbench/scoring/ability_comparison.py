@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from irtbench.bank.scale import Scale
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import demand_covariance, draw_items
 from irtbench.scoring.percentiles import Norm, population_share, smooth_share
@@ -23,7 +24,7 @@ N_ITEM_DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class AbilityComparison:
+class AbilityComparison(Shown):
     """Joint draws of the abilities of several systems on one scale.
 
     Parameters
@@ -123,10 +124,18 @@ class AbilityComparison:
         lower, upper = np.quantile(draws, self._tails())
         return float(lower), float(upper)
 
+    def table(self) -> pd.DataFrame:
+        """The same as `pairs`."""
+        return self.pairs()
+
+    def in_short(self) -> str:
+        """Scale, systems and draws."""
+        return f"{counted(len(self.respondent_ids), 'system')} on {self.scale}, {self.theta.shape[1]} draws of each"
+
 
 def compare_abilities(
     scale: Scale,
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     *,
     rng: np.random.Generator,
     norm: Norm = "normal",
@@ -162,7 +171,24 @@ def compare_abilities(
     InputError
         If there are fewer than two systems, an item answered has no covariance, or a norm sample is wanted and there
         is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> answers = [[1, 1, 1, 1, 1, 0], [1, 0, 0, 0, 0, 0]]
+    >>> found = irtbench.compare_abilities(scale, answers, rng=rng, n_item_draws=0)
+    >>> found
+    <AbilityComparison: 2 systems on all, 4000 draws of each>
+    >>> found.table()[["first", "second", "theta_difference", "theta_p"]].round(1)
+      first second  theta_difference  theta_p
+    0    r1     r2               2.0      0.0
     """
+    responses = as_responses(responses, item_ids=scale.items.item_ids)
     if responses.n_respondents < 2:
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
     own = own_responses(scale, responses)

@@ -124,6 +124,23 @@ def score_file(
     InputError
         Naming file, row and column, if a value is none of these, a respondent of a wide table or a pair of respondent
         and item of a long one comes twice; and as ``score_responses`` and ``grade_answers``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> import pandas as pd
+    >>> responses.table().to_csv("responses.csv", index=False)
+    >>> irtbench.score_file(irtbench.ItemBank((scale,)), "responses.csv", "scores.csv")
+    300
+    >>> pd.read_csv("scores.csv")[["respondent_id", "n_correct", "percentile"]].round(1).head(2)
+      respondent_id  n_correct  percentile
+    0            r1          3        50.0
+    1            r2          4        68.7
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out

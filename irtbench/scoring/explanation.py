@@ -9,17 +9,19 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.responses import demand_single
+from irtbench.data.shown import Shown, counted
 from irtbench.models.curves import icc
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of
-from irtbench.scoring.scores import check_known, own_responses
+from irtbench.scoring.scores import check_known, item_ids_of, own_responses
 
 LEAST_CHANCE = 1e-12  # of a response, where a curve touches 0 or 1
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """Where responses differ from those of people of the same ability.
 
     Parameters
@@ -49,15 +51,35 @@ class Explanation:
             .reset_index(drop=True)
         )
 
+    def table(self) -> pd.DataFrame:
+        """The same as `surprises`, columns of surprises.csv."""
+        return self.surprises()
 
-def explain_all(bank: ItemBank, responses: ResponseMatrix, *, unknown_items: UnknownItems = "error") -> Explanation:
+    def in_short(self) -> str:
+        """How many responses, and how many of them surprise."""
+        return f"{counted(len(self.items), 'response')}, {int((self.items['surprise'] != '').sum())} of them surprising"
+
+
+def explain_all(bank: ItemBank, responses: ResponsesLike, *, unknown_items: UnknownItems = "error") -> Explanation:
     """The explanations of all scales of a bank in one; see ``explain``.
 
     Raises
     ------
     InputError
         If an item is unknown and ``unknown_items`` is ``error``, or no item is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> irtbench.explain_all(irtbench.ItemBank((scale,)), [[0, 0, 1, 1, 1, 1]])
+    <Explanation: 6 responses, 2 of them surprising>
     """
+    responses = as_responses(responses, item_ids=item_ids_of(bank))
     check_known(responses.item_ids, bank.scales, unknown_items)
     parts = [explain(scale, responses) for scale in bank.scales]
     return Explanation(
@@ -66,9 +88,7 @@ def explain_all(bank: ItemBank, responses: ResponseMatrix, *, unknown_items: Unk
     )
 
 
-def explain(
-    scale: Scale, responses: ResponseMatrix, *, surprising_below: float = 0.1, n_levels: int = 5
-) -> Explanation:
+def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float = 0.1, n_levels: int = 5) -> Explanation:
     """Compare each respondent's responses with those of people of the same ability.
 
     An item's expected response is E(P_j | the other responses) = sum_q p_q P_jq / sum_q p_q with p_q the posterior
@@ -82,12 +102,29 @@ def explain(
     scale
         The items and their population.
     responses
-        Graded responses; items that the scale has not are left aside.
+        Graded responses (a matrix, array or data frame: `as_responses`); items that the scale has not are left aside.
     surprising_below
         A response is surprising if people of that ability give it more rarely than this.
     n_levels
         Parts of the items by difficulty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> found = irtbench.explain(scale, [[0, 0, 1, 1, 1, 1]])
+    >>> found
+    <Explanation: 6 responses, 2 of them surprising>
+    >>> found.table()[["item_id", "response", "expected", "surprise"]].round(2)
+      item_id  response  expected surprise
+    0   item1         0      0.97   missed
+    1   item2         0      0.92   missed
     """
+    responses = as_responses(responses, item_ids=scale.items.item_ids)
     demand_single(responses, "an explanation of surprises")
     own = own_responses(scale, responses)
     items = scale.items.select(own.item_ids)

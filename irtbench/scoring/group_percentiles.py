@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
+from irtbench.data.checked_settings import with_keywords
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.percentiles import percentiles
 from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,
     in_order_of_respondents,
+    item_ids_of,
     own_responses,
     scales_of,
     score_abilities,
@@ -30,12 +33,13 @@ COLUMNS = (
 
 def percentiles_by_group(
     bank: ItemBank | Scale,
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     columns: Sequence[str],
     settings: ScoringSettings | None = None,
     *,
     most_values: int = 12,
     unknown_items: UnknownItems = "error",
+    **keywords: Any,
 ) -> pd.DataFrame:
     """Percentile of each respondent in each group of the norm samples.
 
@@ -47,7 +51,7 @@ def percentiles_by_group(
     bank
         A bank, or one scale.
     responses
-        Graded responses of people or systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people or systems.
     columns
         Columns of the norm samples' respondents.
     settings
@@ -56,6 +60,8 @@ def percentiles_by_group(
         Of a column of more values than this the groups of most people.
     unknown_items
         What items mean that no scale has: an error that names the first five, or nothing.
+    keywords
+        Of the settings.
 
     Returns
     -------
@@ -67,8 +73,24 @@ def percentiles_by_group(
     ------
     InputError
         As ``score_responses``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> people = irtbench.Norms([-0.4, 0.1, 0.9, 1.2], groups={"country": ("de", "de", "fr", "fr")})
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids), people)
+    >>> found = irtbench.percentiles_by_group(scale, [[1, 1, 1, 0, 1, 0]], ["country"])
+    >>> found[["respondent_id", "value", "n_people", "percentile"]].round(0)
+      respondent_id value  n_people  percentile
+    0            r1    de         2        78.0
+    1            r1    fr         2        24.0
     """
-    settings = replace(settings or ScoringSettings(), norm_group=None)
+    responses = as_responses(responses, item_ids=item_ids_of(bank))
+    settings = replace(with_keywords(settings or ScoringSettings(), keywords), norm_group=None)
     norm = "smoothed" if settings.norm == "normal" else settings.norm
     scales = scales_of(bank)
     check_known(responses.item_ids, scales, unknown_items)

@@ -9,11 +9,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
 from irtbench.models.curves import by_ability, curve, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import Trials, some_rows
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
@@ -28,8 +30,8 @@ MOST_GUESSING = 0.99
 
 def with_item_error(
     abilities: Abilities,
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     *,
     item_error: ItemError = "delta",
     quadrature: Quadrature | None = None,
@@ -71,7 +73,21 @@ def with_item_error(
         If the covariance of an item answered is not known, ``delta`` is asked for EAP from the sum score,
         ``integrate`` for anything but EAP or with several trials of an item, which share its error, or abilities were
         estimated with the items and carry their error already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), truth, rng=rng)
+    >>> items = irtbench.fit_model(responses).items
+    >>> abilities = irtbench.estimate_ability(responses, items)
+    >>> wider = irtbench.with_item_error(abilities, responses, items)
+    >>> bool((wider.standard_error > abilities.standard_error).all())
+    True
     """
+    responses, items = responses_and_items(responses, items)
     if item_error == "none":
         return abilities
     if abilities.method == "joint":

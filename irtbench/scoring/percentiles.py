@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from irtbench.bank.norms import NORM_DECIMALS, Norms
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted, spanned
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import cell_edges
 from irtbench.scoring.ability import Abilities
@@ -23,7 +25,7 @@ POPULATION_STEP = 0.02  # between nodes of an estimated density: its distributio
 
 
 @dataclass(frozen=True, eq=False)
-class Percentiles:
+class Percentiles(Shown):
     """Percentile of each respondent with its interval.
 
     Parameters
@@ -43,9 +45,19 @@ class Percentiles:
     upper: NDArray[np.float64]
     norm: Norm
 
+    def table(self) -> pd.DataFrame:
+        """One row a respondent, in the order of the abilities: columns of scores.csv."""
+        return pd.DataFrame(
+            {"percentile": self.percentile, "percentile_lower": self.lower, "percentile_upper": self.upper}
+        )
+
+    def in_short(self) -> str:
+        """How many respondents, the range of their percentiles, and the norm."""
+        return f"{counted(self.percentile.size, 'respondent')}, {spanned(self.percentile)}, norm {self.norm}"
+
 
 def percentiles(
-    abilities: Abilities, norms: Norms | None, *, norm: Norm = "normal", population: Quadrature | None = None
+    abilities: Abilities, norms: Norms | None = None, *, norm: Norm = "normal", population: Quadrature | None = None
 ) -> Percentiles:
     """Percentile of each ability by the norm of choice; NaN where ``norms`` is None and the norm needs a sample.
 
@@ -65,6 +77,19 @@ def percentiles(
     ------
     InputError
         If the norm is none of ``normal, empirical, smoothed``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> abilities = irtbench.estimate_ability([[1, 1, 1, 0, 1, 0], [0, 0, 1, 0, 0, 0]], items)
+    >>> irtbench.percentiles(abilities).table().round(0)
+       percentile  percentile_lower  percentile_upper
+    0        69.0              26.0              95.0
+    1        16.0               1.0              56.0
     """
     if norm not in get_args(Norm):
         raise InputError(f"percentile: norm must be one of {', '.join(get_args(Norm))} but got {norm}")

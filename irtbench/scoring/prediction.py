@@ -6,21 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
+from irtbench.data.shown import Shown, counted, spanned
 from irtbench.models.curves import icc
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
+
+Scales = ItemBank | Scale | Sequence[Scale]
 
 HALVINGS = 60  # of the bracket of a quantile
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedAccuracy:
+class PredictedAccuracy(Shown):
     """Accuracy on all items of the bank; all arrays have shape (n_respondents,).
 
     Parameters
@@ -35,8 +41,10 @@ class PredictedAccuracy:
         Ends of the interval.
     level
         Of the interval.
-    n_seen, n_items
-        Responses seen of each, and items of the bank.
+    n_seen, n_correct
+        Responses seen of each, and those of them that are right.
+    n_items
+        Items of the bank.
     """
 
     respondent_ids: tuple[str, ...]
@@ -46,11 +54,34 @@ class PredictedAccuracy:
     upper: NDArray[np.float64]
     level: float
     n_seen: NDArray[np.int64]
+    n_correct: NDArray[np.int64]
     n_items: int
+
+    def table(self) -> pd.DataFrame:
+        """One row a system, columns of prediction.csv; ``accuracy`` is that on the items seen, NaN without any."""
+        seen = np.full(self.n_seen.shape, np.nan)
+        return pd.DataFrame(
+            {
+                "respondent_id": self.respondent_ids,
+                "n_seen": self.n_seen,
+                "n_correct": self.n_correct,
+                "accuracy": np.divide(self.n_correct, self.n_seen, out=seen, where=self.n_seen > 0),
+                "n_items": self.n_items,
+                "predicted_accuracy": self.accuracy,
+                "se": self.standard_error,
+                "predicted_lower": self.lower,
+                "predicted_upper": self.upper,
+            }
+        )
+
+    def in_short(self) -> str:
+        """How many systems and items, and the range of the predicted accuracies."""
+        systems = counted(len(self.respondent_ids), "system")
+        return f"{systems}, {counted(self.n_items, 'item')}, predicted accuracy {spanned(self.accuracy)}"
 
 
 @dataclass(frozen=True, eq=False)
-class Correction:
+class Correction(Shown):
     """What the accuracy on the items outside a form was, for systems of which everything is known.
 
     Parameters
@@ -71,10 +102,14 @@ class Correction:
     residual_sd: float
     n_systems: int
 
+    def table(self) -> pd.DataFrame:
+        """One row a coefficient, the intercept first."""
+        return pd.DataFrame({"coefficient": self.coefficients})
+
 
 def predict_accuracy(
-    scales: Scale | Sequence[Scale],
-    responses: ResponseMatrix,
+    scales: Scales,
+    responses: ResponsesLike,
     *,
     correction: Correction | None = None,
     level: float = 0.95,
@@ -95,7 +130,7 @@ def predict_accuracy(
     Parameters
     ----------
     scales
-        One or several; their items together are the benchmark, and no item is in two.
+        A bank, or one scale or several; their items together are the benchmark, and no item is in two.
     responses
         Graded responses to any of the items; those that no scale has are left aside. With a correction, to its form.
     correction
@@ -108,7 +143,22 @@ def predict_accuracy(
     InputError
         If an item is in two scales, the level lies outside (0, 1), or a respondent did not answer just the items of
         the correction's form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> form = [[1, 1, 1, None, None, None], [1, 0, 0, None, None, None]]
+    >>> irtbench.predict_accuracy(scale, form).table()[["respondent_id", "n_seen", "predicted_accuracy", "se"]].round(2)
+      respondent_id  n_seen  predicted_accuracy    se
+    0            r1       3                0.72  0.16
+    1            r2       3                0.22  0.10
     """
+    responses = as_responses(responses, item_ids=_items_of(scales))
     if not 0 < level < 1:
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
     parts = _parts(scales, responses)
@@ -125,10 +175,11 @@ def predict_accuracy(
     least, most = seen_right / total, (seen_right + n_unseen) / total
     lower, upper = (_truncated_quantile(accuracy, sd, least, most, q) for q in ((1 - level) / 2, (1 + level) / 2))
     n_seen = (total - n_unseen).astype(np.int64)
-    return PredictedAccuracy(responses.respondent_ids, accuracy, sd, lower, upper, level, n_seen, int(total))
+    n_correct = seen_right.astype(np.int64)
+    return PredictedAccuracy(responses.respondent_ids, accuracy, sd, lower, upper, level, n_seen, n_correct, int(total))
 
 
-def learn_correction(scales: Scale | Sequence[Scale], responses: ResponseMatrix, form: Sequence[str]) -> Correction:
+def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[str]) -> Correction:
     """Regress what systems got of the items outside a form on what the form says of them, by least squares.
 
     Parameters
@@ -144,8 +195,23 @@ def learn_correction(scales: Scale | Sequence[Scale], responses: ResponseMatrix,
     ------
     InputError
         If a response is missing, the form holds all items, or there are not ten systems for each coefficient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> form = ["item1", "item3", "item5"]
+    >>> correction = irtbench.learn_correction(scale, responses, form)
+    >>> new = responses.select_items(form)
+    >>> irtbench.predict_accuracy(scale, new, correction=correction)
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.07 to 0.81>
     """
-    every = [item for scale in _as_scales(scales) for item in scale.items.item_ids]
+    responses = as_responses(responses, item_ids=_items_of(scales))
+    every = _items_of(scales)
     outside = responses.select_items([item for item in every if item not in set(form)])
     seen = responses.select_items(list(form))
     if outside.n_items == 0:
@@ -173,14 +239,20 @@ class _Parts:
     n_items: NDArray[np.int64]
 
 
-def _as_scales(scales: Scale | Sequence[Scale]) -> tuple[Scale, ...]:
+def _as_scales(scales: Scales) -> tuple[Scale, ...]:
+    if isinstance(scales, ItemBank):
+        return scales.scales
     return (scales,) if isinstance(scales, Scale) else tuple(scales)
 
 
-def _parts(scales: Scale | Sequence[Scale], responses: ResponseMatrix) -> _Parts:
+def _items_of(scales: Scales) -> tuple[str, ...]:
+    return tuple(item for scale in _as_scales(scales) for item in scale.items.item_ids)
+
+
+def _parts(scales: Scales, responses: ResponseMatrix) -> _Parts:
     """Right responses seen; number, expectation and variance of those not seen, on each scale."""
     scales = _as_scales(scales)
-    every = [item for scale in scales for item in scale.items.item_ids]
+    every = _items_of(scales)
     if len(set(every)) < len(every):
         raise InputError("prediction: an item stands in two scales; expected each in one")
     demand_single(responses, "a prediction of the whole from a part")

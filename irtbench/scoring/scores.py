@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import Count, Inside, Settings, settings_from
+from irtbench.data.checked_settings import Count, Inside, Settings, settings_from, with_keywords
+from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
@@ -80,10 +82,11 @@ class ScoringSettings(Settings):
 
 def score_responses(
     bank: ItemBank | Scale,
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
+    **keywords: Any,
 ) -> pd.DataFrame:
     """Ability, human percentile and person fit of each respondent on each scale.
 
@@ -96,12 +99,14 @@ def score_responses(
     bank
         A bank, or one scale.
     responses
-        Graded responses of people or systems.
+        Graded responses (a matrix, array or data frame: `as_responses`) of people or systems.
     settings
         The estimator, the errors carried, the norm.
     unknown_items
         What items mean that no scale has and that the bank's study did not leave out itself (see ``check_known``): an
         error that names the first five, or nothing.
+    keywords
+        Of the settings: ``method="wle"``.
 
     Returns
     -------
@@ -124,8 +129,23 @@ def score_responses(
     InputError
         If an item is unknown and ``unknown_items`` is ``error``, no item is known, the items' error is asked for and
         not known, or the norm sample has no such group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    >>> scores = irtbench.score_responses(scale, [[1, 1, 1, 0, 1, 0], [1, 0, None, 0, 0, 0]])
+    >>> scores[["respondent_id", "n_items", "n_correct", "theta", "se", "percentile"]].round(2)
+      respondent_id  n_items  n_correct  theta    se  percentile
+    0            r1        6          4   0.49  0.58       68.75
+    1            r2        5          1  -0.83  0.64       20.34
     """
-    settings = settings or ScoringSettings()
+    responses = as_responses(responses, item_ids=item_ids_of(bank))
+    settings = with_keywords(settings or ScoringSettings(), keywords)
     scales = scales_of(bank)
     check_known(responses.item_ids, scales, unknown_items)
     return in_order_of_respondents([_score_scale(scale, responses, settings) for scale in scales])
@@ -133,20 +153,40 @@ def score_responses(
 
 def score_answers(
     bank: ItemBank | Scale,
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     grading: GradingSettings | None = None,
     settings: ScoringSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
+    **keywords: Any,
 ) -> pd.DataFrame:
-    """The same from raw answers, graded by the key in the bank; see ``grade_answers`` and ``score_responses``."""
+    """The same from raw answers, graded by the key in the bank; see ``grade_answers`` and ``score_responses``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0] * 3, [-1.0, 0.0, 1.0], item_ids=["i1", "i2", "i3"])
+    >>> key = irtbench.as_items(pd.DataFrame({"item_id": items.item_ids, "key": ["yes", "no", "no"]}))
+    >>> scores = irtbench.score_answers(irtbench.Scale("all", items, key), answers)
+    >>> scores[["respondent_id", "n_items", "n_correct", "theta"]].round(2)
+      respondent_id  n_items  n_correct  theta
+    0           ann        3          2   0.32
+    1           bob        3          3   0.96
+    2            cy        3          2   0.32
+    3           dee        2          1  -0.15
+    """
     graded = grade_answers(bank, answers, grading, unknown_items=unknown_items)
-    return score_responses(bank, graded, settings, unknown_items=unknown_items)
+    return score_responses(bank, graded, settings, unknown_items=unknown_items, **keywords)
 
 
 def grade_answers(
     bank: ItemBank | Scale,
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     grading: GradingSettings | None = None,
     *,
     unknown_items: UnknownItems = "error",
@@ -170,7 +210,21 @@ def grade_answers(
     InputError
         If an item is unknown and ``unknown_items`` is ``error``, no item is known, an item answered has no key, or
         scales disagree about a key.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0] * 3, [-1.0, 0.0, 1.0], item_ids=["i1", "i2", "i3"])
+    >>> key = irtbench.as_items(pd.DataFrame({"item_id": items.item_ids, "key": ["yes", "no", "no"]}))
+    >>> irtbench.grade_answers(irtbench.Scale("all", items, key), answers)
+    <ResponseMatrix: 4 respondents x 3 items, 92% observed, 73% correct>
     """
+    answers = as_answers(answers)
     scales = scales_of(bank)
     check_known(pd.unique(answers["item_id"]), scales, unknown_items)
     items = _all_details(scales)
@@ -180,6 +234,11 @@ def grade_answers(
 def scales_of(bank: ItemBank | Scale) -> tuple[Scale, ...]:
     """The scales of a bank, or the one scale."""
     return bank.scales if isinstance(bank, ItemBank) else (bank,)
+
+
+def item_ids_of(bank: ItemBank | Scale) -> tuple[str, ...]:
+    """All items of a bank, each once: what the columns of an array are."""
+    return tuple(dict.fromkeys(item for scale in scales_of(bank) for item in scale.items.item_ids))
 
 
 def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items: UnknownItems) -> tuple[LeftOut, ...]:
@@ -253,30 +312,19 @@ def score_table(
     scale: Scale, abilities: Abilities, lz_star: NDArray[np.float64], settings: ScoringSettings
 ) -> pd.DataFrame:
     """Rows of one scale in scores.csv, from the abilities and the person fit, shape (n_respondents,)."""
-    n_items, n_correct = abilities.n_items, abilities.n_correct
     norms = norms_of(scale, settings)
     place = percentiles(abilities, norms, norm=settings.norm, population=scale.population)
-    unknown = np.full(n_items.shape, np.nan)
-    return pd.DataFrame(
-        {
-            "respondent_id": abilities.respondent_ids,
-            "scale": scale.name,
-            "n_items": n_items,
-            "n_correct": n_correct,
-            "accuracy": abilities.share_correct,
-            "theta": abilities.theta,
-            "se": abilities.standard_error,
-            "theta_lower": abilities.lower,
-            "theta_upper": abilities.upper,
-            "percentile": place.percentile,
-            "percentile_lower": place.lower,
-            "percentile_upper": place.upper,
-            "percentile_empirical": unknown if norms is None else empirical_percentile(abilities, norms).percentile,
-            "person_fit": lz_star,
-            "method": abilities.method,
-            "flags": _flags(abilities, lz_star),
-        }
-        | ({} if abilities.n_trials is None else {"n_trials": abilities.n_trials})
+    table = abilities.table()
+    table.insert(1, "scale", scale.name)
+    method = table.pop("method")
+    trials = {} if abilities.n_trials is None else {"n_trials": table.pop("n_trials")}
+    return table.assign(
+        **place.table(),
+        percentile_empirical=np.nan if norms is None else empirical_percentile(abilities, norms).percentile,
+        person_fit=lz_star,
+        method=method,
+        flags=_flags(abilities, lz_star),
+        **trials,
     )
 
 

@@ -15,6 +15,7 @@ from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
+from irtbench.data.shown import Shown, counted
 from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.explanation import Explanation
@@ -22,7 +23,7 @@ from irtbench.study.screening_effect import ScreeningEffect
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleStudy:
+class ScaleStudy(Shown):
     """One scale from the items given to the items kept.
 
     Parameters
@@ -55,9 +56,17 @@ class ScaleStudy:
         """Whether the last fit converged; a scale of which nothing was fitted counts as one."""
         return self.pruning.fitted is None or self.pruning.fitted.converged
 
+    def table(self) -> pd.DataFrame:
+        """One row a removed item, columns of pruning.csv."""
+        return self.pruning.table()
+
+    def in_short(self) -> str:
+        """Name and what became of the items."""
+        return f"{self.name}, {self.pruning.in_short()}"
+
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class Study(Shown):
     """Everything a study found.
 
     Parameters
@@ -116,3 +125,22 @@ class Study:
     def converged(self) -> bool:
         """Whether the last fit of every scale converged."""
         return all(scale.converged for scale in self.scales)
+
+    def table(self) -> pd.DataFrame:
+        """One row a scale: items given and kept, rounds, and why it was rejected, if it was."""
+        return pd.DataFrame(
+            [
+                {
+                    "scale": scale.name,
+                    "n_items": scale.responses.n_items,
+                    "n_items_kept": len(scale.pruning.kept),
+                    "rounds": len(scale.pruning.rounds),
+                    "rejected": scale.pruning.rejected or "",
+                }
+                for scale in self.scales
+            ]
+        )
+
+    def in_short(self) -> str:
+        """Title, respondents and items kept."""
+        return f"{self.settings.study.title}, {self.screening.in_short()}, {counted(len(self.scales), 'scale')}"

@@ -35,7 +35,7 @@ def run_study(
     checkpoints: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Study:
-    """Read, grade, screen, divide into scales, prune each, and score.
+    r"""Read, grade, screen, divide into scales, prune each, and score.
 
     All files are read and all settings checked before anything is fitted.
 
@@ -55,6 +55,24 @@ def run_study(
     ------
     InputError
         If the data or the settings do not fit together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> from pathlib import Path
+    >>> responses.to_long().to_csv("answers.csv", index=False)
+    >>> _ = Path("study.toml").write_text(
+    ...     '[data]\nanswers = "answers.csv"\ncontent = "responses"\n[pruning]\npreset = "none"\n'
+    ... )
+    >>> study = irtbench.run_study(irtbench.read_study(Path("study.toml")))
+    >>> study
+    <Study: Untitled study, 300 of 300 respondents kept, 1 scale>
+    >>> study.bank
+    <ItemBank: 1 scale: all (6 items)>
     """
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")

@@ -309,7 +309,7 @@ def test_an_ability_without_items_is_refused() -> None:
 
 
 def test_the_table_and_the_summary_say_what_they_hold(two: ResponseMatrix, exploratory: FactorModel) -> None:
-    table, summary = exploratory.table(two), exploratory.summary()
+    table, summary = exploratory.table(), exploratory.summary()
     assert (table[["se_discrimination", "se_difficulty", "se_intercept", "se_slope_1", "se_slope_2"]] > 0).all().all()
     assert summary["standard_errors"] == (
         "of intercepts and of slopes on principal axes, from the observed information"
@@ -318,4 +318,4 @@ def test_the_table_and_the_summary_say_what_they_hold(two: ResponseMatrix, explo
     assert summary["integration_error"] < MOST_ERROR
     without = fit_factors(two, 2, standard_errors=False)
     assert without.summary()["standard_errors"] == "not computed"
-    assert without.table(two)["se_intercept"].isna().all()
+    assert without.table()["se_intercept"].isna().all()

@@ -24,7 +24,7 @@ def read_choices(
     options: Sequence[str] = (),
     group: str | None = None,
 ) -> tuple[ChoiceItems, pd.DataFrame]:
-    """Read multiple-choice items.
+    r"""Read multiple-choice items.
 
     Parameters
     ----------
@@ -51,6 +51,15 @@ def read_choices(
     InputError
         If a column is missing, no column looks like an option, a name is empty or repeated, an item has fewer than two
         options, or the key points at none of them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,option_A,option_B,gold\nq1,a cat,a dog,B\n")
+    >>> choices, table = irtbench.read_choices("items.csv")
+    >>> choices.options, choices.right
+    ((('a cat', 'a dog'),), (1,))
     """
     frame = read_table(path)
     demand_columns(frame, [item, key, *options, *([group] if group else [])], path)

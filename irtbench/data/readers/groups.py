@@ -9,7 +9,7 @@ from irtbench.data.readers.table import demand_columns, demand_filled, read_tabl
 
 
 def read_groups(path: str | Path) -> dict[str, str]:
-    """Read a table with columns ``respondent_id, group``: the group of each respondent.
+    r"""Read a table with columns ``respondent_id, group``: the group of each respondent.
 
     Other columns are ignored, and so are repeated rows that say the same (a long table of responses may serve).
 
@@ -17,6 +17,14 @@ def read_groups(path: str | Path) -> dict[str, str]:
     ------
     InputError
         If the file cannot be read, a column is missing or has an empty field, or a respondent is in two groups.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("groups.csv").write_text("respondent_id,group\nann,people\ngpt,machines\n")
+    >>> irtbench.read_groups("groups.csv")
+    {'ann': 'people', 'gpt': 'machines'}
     """
     table = read_table(path)
     demand_columns(table, ["respondent_id", "group"], path)

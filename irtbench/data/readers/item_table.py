@@ -14,7 +14,7 @@ from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, 
 from irtbench.data.responses import name_first
 
 #: The columns in which each property is looked for, in this order, unless the user names one.
-_ALIASES = {
+COLUMNS_OF_ITEMS = {
     "item_id": ("item_id",),
     "key": ("key", "gold"),
     "label": ("label",),
@@ -30,7 +30,7 @@ def read_items(
     columns: Mapping[str, str] | None = None,
     where: Mapping[str, str] | None = None,
 ) -> ItemTable:
-    """Read the item table.
+    r"""Read the item table.
 
     Parameters
     ----------
@@ -48,13 +48,24 @@ def read_items(
     ------
     InputError
         If a column is missing, no row is left, an item has no name or one twice, or attention is neither 1 nor 0.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,gold,label,attention\ni1,yes,a,0\ni2,no,b,0\ncheck,yes,,1\n")
+    >>> items = irtbench.read_items("items.csv")
+    >>> items
+    <ItemTable: 3 items, 1 attention check among them, labels a, b>
+    >>> items.key, items.scales()
+    (('yes', 'no', 'yes'), {'a': ('i1',), 'b': ('i2',)})
     """
     columns, where = columns or {}, where or {}
-    unknown = [name for name in columns if name not in _ALIASES]
+    unknown = [name for name in columns if name not in COLUMNS_OF_ITEMS]
     if unknown:
-        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(_ALIASES)}")
+        raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(COLUMNS_OF_ITEMS)}")
     frame = read_table(path)
-    chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in _ALIASES.items()}
+    chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in COLUMNS_OF_ITEMS.items()}
     item_column = chosen["item_id"] or "item_id"
     demand_columns(frame, [item_column, *columns.values(), *where], path)
     for column, value in where.items():

@@ -21,6 +21,7 @@ from irtbench.data.readers.table import (
     to_numbers,
 )
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
 _ID_COLUMNS = (
@@ -40,6 +41,7 @@ _ALIASES = {
     "date": ("date",),
 }
 
+_COUNTED = {"respondent_id": "respondent", "item_id": "item"}
 #: Where several trials of a pair are counted in place of a response.
 COUNTS = ("n_correct", "n_trials")
 
@@ -47,7 +49,7 @@ _OUR_NAMES = ("respondent_id", "item_id", *_ALIASES, *COUNTS)
 
 
 @dataclass(frozen=True, eq=False)
-class LongTable:
+class LongTable(Shown):
     """What a reader found in a file, in one form whatever the format.
 
     Parameters
@@ -72,6 +74,22 @@ class LongTable:
     format: str
     columns: Mapping[str, str]
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def table(self) -> pd.DataFrame:
+        """What ``convert`` writes: our columns first, responses as whole numbers."""
+        ours = ["respondent_id", "item_id", "response", *COUNTS, "answer", "trial"]
+        first = [name for name in ours if name in self.frame.columns]
+        table = self.frame[[*first, *(name for name in self.frame.columns if name not in first)]]
+        whole = "response" in table and table["response"].dropna().isin((0, 1)).all()
+        counts = [name for name in COUNTS if name in table]
+        return table.astype(dict.fromkeys([*(["response"] if whole else []), *counts], "Int64"))
+
+    def in_short(self) -> str:
+        """Format, rows, respondents and items."""
+        frame, what = self.frame, "answer" if "answer" in self.frame else "response"
+        n = frame["n_trials"].sum() if "n_trials" in frame else frame[what].notna().sum()
+        sizes = [counted(frame[name].nunique(), word) for name, word in _COUNTED.items()]
+        return ", ".join([f"{self.format} table of {counted(int(n), what)}", *sizes])
 
 
 def read_long_table(

@@ -27,7 +27,7 @@ def read_predictions(
     classes: Mapping[str, str] | None = None,
     by: str | None = None,
 ) -> dict[str, Predictions]:
-    """Read stated probabilities and outcomes.
+    r"""Read stated probabilities and outcomes.
 
     Parameters
     ----------
@@ -54,6 +54,14 @@ def read_predictions(
     InputError
         If a column is missing, a probability is not a number in [0, 1] or is missing, classes do not sum to 1, a label
         is missing or unknown, or an item has two rows of one system.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("predictions.csv").write_text("probability,label\n0.9,1\n0.3,0\n")
+    >>> irtbench.read_predictions("predictions.csv")
+    {'all': <Predictions: 2 items, probabilities (2 x 1), outcomes (2 x 1)>}
     """
     frame = read_table(path)
     classes = classes or {}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 
@@ -41,12 +41,75 @@ from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 
 logger = logging.getLogger(__name__)
 
+Content = Literal["auto", "responses", "answers"]
 TableFormat = Literal["long", "wide"]
 #: ``auto``, ``long``, ``wide``, or the name of an outside format (see ``FORMATS``).
 Format = str
 FORMATS = ("auto", "long", "wide", *(reader.name for reader in READERS))
 
 Paths = str | Path | Sequence[str | Path]
+
+
+def read(
+    path: Paths,
+    *,
+    content: Content = "auto",
+    format: Format = "auto",
+    columns: Mapping[str, str] | None = None,
+    threshold: float | None = None,
+    trials: Trials = "error",
+    metric: str | Sequence[str] = (),
+    errored: Errored = "missing",
+    join: Join = None,
+    items: str | None = None,
+    exclude: Sequence[str] = (),
+    respondents: str | Path | None = None,
+) -> LongTable:
+    r"""Read files of any known format: responses where there are some, otherwise answers.
+
+    What comes back is taken wherever responses or answers are wanted; its ``frame`` is the table, and it says the
+    format and what was left out.
+
+    Parameters
+    ----------
+    path
+        A file, a folder of files (a study: a system each), or several of them.
+    content
+        ``responses`` (graded, 1 or 0), ``answers`` (raw), or ``auto`` for responses where the files hold some.
+    format, columns, threshold, trials, metric, errored, join, items, exclude, respondents
+        As for `read_responses`.
+
+    Raises
+    ------
+    InputError
+        As `read_responses`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("wide.csv").write_text("name,i1,i2\nann,1,0\nbob,,1\n")
+    >>> found = irtbench.read("wide.csv")
+    >>> found
+    <LongTable: wide table of 3 responses, 2 respondents, 2 items>
+    >>> irtbench.as_responses(found)
+    <ResponseMatrix: 2 respondents x 2 items, 75% observed, 67% correct>
+    """
+    if content == "auto":
+        graded = holds_responses(path, format=format, columns=columns, items=items, exclude=exclude)
+    elif content in get_args(Content):
+        graded = content == "responses"
+    else:
+        raise InputError(f"content: expected one of {', '.join(get_args(Content))} but got {content}")
+    if graded:
+        return read_responses(
+            path, format=format, columns=columns, threshold=threshold, trials=trials, metric=metric, errored=errored,
+            join=join, items=items, exclude=exclude, respondents=respondents,
+        )  # fmt: skip
+    return read_answers(
+        path, format=format, columns=columns, trials=trials, metric=metric, join=join, items=items, exclude=exclude,
+        respondents=respondents,
+    )  # fmt: skip
 
 
 def read_responses(
@@ -63,7 +126,7 @@ def read_responses(
     exclude: Sequence[str] = (),
     respondents: str | Path | None = None,
 ) -> LongTable:
-    """Read graded responses.
+    r"""Read graded responses.
 
     Parameters
     ----------
@@ -95,6 +158,17 @@ def read_responses(
     ------
     InputError
         Naming file, row or record, and field of what is wrong; see ``read_long_table`` and ``read_wide_table``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("long.csv").write_text("worker,task,score\nann,i1,0.9\nann,i2,0.2\nbob,i1,0.7\n")
+    >>> irtbench.read_responses("long.csv", threshold=0.5).frame
+      respondent_id item_id  response
+    0           ann      i1       1.0
+    1           ann      i2       0.0
+    2           bob      i1       1.0
     """
     settings = ReadSettings("response", _names(metric), errored)
     return _Reading(
@@ -138,7 +212,18 @@ def read_answers(
     exclude: Sequence[str] = (),
     respondents: str | Path | None = None,
 ) -> LongTable:
-    """Read raw answers; parameters and errors as for ``read_responses``."""
+    r"""Read raw answers; parameters and errors as for ``read_responses``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("long.csv").write_text("respondent_id,item_id,answer\nann,i1,yes\nbob,i1,no\n")
+    >>> irtbench.read_answers("long.csv").frame
+      respondent_id item_id answer
+    0           ann      i1    yes
+    1           bob      i1     no
+    """
     settings = ReadSettings("answer", _names(metric))
     return _Reading(path, settings, format, columns or {}, None, trials, join, items, exclude, respondents).long_table()
 

@@ -76,7 +76,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
 def read_respondents(
     path: str | Path, names: Sequence[str], *, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Read columns of a table of respondents, CSV or Parquet.
+    r"""Read columns of a table of respondents, CSV or Parquet.
 
     Parameters
     ----------
@@ -91,6 +91,14 @@ def read_respondents(
     ------
     InputError
         If the file cannot be read or a column is missing, and as ``respondents_of``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("people.csv").write_text("respondent_id,country,age\nann,de,31\nbob,fr,\n")
+    >>> irtbench.read_respondents("people.csv", ["country"]).to_dict()
+    {'country': {'ann': 'de', 'bob': 'fr'}}
     """
     unknown = [name for name in columns or {} if name != "respondent_id"]
     if unknown:

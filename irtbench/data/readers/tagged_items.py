@@ -22,7 +22,7 @@ def read_tags(
     separator: str | None = None,
     where: Mapping[str, str] | None = None,
 ) -> ItemTags:
-    """Read what tags the items have.
+    r"""Read what tags the items have.
 
     A column that holds nothing but 1, 0, true, false and empty fields is itself a tag, of the items with 1. In any
     other column each text is a tag, and with a separator each part of it.
@@ -44,6 +44,14 @@ def read_tags(
     ------
     InputError
         If a column is missing, no row is left, or an item has no name or one twice.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,subject,hard\nq1,maths;physics,1\nq2,physics,0\n")
+    >>> irtbench.read_tags("items.csv", ["subject", "hard"], separator=";").tags
+    (('maths', 'physics', 'hard'), ('physics',))
     """
     if not columns:
         raise InputError(f"file {path}: expected at least one column of tags to be named")
@@ -59,7 +67,7 @@ def read_tags(
 
 
 def read_twins(path: str | Path, *, item: str = "item_id", twin_of: str = "twin_of") -> dict[str, str]:
-    """Read which items are the switched form of which others.
+    r"""Read which items are the switched form of which others.
 
     Parameters
     ----------
@@ -80,6 +88,14 @@ def read_twins(path: str | Path, *, item: str = "item_id", twin_of: str = "twin_
     InputError
         If a column is missing, an item has no name or one twice, an original is not in the table or itself switched,
         or two items are the switched form of one.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,twin_of\nw1,\nw1s,w1\n")
+    >>> irtbench.read_twins("items.csv")
+    {'w1s': 'w1'}
     """
     frame = _read_items(path, item, [twin_of])
     place = field_places(path, twin_of)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from pyro.infer import SVI
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.problem import Problem
@@ -53,7 +55,7 @@ QUANTILE_DRAWS = 4_000  # of the guide, where none are weighted
 
 
 @dataclass(frozen=True, eq=False)
-class ItemPosterior:
+class ItemPosterior(Shown):
     """Moments of the posterior of the item parameters, and how they were found.
 
     Parameters
@@ -153,6 +155,10 @@ class ItemPosterior:
     def standard_deviations(self) -> NDArray[np.float64]:
         """Of (a, d, c) of each item, shape (n_items, 3)."""
         return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: posterior quantiles, as items.csv has them."""
+        return pd.DataFrame({"item_id": self.item_ids, **self.columns()})
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,24 @@ def grouped_logistic_model(
         As for `logistic_model`.
     differs
         Where (a_1, d_1, a_2, d_2, ...) are estimated, elsewhere they are zero; shape (n_items, 2 (n_groups - 1)).
+
+    Examples
+    --------
+    >>> import pyro
+    >>> import torch
+    >>> import irtbench
+    >>> people, machines = torch.tensor([[1, 0], [1, -1]], dtype=torch.int8), torch.tensor([[0, 0]], dtype=torch.int8)
+    >>> grid, cpu = irtbench.normal_grid(), torch.device("cpu")
+    >>> nodes = irtbench.NodeTensors.from_quadrature(grid, dtype=torch.float64, device=cpu)
+    >>> populations = {name: torch.zeros(1, dtype=torch.float64) for name in ("group_mean", "group_log_deviation")}
+    >>> model = pyro.poutine.condition(irtbench.grouped_logistic_model, populations)
+    >>> trace = pyro.poutine.trace(model).get_trace(
+    ...     [people, machines], nodes,
+    ...     priors=irtbench.Priors.named("weak"), differs=torch.zeros(2, 2, dtype=torch.bool),
+    ...     guessing_free=torch.zeros(2, dtype=torch.bool), guessing_fixed=torch.zeros(2, dtype=torch.float64),
+    ... )
+    >>> [site for site in ("slope", "group_mean", "difference", "responses_0", "responses_1") if site in trace]
+    ['slope', 'group_mean', 'responses_0', 'responses_1']
     """
     n_items, n_groups = len(guessing_free), len(rows)
     like = nodes.theta.new_zeros

@@ -64,6 +64,21 @@ def logistic_model(
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
         Number of respondents in a minibatch, for rows given as a tensor; None for all.
+
+    Examples
+    --------
+    >>> import pyro
+    >>> import torch
+    >>> import irtbench
+    >>> rows = torch.tensor([[1, 0], [1, -1]], dtype=torch.int8)
+    >>> grid, cpu = irtbench.normal_grid(), torch.device("cpu")
+    >>> nodes = irtbench.NodeTensors.from_quadrature(grid, dtype=torch.float64, device=cpu)
+    >>> trace = pyro.poutine.trace(irtbench.logistic_model).get_trace(
+    ...     rows, nodes, priors=irtbench.Priors.named("weak"),
+    ...     guessing_free=torch.zeros(2, dtype=torch.bool), guessing_fixed=torch.zeros(2, dtype=torch.float64),
+    ... )
+    >>> [site for site in ("slope", "intercept", "guessing_logit", "responses") if site in trace]
+    ['slope', 'intercept', 'responses']
     """
     n_respondents, n_items = len(rows), len(guessing_free)
     n_factors = nodes.theta.shape[1]

@@ -1,0 +1,12 @@
+"""Examples in docstrings and in the documentation may write files: each runs in an empty folder of its own."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    if isinstance(request.node, pytest.DoctestItem):
+        folder: Path = tmp_path_factory.mktemp("example")
+        request.getfixturevalue("monkeypatch").chdir(folder)

@@ -1,0 +1,138 @@
+"""The figure of a result, for ``result.plot()``: which drawing it is, on which axes; the drawings stand in `plots` and
+its neighbours.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+
+from irtbench.analysis.parallel_analysis import ParallelAnalysis
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
+from irtbench.diagnostics.empirical_curve import EmpiricalCurve
+from irtbench.evaluation.artifacts import Artifacts
+from irtbench.evaluation.calibration import Calibration
+from irtbench.evaluation.consistency import SwitchProtocol
+from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
+from irtbench.evaluation.propagation import EventCounts
+from irtbench.evaluation.reliability import ReliabilityCurve
+from irtbench.evaluation.system_comparison import SystemComparison
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.report.artifact_plots import draw_baselines
+from irtbench.report.breakdown_plots import draw_shares
+from irtbench.report.calibration_plots import draw_reliability
+from irtbench.report.comparison_plots import draw_differences
+from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
+from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
+from irtbench.report.propagation_plots import draw_event_counts
+from irtbench.report.scree_plot import draw_scree
+from irtbench.scoring.ability import Abilities
+
+MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
+
+
+def figure_of(result: object, ax: Axes | None = None) -> Axes:
+    """Draw a result on the axes given, or on new ones of pyplot in the style of irtbench's figures.
+
+    Raises
+    ------
+    TypeError
+        If there is no figure of such a result.
+    """
+    if ax is not None:
+        return draw(result, ax)
+    import matplotlib.pyplot as plt  # chooses a backend, which who gives axes has chosen
+
+    with matplotlib.style.context(STYLE):
+        return draw(result, plt.subplots(layout="constrained")[1])
+
+
+@singledispatch
+def draw(result: object, ax: Axes) -> Axes:
+    """Draw a result on the axes, by its type."""
+    raise TypeError(f"there is no figure of {type(result).__name__}")
+
+
+@draw.register
+def _(result: ItemParameters, ax: Axes) -> Axes:
+    return draw_curves(ax, result, [], others_are="")
+
+
+@draw.register
+def _(result: Scale, ax: Axes) -> Axes:
+    return draw_curves(ax, result.items, [], others_are="")
+
+
+@draw.register
+def _(result: ItemBank, ax: Axes) -> Axes:
+    return draw_information(ax, {scale.name: scale.items for scale in result.scales})
+
+
+@draw.register
+def _(result: Norms, ax: Axes) -> Axes:
+    return draw_norm_sample(ax, result.theta)
+
+
+@draw.register
+def _(result: EmpiricalCurve, ax: Axes) -> Axes:
+    return draw_fit(ax, result)
+
+
+@draw.register
+def _(result: ParallelAnalysis, ax: Axes) -> Axes:
+    return draw_scree(ax, result)
+
+
+@draw.register
+def _(result: Abilities, ax: Axes) -> Axes:
+    known = np.isfinite(result.theta)
+    if result.theta.size > MOST_POSITIONS:
+        return draw_norm_sample(ax, result.theta[known])
+    return draw_positions(ax, result.table()[known])
+
+
+@draw.register
+def _(result: Calibration, ax: Axes) -> Axes:
+    return draw_reliability(ax, {"": result.curve})
+
+
+@draw.register
+def _(result: ReliabilityCurve, ax: Axes) -> Axes:
+    return draw_reliability(ax, {"": result})
+
+
+@draw.register
+def _(result: Artifacts, ax: Axes) -> Axes:
+    return draw_baselines(ax, result)
+
+
+@draw.register
+def _(result: CrowdFilter, ax: Axes) -> Axes:
+    return draw_crowd_filter(ax, result)
+
+
+@draw.register
+def _(result: HumanAccuracy, ax: Axes) -> Axes:
+    return draw_human_accuracy(ax, {f"{result.n_items} items": result})
+
+
+@draw.register
+def _(result: SystemComparison, ax: Axes) -> Axes:
+    table = result.table()
+    names = [f"{first} - {second}" for first, second in zip(table["first"], table["second"], strict=True)]
+    return draw_differences(ax, table, names=names, label="difference of the means")
+
+
+@draw.register
+def _(result: SwitchProtocol, ax: Axes) -> Axes:
+    return draw_shares(ax, result.table(), rows="measure", share="share", label="share of items")
+
+
+@draw.register
+def _(result: EventCounts, ax: Axes) -> Axes:
+    return draw_event_counts(ax, result.table())

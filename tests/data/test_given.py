@@ -1,0 +1,171 @@
+"""Arrays, tensors and data frames at the door: the same matrix from each, and errors that say where."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given as over
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from irtbench.data.given import as_answers, as_any_responses, as_items, as_responses
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.recognise import read
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.sparse_responses import SparseResponses
+
+VALUES = np.array([[1, 0, np.nan], [0, np.nan, 1]])
+PEOPLE, ITEMS = ["ann", "bob"], ["i1", "i2", "i3"]
+WIDE = pd.DataFrame(VALUES, index=PEOPLE, columns=ITEMS)
+LONG = WIDE.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="response")
+
+
+def same(found: ResponseMatrix, respondents=PEOPLE, items=ITEMS) -> bool:
+    assert found.respondent_ids == tuple(respondents)
+    assert found.item_ids == tuple(items)
+    return bool(np.array_equal(found.values, VALUES, equal_nan=True))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        WIDE,
+        WIDE.astype("Int64"),
+        WIDE.astype("boolean"),
+        WIDE.astype(object).where(WIDE.notna(), None),
+        WIDE.rename_axis("respondent_id").reset_index(),
+        LONG,
+        LONG.astype({"response": "Int64"}),
+        LONG.rename(columns={"respondent_id": "model", "response": "score"}),
+        LONG.rename(columns={"respondent_id": "id", "item_id": "item", "response": "resp"}),
+    ],
+)
+def test_every_data_frame_is_the_same_matrix(given) -> None:
+    assert same(as_responses(given))
+    assert same(as_any_responses(given))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        VALUES,
+        VALUES.astype(np.float32),
+        VALUES.tolist(),
+        np.where(np.isnan(VALUES), None, VALUES),
+        np.ma.masked_invalid(VALUES),
+        np.ma.masked_array(np.nan_to_num(VALUES).astype(int), np.isnan(VALUES)),
+        torch.tensor(VALUES, requires_grad=True),
+    ],
+)
+def test_rows_and_columns_of_an_array_get_names(given) -> None:
+    assert same(as_responses(given), ["r1", "r2"], ["item1", "item2", "item3"])
+    assert same(as_responses(given, item_ids=ITEMS), ["r1", "r2"])
+
+
+def test_a_matrix_is_given_back_as_it_is() -> None:
+    matrix = as_responses(VALUES)
+    assert as_responses(matrix) is matrix
+    assert as_any_responses(matrix) is matrix
+
+
+def test_truth_values_and_names_that_are_numbers() -> None:
+    found = as_responses(pd.DataFrame([[True, False]], index=[7], columns=[10, 11]))
+    assert found.values.tolist() == [[1, 0]]
+    assert (found.respondent_ids, found.item_ids) == (("7",), ("10", "11"))
+    long = pd.DataFrame({"respondent_id": [1, 1], "item_id": [5, 6], "response": [1, 0]})
+    assert as_responses(long).item_ids == ("5", "6")
+
+
+@settings(deadline=None)
+@over(arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 6)), elements=st.sampled_from([0.0, 1.0, np.nan])))
+def test_wide_and_long_tables_of_a_matrix_read_back(values) -> None:
+    matrix = as_responses(values)
+    back = as_responses(matrix.table())
+    assert np.array_equal(back.values, values, equal_nan=True)
+    assert back.item_ids == matrix.item_ids
+    if matrix.n_responses:
+        assert as_responses(matrix.to_long()).n_correct_by_item.sum() == matrix.n_correct_by_item.sum()
+
+
+def test_what_read_gives_is_taken(tmp_path) -> None:
+    file = tmp_path / "wide.csv"
+    WIDE.astype("Int64").rename_axis("respondent_id").to_csv(file)
+    assert same(as_responses(read(file)))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (np.array([[1, 0], [2, 1]]), r"^responses\[1, 0\]: expected 1, 0 or missing but got 2$"),
+        (np.array([[1, -1]]), r"^responses\[0, 1\]: expected 1, 0 or missing but got -1$"),
+        (np.array([[1, np.inf]]), r"\[0, 1\]: expected 1, 0 or missing but got inf$"),
+        (WIDE.assign(i2=[0, 0.5]), r"^responses: row bob, column i2: expected 1, 0 or missing but got 0.5$"),
+        (WIDE.assign(i2=["yes", 1]), r"row ann, column i2: expected 1, 0 or missing but got 'yes'"),
+        (
+            LONG.assign(response=[0, 1, 3, 1, 0, 0]),
+            r"row 2 \(respondent ann, item i2\): expected 1, 0 or missing but got 3",
+        ),
+        (LONG.rename(columns={"response": "answer"}), r"no column of responses .* grades them by the items' key$"),
+        (LONG.drop(columns="response"), r"no column of responses in the long table; it has: respondent_id, item_id$"),
+        (
+            LONG.assign(item_id=LONG["item_id"].where(LONG.index < 5)),
+            r"row 5, column item_id: expected a name but it is missing$",
+        ),
+        (pd.concat([LONG, LONG]), "duplicate"),
+        (pd.concat([WIDE, WIDE]), "respondent_id must be unique but ann, bob is repeated"),
+        (
+            np.array([1, 0]),
+            r"expected a data frame or an array of shape \(n_respondents, n_items\) but got shape \(2,\)$",
+        ),
+        ([[1, 0], [1]], "expected rows of one length"),
+        ("responses.csv", r"but got str$"),
+        (None, r"but got NoneType$"),
+    ],
+)
+def test_an_error_says_where_and_what_was_expected(bad, said) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        as_responses(bad)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_array_has_a_column_for_each_item_asked_for() -> None:
+    with pytest.raises(InputError, match="an array of 3 columns for 2 items"):
+        as_responses(VALUES, item_ids=["a", "b"])
+
+
+def test_a_sparse_list_is_taken_where_it_serves() -> None:
+    sparse = SparseResponses.from_long(LONG)
+    assert as_any_responses(sparse) is sparse
+    with pytest.raises(InputError, match="to_matrix"):
+        as_responses(sparse)
+
+
+def test_answers_are_long_whatever_they_came_as() -> None:
+    wide = pd.DataFrame({"i1": ["yes", "no"], "i2": ["no", None]}, index=PEOPLE)
+    long = pd.DataFrame(
+        {
+            "worker": ["ann", "ann", "bob"],
+            "task": ["i1", "i2", "i1"],
+            "label": ["yes", "no", "no"],
+            "seconds": [1, 2, 3],
+        }
+    )
+    pd.testing.assert_frame_equal(as_answers(wide), as_answers(long).drop(columns="seconds"), check_dtype=False)
+    assert as_answers(long)["seconds"].tolist() == [1, 2, 3]
+    with pytest.raises(InputError, match="expected a data frame, long or wide, but got list"):
+        as_answers([["yes"]])
+    with pytest.raises(InputError, match="no column of answers in the long table"):
+        as_answers(long.drop(columns="label"))
+
+
+def test_items_are_a_table_whatever_they_came_as() -> None:
+    frame = pd.DataFrame({"item_id": [1, 2], "gold": ["yes", None], "attention": [0, 1]})
+    found = as_items(frame)
+    assert found.item_ids == ("1", "2")
+    assert found.key == ("yes", None)
+    assert found.attention == (False, True)
+    assert as_items(found) is found
+    assert as_items(found.table()).table().equals(found.table())
+    with pytest.raises(InputError, match="expected an ItemTable or a data frame but got dict"):
+        as_items({"i1": "yes"})

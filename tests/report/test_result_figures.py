@@ -1,0 +1,86 @@
+"""A result draws itself: on axes of its own or those it is given, and matplotlib is loaded by that alone."""
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import irtbench
+from irtbench.data.shown import Drawn, Shown
+
+RNG = np.random.default_rng(1)
+ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
+RESPONSES = irtbench.simulate_responses(RNG.normal(size=200), ITEMS, rng=RNG)
+THETA = irtbench.estimate_ability(RESPONSES, ITEMS)
+SCALE = irtbench.Scale("a_b $x$", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
+PREDICTED = RNG.random(200)
+LABELS = (RNG.random(200) < PREDICTED).astype(float)
+CALIBRATION = irtbench.calibration(PREDICTED, LABELS, rng=RNG, n_samples=50)
+SYSTEMS = (RNG.random((3, 60)) < [[0.9], [0.6], [0.5]]).astype(float)
+FILTER = irtbench.crowd_filter(RNG.integers(0, 2, (5, 30)))
+TWINS = irtbench.as_responses(RNG.integers(0, 2, (2, 6)), item_ids=["a", "b", "c", "A", "B", "C"])
+EVENTS = irtbench.draw_events(np.full((20, 2), 0.4), n_samples=10, rng=RNG)
+
+RESULTS = [
+    ITEMS,
+    SCALE,
+    irtbench.ItemBank((SCALE,)),
+    irtbench.Norms(THETA.theta),
+    irtbench.empirical_curve(RESPONSES, ITEMS, "item2", THETA.theta),
+    irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3),
+    THETA,
+    irtbench.estimate_ability(RESPONSES.values[:5], ITEMS),
+    CALIBRATION,
+    CALIBRATION.curve,
+    FILTER,
+    irtbench.human_accuracy([4, 5], [5, 5], rng=RNG),
+    irtbench.compare_systems(SYSTEMS, ["x", "y", "_z"]),
+    irtbench.switch_protocol(TWINS, {"A": "a", "B": "b", "C": "c"}),
+    irtbench.count_events(EVENTS, [1, 2] * 10, entities=("us", "them")),
+]
+
+
+def is_drawn(ax: Axes) -> bool:
+    return bool(ax.lines or ax.patches or ax.collections) and ax.get_xlabel() != ""
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
+def test_a_result_draws_itself(result) -> None:
+    own = result.plot()
+    assert is_drawn(own)
+    assert own.figure is plt.gcf()
+    own.figure.canvas.draw()
+    plt.close(own.figure)
+    ax = Figure().subplots()
+    assert result.plot(ax) is ax
+    assert is_drawn(ax)
+    assert plt.get_fignums() == []
+
+
+def test_every_kind_that_has_a_figure_was_drawn() -> None:
+    kinds = {kind for kind in Drawn.__subclasses__() if kind.__module__.startswith("irtbench.")}
+    assert {type(result) for result in RESULTS} == kinds - {irtbench.Artifacts}
+
+
+def test_a_result_without_a_figure_says_so() -> None:
+    from irtbench.report.result_figures import figure_of
+
+    with pytest.raises(TypeError, match="there is no figure of ResponseMatrix"):
+        figure_of(RESPONSES)
+    assert not hasattr(Shown, "plot")
+
+
+def test_figures_cost_nothing_until_they_are_asked_for() -> None:
+    program = (
+        "import sys, irtbench\n"
+        "items = irtbench.ItemParameters.from_difficulty([1.0], [0.0])\n"
+        "found = irtbench.estimate_ability([[1]], items)\n"
+        "assert not {'matplotlib', 'torch'} & set(sys.modules)\n"
+        "found.plot()\n"
+        "assert 'matplotlib' in sys.modules and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
