@@ -73,7 +73,7 @@ INNER_FILES = {
     "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.sources "
     "readers.summary readers.trials readers.wide_columns",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
-    "estimation": "doubts status",
+    "estimation": "doubts item_quantiles status",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "linked_groups",
     "bank": "schema",
