@@ -46,6 +46,7 @@ INNER_FUNCTIONS = {
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
+    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
     "models.curve_tensors": "log_probabilities",
