@@ -51,6 +51,7 @@ INNER_FUNCTIONS = {
     "estimation.doubts": "find_doubts",
     "estimation.driver": "alternate fenced",
     "estimation.threads": "threads_for",
+    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
     "models.curve_tensors": "log_probabilities",
@@ -84,7 +85,7 @@ INNER_FILES = {
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
-    "estimation": "doubts status threads",
+    "estimation": "doubts item_quantiles status threads",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking",
     "bank": "left_out schema",

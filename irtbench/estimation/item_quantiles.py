@@ -76,7 +76,7 @@ def _sobol_normals(n_dimensions: int, n_points: int) -> Tensor:
 
 
 def normal_points(n_dimensions: int, n_points: int, like: Tensor) -> Tensor:
-    """Quasi-random points of a standard normal density (Sobol, 1967), shape (n_points, n_dimensions).
+    """Quasi-random points of a standard normal density (a Sobol sequence), shape (n_points, n_dimensions).
 
     Parameters
     ----------

@@ -227,3 +227,17 @@ def test_a_fit_under_a_learnt_prior_gives_quantiles() -> None:
     assert np.isnan(columns["guessing_median"]).all()
     assert fit_model(responses, FitSettings(prior="hierarchical", standard_errors=False)).quantiles is None
     assert fit_model(responses, FitSettings(prior="none")).quantile_columns() == {}
+
+
+def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
+    rng = np.random.default_rng(8)
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 40), rng.normal(size=40), rng.beta(2, 18, 40))
+    responses = simulate_responses(rng.normal(size=150), truth, rng=rng)
+    fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical"))
+    assert fitted.converged
+    assert fitted.priors.guessing is not None
+    assert sum(fitted.priors.guessing) == pytest.approx(20)
+    assert 0.05 < fitted.priors.guessing[0] / 20 < 0.18  # .10 in truth, .25 before anything was learnt
+    columns = fitted.quantile_columns()
+    covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
+    assert covered.mean() > 0.8
