@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
+import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, Columns, Folder, ItemColumns, Json, Quiet, Seed, Table, Where, named
+from irtbench.cli.options import Answers, Folder, ItemColumns, Json, Quiet, Seed, Where, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
+from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.input_error import InputError
 
 FILES = ("keys.csv", "distractors.csv")
 SUSPICIOUS = 0.5  # probability from which on an item is put forward
 
 
+@reads_files
 def keys(
     answers: Answers,
     items: Annotated[Path, typer.Option("--items", metavar="ITEMS", help="Items with their keys.")],
@@ -23,13 +28,13 @@ def keys(
         Literal["weak", "hierarchical"] | None,
         typer.Option("--prior", help="Of the items; weak, or hierarchical with more items than respondents."),
     ] = None,
-    column: Columns = [],  # noqa: B006 - typer copies it
-    item_column: ItemColumns = [],  # noqa: B006
+    item_column: ItemColumns = [],  # noqa: B006 - typer copies it
     where: Where = [],  # noqa: B006
-    table: Table = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Rank items by the probability that their key is wrong, and propose the option that the able choose.
 
@@ -38,23 +43,27 @@ def keys(
     from irtbench.analysis.wrong_keys import wrong_keys
     from irtbench.building.pruning import answered
     from irtbench.building.removals import constant_items
-    from irtbench.data.grading import GradingSettings, grade, normalise_answers, normalised_keys
+    from irtbench.data.grading import GradingSettings, normalise_answers, normalised_keys
     from irtbench.data.readers.item_table import read_items
-    from irtbench.data.readers.recognise import read_answers
+    from irtbench.data.responses import ResponseMatrix, name_first
     from irtbench.diagnostics.distractors import distractor_table
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
-        given = read_answers(answers, format=table, columns=named("--column", column)).frame
+        given = reading.answers(answers).frame
         if where:
             given = given[given["item_id"].isin(known.item_ids)]
         grading = GradingSettings()
         right = normalised_keys(known, grading)
-        responses = grade(given, known, grading)
-        responses = answered(responses.select_items([i for i in responses.item_ids if i in set(given["item_id"])]))
+        without = [item for item in pd.unique(given["item_id"]) if item not in right]
+        if without:
+            raise InputError(f"{items}: no key for item {name_first(without)}; expected one for every item answered")
+        # any answer may be the right one here: none is too strange to be an option
         given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
+        correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
+        responses = answered(ResponseMatrix.from_long(given.assign(response=correct)))
         constant = {removal.item_id for removal in constant_items(responses)}
         varied = responses.select_items([item for item in responses.item_ids if item not in constant])
         few = varied.n_items > varied.n_respondents

@@ -95,7 +95,7 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
     >>> values = np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
     >>> responses = ResponseMatrix(values, ("r1", "r2", "r3", "r4"), ("easy", "middle", "hard"))
     >>> classical_statistics(responses).item_rest.round(3).tolist()
-    [0.522, 0.816, 0.522]
+    [0.522, 0.707, 0.522]
     """
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")

@@ -201,7 +201,6 @@ class FittedModel(InformationCriteria):
             **self.criteria(),
             "n_items": self.items.n_items,
             "n_responses": self.n_responses,
-            "log_binomial_coefficients": self.log_binomial_coefficients,
             "model": self.settings.kind,
             "prior": self.priors.describe(),
             "quadrature": self.nodes,
@@ -216,6 +215,7 @@ class FittedModel(InformationCriteria):
             "doubts": list(self.doubts),
             "population": self.settings.population,
             "guessing_not_identified": list(self.guessing_not_identified),
+            "log_binomial_coefficients": self.log_binomial_coefficients,
             "posterior": None if self.posterior is None else self.posterior.summary(),
             "settings": asdict(self.settings),
         }

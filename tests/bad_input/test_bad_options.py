@@ -22,11 +22,11 @@ def test_an_option_that_is_none_is_named(command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_without_its_value_is_named(command: str) -> None:
-    option = "-n" if command == "power" else "-o"
+    option = {"power": "-n", "doctor": "--items"}.get(command, "-o")
     assert f"'{option}' requires an argument" in refused(run_main(command, option), f"irtbench {command}")
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("power", "simulate")])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("plan", "power", "simulate")])
 def test_what_is_missing_is_named(command: str) -> None:
     assert "Missing argument" in refused(run_main(command), f"irtbench {command}")
 
@@ -56,8 +56,8 @@ def test_options_are_checked_in_words(arguments: list[str], saying: str) -> None
     [
         ("fti", "no command 'fti'; did you mean fit?"),
         ("human_bound", "did you mean human-bound?"),
-        ("scores", "did you mean score or compare?"),
-        ("qqq", "expected one of convert, build, fit"),
+        ("scores", "did you mean score or screen or compare?"),
+        ("qqq", "expected one of convert, doctor, init, build, fit"),
         ("", "no command ''; expected one of convert"),
     ],
 )

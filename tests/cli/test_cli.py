@@ -170,7 +170,7 @@ def test_a_command_does_not_import_the_others() -> None:
 
 def test_a_misspelt_command_is_named_with_the_one_meant() -> None:
     done = run("fitt", status=2)
-    assert "Did you mean 'fit'" in done.stderr
+    assert "did you mean fit?" in done.stderr
 
 
 # -- what is wrong is one line, status 2, and nothing written ------------------------------------------------------

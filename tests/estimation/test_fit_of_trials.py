@@ -30,6 +30,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.ability import eap
 
 
 def unequal_trials(
@@ -188,7 +189,8 @@ def test_few_respondents_and_unequal_numbers_of_trials(n_items: int, guessing: f
     assert 0.88 < inside.mean() <= 1.0
     if fitted.abilities is not None:
         z = (fitted.abilities.theta - (theta - theta.mean()) / theta.std()) / fitted.abilities.standard_error
-        assert np.corrcoef(fitted.abilities.theta, theta)[0, 1] > 0.98
+        known = eap(responses, items).theta  # as near as anything can come with the true items
+        assert np.corrcoef(fitted.abilities.theta, theta)[0, 1] > np.corrcoef(known, theta)[0, 1] - 0.02
         assert (np.abs(z) < 1.96).mean() > 0.8
 
 
