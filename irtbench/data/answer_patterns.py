@@ -6,29 +6,41 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import AnswersLike, as_answers
+
 PERIODS = (2, 3, 4)
 
 
-def longest_run(answers: pd.DataFrame) -> pd.Series[float]:
+def longest_run(answers: AnswersLike) -> pd.Series[float]:
     """Longest run of one and the same answer (long string) of each respondent; an empty answer ends a run.
 
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer`` with each respondent's rows in the order they were answered.
+        Long table ``respondent_id, item_id, answer`` with each respondent's rows in the order they were answered, or a
+        wide one with the items in that order (`as_answers`).
 
     Returns
     -------
     Series
         Lengths by respondent, 0 where all answers are empty (Johnson, 2005, doi:10.1016/j.jrp.2004.09.009).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame([list("abab"), list("aaab")], index=["ann", "bob"], columns=["i1", "i2", "i3", "i4"])
+    >>> irtbench.longest_run(answers).to_dict()
+    {'ann': 1.0, 'bob': 3.0}
     """
+    answers = as_answers(answers)
     respondent, answer = answers["respondent_id"], answers["answer"].fillna("")
     continues = (respondent == respondent.shift()) & (answer == answer.shift())
     lengths = (answer != "").astype(np.float64).groupby([respondent, (~continues).cumsum()]).sum()
     return lengths.groupby(level=0).max()
 
 
-def longest_pattern(answers: pd.DataFrame) -> pd.Series[float]:
+def longest_pattern(answers: AnswersLike) -> pd.Series[float]:
     """Longest run of answers that a pattern of two, three or four answers foretells, of each respondent.
 
     An answer is foretold by a pattern of length k if it equals the one k places before, and so did all between; answers
@@ -45,7 +57,16 @@ def longest_pattern(answers: pd.DataFrame) -> pd.Series[float]:
     -------
     Series
         Numbers of answers by respondent, 0 where there is no pattern.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame([list("abab"), list("aaab")], index=["ann", "bob"], columns=["i1", "i2", "i3", "i4"])
+    >>> irtbench.longest_pattern(answers).to_dict()
+    {'ann': 2.0, 'bob': 0.0}
     """
+    answers = as_answers(answers)
     codes = pd.Series(pd.factorize(answers["answer"].fillna(""))[0], index=answers.index)
     codes = codes.where(answers["answer"].fillna("") != "", -1)
     return pd.Series(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted
 
 RapidMethod = Literal["normative", "mixture"]
 
@@ -40,6 +41,13 @@ def robust_time_limit(times: NDArray[np.float64], quantile: float) -> float:
         A time for each respondent; those that are NaN or 0 are left out.
     quantile
         q, in (0, .5).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> round(irtbench.robust_time_limit(np.array([1.0, 12.0, 14.0, 15.0, 16.0, 18.0]), 0.05), 1)
+    10.2
     """
     known = np.log(times[times > 0])
     if known.size == 0:
@@ -50,7 +58,7 @@ def robust_time_limit(times: NDArray[np.float64], quantile: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RapidGuesses:
+class RapidGuesses(Shown):
     """Which answers came too fast for the item to have been read.
 
     Parameters
@@ -67,6 +75,14 @@ class RapidGuesses:
     thresholds: pd.Series[float]
     rapid: NDArray[np.bool_]
     effort: pd.Series[float]
+
+    def table(self) -> pd.DataFrame:
+        """One row a respondent: ``respondent_id, effort``."""
+        return self.effort.rename("effort").rename_axis("respondent_id").reset_index()
+
+    def in_short(self) -> str:
+        """How many answers are rapid guesses."""
+        return f"{int(self.rapid.sum())} of {counted(len(self.rapid), 'answer')} rapid"
 
 
 def rapid_guesses(seconds: pd.DataFrame, *, method: RapidMethod = "normative", share: float = 0.1) -> RapidGuesses:
@@ -91,6 +107,20 @@ def rapid_guesses(seconds: pd.DataFrame, *, method: RapidMethod = "normative", s
     ------
     InputError
         If the share lies outside (0, 1).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> seconds = pd.DataFrame({
+    ...     "respondent_id": ["ann", "bob", "cy"] * 2, "item_id": ["i1"] * 3 + ["i2"] * 3,
+    ...     "seconds": [12.0, 15.0, 0.8, 20.0, 17.0, 16.0],
+    ... })
+    >>> found = irtbench.rapid_guesses(seconds)
+    >>> found
+    <RapidGuesses: 1 of 6 answers rapid>
+    >>> found.effort.to_dict()
+    {'ann': 1.0, 'bob': 1.0, 'cy': 0.5}
     """
     if not 0 < share < 1:
         raise InputError(f"rapid guesses: share must be between 0 and 1 but got {share:g}")

@@ -40,6 +40,14 @@ def approval_rates(table: pd.DataFrame, column: str, *, place: str) -> pd.Series
     ------
     InputError
         If a rate is no number from 0 to 1 (or 100 percent), or a respondent has two.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> table = pd.DataFrame({"respondent_id": ["ann", "bob", "ann"], "rate": ["97% (45/46)", "100%", "97% (45/46)"]})
+    >>> irtbench.approval_rates(table, "rate", place="workers.csv").to_dict()
+    {'ann': 0.97, 'bob': 1.0}
     """
     given = table[["respondent_id", column]].drop_duplicates()
     given = given[~given[column].fillna("").isin(MISSING)]

@@ -30,6 +30,14 @@ def deal_items(n_items: int, n_each: int, n_booklets: int, *, rng: np.random.Gen
     ------
     InputError
         If a booklet has fewer than one item or more than there are, or there is no booklet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> dealt = irtbench.deal_items(6, 3, 4, rng=np.random.default_rng(1))
+    >>> np.bincount(dealt.ravel()).tolist()  # each item in two of the four booklets
+    [2, 2, 2, 2, 2, 2]
     """
     if not 1 <= n_each <= n_items or n_booklets < 1:
         raise InputError(
@@ -90,6 +98,20 @@ def make_booklets(
     ------
     InputError
         If there are fewer checks than wanted, a name is repeated, or as ``deal_items``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> irtbench.make_booklets(["i1", "i2", "i3"], n_booklets=2, n_each=2, checks=["check"], rng=rng)
+       booklet  position item_id  attention
+    0        1         1      i2      False
+    1        1         2      i3      False
+    2        1         3   check       True
+    3        2         1      i3      False
+    4        2         2   check       True
+    5        2         3      i1      False
     """
     n_each = len(item_ids) if n_each is None else n_each
     n_checks = len(checks) if n_checks is None else n_checks

@@ -10,10 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures, Shown
 
 
 @dataclass(frozen=True)
-class AgreementLevel:
+class AgreementLevel(Figures):
     """So many of so many annotators gave the same label.
 
     Parameters
@@ -55,7 +56,7 @@ class AgreementLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class AnnotatedItems:
+class AnnotatedItems(Shown):
     """What annotators said of items; arrays have shape (n_items,).
 
     Parameters
@@ -75,6 +76,12 @@ class AnnotatedItems:
     n_agree: NDArray[np.int64]
     n_annotators: NDArray[np.int64]
 
+    def table(self) -> pd.DataFrame:
+        """One row an item: ``item_id, label, n_agree, n_annotators``."""
+        return pd.DataFrame(
+            {"item_id": self.item_ids, "label": self.label, "n_agree": self.n_agree, "n_annotators": self.n_annotators}
+        )
+
 
 def annotated_items(annotations: pd.DataFrame) -> AnnotatedItems:
     """Count what annotators said.
@@ -84,6 +91,19 @@ def annotated_items(annotations: pd.DataFrame) -> AnnotatedItems:
     annotations
         One row an item, one column an annotation, the index holding the items; text, empty where none was given. Who
         annotated does not matter.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> labels = [["yes"] * 4 + ["no"], ["yes"] * 5, ["no"] * 4 + ["yes"], ["yes"] * 3 + ["no"] * 2]
+    >>> annotations = pd.DataFrame(labels, index=["i1", "i2", "i3", "i4"])
+    >>> irtbench.annotated_items(annotations).table()
+      item_id label  n_agree  n_annotators
+    0      i1   yes        4             5
+    1      i2   yes        5             5
+    2      i3    no        4             5
+    3      i4   yes        3             5
     """
     long = annotations.reset_index(drop=True).stack()
     long = long[long.str.strip() != ""]
@@ -133,12 +153,24 @@ def sample_items(
     ------
     InputError
         If there are fewer items of a label at a level than wanted, or none at any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> labels = [["yes"] * 4 + ["no"], ["yes"] * 5, ["no"] * 4 + ["yes"], ["yes"] * 3 + ["no"] * 2]
+    >>> annotations = pd.DataFrame(labels, index=["i1", "i2", "i3", "i4"])
+    >>> found = irtbench.annotated_items(annotations)
+    >>> levels = [irtbench.AgreementLevel(4, 5)]
+    >>> irtbench.sample_items(found, levels=levels, per_label=1, rng=np.random.default_rng(1))
+      item_id label  n_agree  n_annotators   set
+    0      i3    no        4             5  4of5
+    1      i1   yes        4             5  4of5
     """
     if per_label < 1:
         raise InputError(f"sample: expected at least 1 item a label but got {per_label}")
-    known = pd.DataFrame(
-        {"item_id": items.item_ids, "label": items.label, "n_agree": items.n_agree, "n_annotators": items.n_annotators}
-    )
+    known = items.table()
     known["set"] = [f"{k}of{n}" for k, n in zip(items.n_agree, items.n_annotators, strict=True)]
     known = known[known["label"] != ""]
     wanted = known[known["set"].isin([str(level) for level in levels])]

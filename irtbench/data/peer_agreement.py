@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from irtbench.data.given import AnswersLike, as_answers
+
 
 def peer_shares(answers: pd.DataFrame) -> pd.Series[float]:
     """Share of the other respondents to the item who gave the same answer, for each row.
@@ -21,13 +23,25 @@ def peer_shares(answers: pd.DataFrame) -> pd.Series[float]:
     return (n_same - 1) / (n_item - 1).where(n_item > 1)
 
 
-def peer_agreement(answers: pd.DataFrame) -> pd.Series[float]:
+def peer_agreement(answers: AnswersLike) -> pd.Series[float]:
     """Mean of ``peer_shares`` over each respondent's answers; the index holds the respondents.
 
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``; empty answers are left out.
+        Long table ``respondent_id, item_id, answer``, or a wide one (`as_answers`); empty answers are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> irtbench.peer_agreement(answers).round(2).to_dict()
+    {'ann': 0.44, 'bob': 0.61, 'cy': 0.39, 'dee': 0.33}
     """
+    answers = as_answers(answers)
     given = answers[answers["answer"].fillna("") != ""]
     return peer_shares(given).groupby(given["respondent_id"]).mean()

@@ -10,15 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import entr
 
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule
-from irtbench.data.items import ItemTable
 from irtbench.data.peer_agreement import peer_shares
+from irtbench.data.shown import Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of, keys_of
 from irtbench.evaluation.gold_labels import GoldLabels
 
 
 @dataclass(frozen=True, eq=False)
-class ItemAgreement:
+class ItemAgreement(Shown):
     """How far people agree on each item; arrays have shape (n_items,).
 
     Parameters
@@ -71,16 +72,33 @@ class ItemAgreement:
 
 
 def item_agreement(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
 ) -> ItemAgreement:
     """Agreement on each item, and which items' majority contradicts their key.
 
     Parameters and errors as for ``agreement``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = pd.DataFrame({"key": ["yes", "yes", "no"]}, index=["i1", "i2", "i3"])
+    >>> found = irtbench.item_agreement(answers, items=items)
+    >>> found.table()[["item_id", "plurality", "agreement", "key", "key_share", "contradicts_key"]].round(2)
+      item_id plurality  agreement  key  key_share  contradicts_key
+    0      i1       yes       0.50  yes       0.75            False
+    1      i2        no       0.50  yes       0.25             True
+    2      i3        no       0.33   no       0.67            False
     """
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     counts, item_ids, categories = counts_of(answers_that_count(answers, items, normalise, empty))
     n = counts.sum(axis=1)
     most = counts.max(axis=1)
@@ -105,7 +123,7 @@ def item_agreement(
 
 
 @dataclass(frozen=True, eq=False)
-class RespondentAgreement:
+class RespondentAgreement(Shown):
     """How far each respondent agrees with the others; arrays have shape (n_respondents,).
 
     Parameters
@@ -146,9 +164,9 @@ class RespondentAgreement:
 
 
 def respondent_agreement(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     gold: GoldLabels | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
@@ -156,7 +174,24 @@ def respondent_agreement(
     """Agreement of each respondent with the others, with the keys and with gold labels.
 
     Parameters and errors as for ``agreement``; ``gold`` as made by ``majority_labels`` or ``dawid_skene_labels``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> found = irtbench.respondent_agreement(answers, gold=irtbench.majority_labels(answers))
+    >>> found.table()[["respondent_id", "n_answers", "agreement", "expected", "gold_share"]].round(2)
+      respondent_id  n_answers  agreement  expected  gold_share
+    0           ann          3       0.44      0.44        0.67
+    1           bob          3       0.61      0.44        1.00
+    2            cy          3       0.39      0.44        0.67
+    3           dee          2       0.33      0.50        0.50
     """
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     rows = answers_that_count(answers, items, normalise, empty)
     typical = peer_shares(rows).groupby(rows["item_id"]).mean()
     by_respondent = rows.groupby("respondent_id", sort=False)

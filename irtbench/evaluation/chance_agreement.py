@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures
 from irtbench.evaluation.proportion import check_level
 
 Array = NDArray[np.float64]
@@ -41,7 +42,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class CoefficientWithError:
+class CoefficientWithError(Figures):
     """A coefficient of agreement, the items being a sample of those that could have been asked.
 
     Parameters
@@ -88,6 +89,11 @@ def category_kappas(counts: NDArray[np.int64]) -> Array:
 
     kappa_k = 1 - mean_i[n_ik (n_i - n_ik) / (n_i (n_i - 1))] / (p_k (1 - p_k)), in the terms of ``fleiss_kappa``,
     which is the mean of these with weights p_k (1 - p_k). NaN for a category that holds no answer, or all.
+
+    Examples
+    --------
+    >>> category_kappas(np.array([[2, 0, 0], [0, 2, 0], [1, 1, 0], [1, 1, 0]])).tolist()
+    [0.0, 0.0, nan]
     """
     n = counts.sum(axis=1, keepdims=True)
     answered, paired = n[:, 0] >= 1, n[:, 0] >= 2
@@ -113,6 +119,11 @@ def krippendorff_alpha(counts: NDArray[np.int64]) -> float:
     ----------
     counts
         Answers of each category to each item, shape (n_items, n_categories).
+
+    Examples
+    --------
+    >>> krippendorff_alpha(np.array([[2, 0], [0, 2], [1, 1], [1, 1]]))
+    0.125
     """
     return _value(counts, ALPHA)
 
@@ -168,6 +179,12 @@ def coefficient_with_error(
     ------
     InputError
         If the level lies outside (0, 1).
+
+    Examples
+    --------
+    >>> counts = np.array([[3, 0], [0, 3], [2, 1], [3, 0]] * 5)
+    >>> coefficient_with_error(counts, ALPHA)
+    <CoefficientWithError: value 0.6313, standard_error 0.161, lower 0.2944, upper 0.9681, level 0.95>
     """
     check_level(level, where="agreement")
     terms = coefficient.terms(counts)
@@ -209,6 +226,12 @@ def bootstrap_coefficient(
     ------
     InputError
         If the level lies outside (0, 1) or there are fewer than two resamples.
+
+    Examples
+    --------
+    >>> counts = np.array([[3, 0], [0, 3], [2, 1], [3, 0]] * 5)
+    >>> bootstrap_coefficient(counts, ALPHA, rng=np.random.default_rng(1))
+    <CoefficientWithError: value 0.6313, standard_error 0.164, lower 0.2426, upper 0.8687, level 0.95>
     """
     check_level(level, where="agreement")
     if n_resamples < 2:

@@ -11,16 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
+from irtbench.data.shown import Shown
 from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
 
 GoldMethod = Literal["majority", "dawid-skene"]
 
 
 @dataclass(frozen=True, eq=False)
-class GoldLabels:
+class GoldLabels(Shown):
     """The label of each item by the crowd.
 
     Parameters
@@ -46,24 +47,39 @@ class GoldLabels:
 
 
 def majority_labels(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
 ) -> GoldLabels:
     """The most common answer to each item, with its share; no label where several are equally common.
 
     Parameters and errors as for ``agreement``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> irtbench.majority_labels(answers).table().round(2)
+      item_id gold  gold_probability
+    0      i1  yes              0.75
+    1      i2   no              0.75
+    2      i3   no              0.67
     """
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     counts, item_ids, categories = counts_of(answers_that_count(answers, items, normalise, empty))
     return _most_likely(counts / counts.sum(axis=1, keepdims=True), item_ids, categories, "majority")
 
 
 def dawid_skene_labels(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     normalise: Sequence[NormalisationRule] = (),
     empty: EmptyAnswer = "missing",
     n_iterations: int = 100,
@@ -85,6 +101,17 @@ def dawid_skene_labels(
     ------
     InputError
         As for ``agreement``, or if crowd-kit is not installed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> irtbench.dawid_skene_labels(answers).label  # doctest: +SKIP
+    ('yes', 'no', 'no')
     """
     try:
         from crowdkit.aggregation.classification.dawid_skene import DawidSkene
@@ -93,6 +120,7 @@ def dawid_skene_labels(
             "gold labels: the model of Dawid and Skene needs crowd-kit; install it: pip install 'irtbench[crowd]', "
             "or take the majority"
         ) from None
+    answers, items = as_answers(answers), None if items is None else as_items(items)
     rows = answers_that_count(answers, items, normalise, empty)
     model = DawidSkene(n_iter=n_iterations)
     with warnings.catch_warnings():

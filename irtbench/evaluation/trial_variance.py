@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.shown import Figures
 
 #: Numbers of trials of the table.
 TRIALS = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True)
-class TrialVariance:
+class TrialVariance(Figures):
     """How a system's probability of a right response varies over items, and its responses over trials of an item.
 
     Parameters
@@ -142,6 +143,16 @@ def trial_table(
     ------
     InputError
         If there is no item or no trial.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> variance = irtbench.TrialVariance.of_agreement(0.7, 0.9)
+    >>> found = irtbench.trial_table(variance, sizes=[100], trials=[1, 5])
+    >>> found[["n_trials", "n_responses", "se_accuracy", "se_with_trial", "items_worth"]].round(3)
+       n_trials  n_responses  se_accuracy  se_with_trial  items_worth
+    0         1          100        0.046          0.043       13.514
+    1         5          500        0.041          0.041        0.990
     """
     if min(sizes) < 1 or min(trials) < 1:
         raise InputError(f"trials: expected at least one item and one trial but got {min(sizes)} and {min(trials)}")

@@ -284,6 +284,16 @@ def grading_of(bank: ItemBank | Scale, given: Mapping[str, str] | None = None) -
     ------
     InputError
         If the bank names rules that are not known.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.0], [-1.0, 1.0], item_ids=["i1", "i2"])
+    >>> study = {"grading": {"normalise": ["strip", "casefold"]}}
+    >>> scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids), provenance=study)
+    >>> grading = irtbench.grading_of(scale, {"y": "yes"})
+    >>> grading.normalise, grading.map, grading.unknown
+    (('strip', 'casefold'), {'y': 'yes'}, 'stray')
     """
     stated = [scale.provenance.get("grading") for scale in scales_of(bank)]
     rules = GradingSettings()

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.answer_similarity import AnswerSimilarity, answer_similarity
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.person_screening import ScaleFit
 
 
-def crowd_similarity(answers: pd.DataFrame, responses: ResponseMatrix, fits: Sequence[ScaleFit]) -> AnswerSimilarity:
+def crowd_similarity(answers: AnswersLike, responses: ResponsesLike, fits: Sequence[ScaleFit]) -> AnswerSimilarity:
     """Compare every two respondents on all scales fitted, each with the abilities on its own.
 
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``.
+        Long table ``respondent_id, item_id, answer``, or a wide one (`as_answers`).
     responses
-        Graded responses of the respondents who are compared.
+        Graded responses of the respondents who are compared (a matrix, array or data frame: `as_responses`).
     fits
         One fit a scale, whoever they are from.
 
@@ -30,7 +30,25 @@ def crowd_similarity(answers: pd.DataFrame, responses: ResponseMatrix, fits: Seq
     ------
     InputError
         If no scale could be fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 20, np.linspace(-1.5, 1.5, 20))
+    >>> values = irtbench.simulate_responses(rng.normal(size=80), truth, rng=rng).values
+    >>> answers = pd.DataFrame(np.where(values == 1, "a", rng.choice(["b", "c"], values.shape)), columns=truth.item_ids)
+    >>> answers.iloc[1] = answers.iloc[0] = ["b", "c"] * 5 + ["a"] * 10  # one has copied from the other
+    >>> responses = (answers == "a").astype(int)
+    >>> fits = irtbench.fit_scales(responses, {"all": truth.item_ids}, irtbench.FitSettings(), seed=0)
+    >>> found = irtbench.crowd_similarity(answers, responses, fits)
+    >>> found.table()[["respondent_1", "respondent_2", "n_identical", "n_identical_wrong"]].head(1)
+      respondent_1 respondent_2  n_identical  n_identical_wrong
+    0            0            1           20                 10
     """
+    answers, responses = as_answers(answers), as_responses(responses)
     if not fits:
         raise InputError("answer similarity: no scale could be fitted, and without abilities nothing can be expected")
     parts = [fit.fitted.items for fit in fits]

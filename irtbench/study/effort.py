@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.shown import Figures
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt from the items
@@ -62,7 +63,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class CommandAdvice:
+class CommandAdvice(Figures):
     """Whether a command works on the data, why, and roughly how long it takes (seconds) and holds (MiB)."""
 
     command: str

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from irtbench.data.given import AnswersLike, ItemsLike, ResponsesLike, as_answers, as_items, as_responses
 from irtbench.data.grading import GradingSettings, grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.long_table import LongTable
+from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
+from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.summary import ReadingSummary, summarise
+from irtbench.data.shown import Shown, counted
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
 from irtbench.study.findings import (
     OF_RESPONSES,
@@ -36,7 +40,7 @@ OBSTACLES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Examination:
+class Examination(Shown):
     """What a data set holds, what is wrong with it, and what will work.
 
     Parameters
@@ -67,15 +71,30 @@ class Examination:
             "commands": [vars(command) for command in self.commands],
         }
 
+    def table(self) -> pd.DataFrame:
+        """One row a finding: ``severity, code, text, n, examples``."""
+        columns = ["severity", "code", "text", "n", "examples"]
+        return pd.DataFrame([vars(finding) for finding in self.findings], columns=columns)
+
+    def in_short(self) -> str:
+        """Size, how much was found, and the prior that suits it."""
+        size = f"{counted(self.summary.n_respondents, 'respondent')} x {counted(self.summary.n_items, 'item')}"
+        found = [
+            counted(n, severity)
+            for severity in SEVERITIES
+            if (n := sum(finding.severity == severity for finding in self.findings))
+        ]
+        return ", ".join([size, *(found or ["nothing wrong"]), f"prior {self.prior}"])
+
     def finding(self, code: str) -> Finding | None:
         """The finding of that kind, if there is one."""
         return next((finding for finding in self.findings if finding.code == code), None)
 
 
 def examine(
-    table: LongTable,
+    table: ResponsesLike | AnswersLike,
     *,
-    items: ItemTable | None = None,
+    items: ItemsLike | None = None,
     grading: GradingSettings | None = None,
     threshold: float | None = None,
 ) -> Examination:
@@ -88,14 +107,41 @@ def examine(
     ----------
     table
         Answers or responses as ``read_answers`` and ``read_responses`` give them; read with ``trials="all"`` repeated
-        pairs and scores on a finer scale are found too, and are no error.
+        pairs and scores on a finer scale are found too, and are no error. A data frame may be
+        long or wide, of answers or responses, an array is one of responses.
     items
-        The items with their keys, labels and attention checks; None if they are not known.
+        The items with their keys, labels and attention checks (`as_items`); None if they are not known.
     grading
         How answers are compared with the key.
     threshold
         From which score on a response is right, where scores are on a finer scale; half their range if it is not said.
+
+    Raises
+    ------
+    InputError
+        As `as_responses`, `as_answers` and `as_items`; if a response is no number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": ["yes", "yes", "no", "Yes"], "i2": ["no", "no", "no", "yes"], "i3": ["yes", "no", "no", None]},
+    ...     index=["ann", "bob", "cy", "dee"],
+    ... )
+    >>> items = pd.DataFrame({"key": ["yes", "no"]}, index=["i1", "i2"])
+    >>> found = irtbench.examine(answers, items=items)
+    >>> found
+    <Examination: 4 respondents x 3 items, 2 errors, 2 warnings, prior hierarchical>
+    >>> found.table()[["severity", "code", "n"]]
+      severity             code  n
+    0    error    unknown_items  1
+    1    error  few_respondents  4
+    2  warning      near_labels  1
+    3  warning    few_responses  2
     """
+    table = _as_table(table)
+    items = None if items is None else as_items(items)
     frame, findings = table.frame, left_out(table.left_out)
     findings += repeated_pairs(frame)
     has_answers = "answer" in frame.columns
@@ -117,6 +163,45 @@ def examine(
     prior, reason = choose_prior(shape)
     obstacles = tuple(words for code, words in OBSTACLES.items() if any(f.code == code for f in worst_first))
     return Examination(summarise(_as_summarised(table)), worst_first, prior, reason, advise(shape, prior, obstacles))
+
+
+def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
+    """What is given as a reader gives a file: long, repeated pairs and scores on a finer scale left as they are."""
+    if isinstance(given, LongTable):
+        return given
+    if not isinstance(given, pd.DataFrame):
+        given = as_responses(given).to_long()
+    names = [str(name) for name in given.columns]
+    if find_id_columns(names, {}) is None:
+        wide = given.set_axis(names, axis=1)
+        wide = wide.set_index("respondent_id") if "respondent_id" in names else wide.rename_axis("respondent_id")
+        frame, layout = as_answers(wide), "wide"
+        numbers_only = wide.select_dtypes(["number", "bool"]).shape == wide.shape
+        graded = numbers_only or mostly_responses(frame["answer"].astype(str))
+        if graded:  # who, or what, has no response is looked at too
+            frame = wide.reset_index().melt("respondent_id", var_name="item_id", value_name="answer")
+            frame = frame.astype({"respondent_id": str, "item_id": str})
+    else:
+        scores, layout = find_column(names, "response", {}), "long"
+        graded = scores is not None
+        if scores is not None:  # the answers beside them are not looked at, as in a file
+            given = given.set_axis(names, axis=1).drop(columns="answer", errors="ignore")
+            given = given.rename(columns={scores: "answer"})
+        frame = as_answers(given)
+    texts = frame.pop("answer")
+    if not graded:
+        answers = texts.map(str, na_action="ignore")
+        answers = answers.mask(answers == "")
+        return LongTable(frame.assign(answer=answers), Path("data frame"), layout, {})
+    numbers = pd.to_numeric(texts, errors="coerce").astype(np.float64)
+    wrong = numbers.isna() & texts.notna()
+    if wrong.any():
+        row = frame[wrong.to_numpy()].iloc[0]
+        raise InputError(
+            f"responses: respondent {row['respondent_id']}, item {row['item_id']}: expected a number or missing but "
+            f"got {texts[wrong].iloc[0]!r}"
+        )
+    return LongTable(frame.assign(response=numbers), Path("data frame"), layout, {})
 
 
 def _responses(frame: pd.DataFrame, threshold: float | None, findings: list[Finding]) -> pd.DataFrame:

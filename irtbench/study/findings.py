@@ -14,6 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Figures
 from irtbench.data.vocabulary import loose_form
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
@@ -30,7 +31,7 @@ MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copi
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Figures):
     """One thing that is wrong with a data set, or worth knowing.
 
     Parameters

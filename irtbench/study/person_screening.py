@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.building.pruning import answered
 from irtbench.building.removals import constant_items
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
+from irtbench.data.shown import Shown
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
@@ -20,7 +23,7 @@ from irtbench.scoring.ability import Abilities, abilities_of
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleFit:
+class ScaleFit(Shown):
     """A scale fitted to some respondents, without pruning.
 
     Parameters
@@ -40,9 +43,17 @@ class ScaleFit:
     fitted: FittedModel
     abilities: Abilities
 
+    def table(self) -> pd.DataFrame:
+        """One row an item of the scale, as of `FittedModel`."""
+        return self.fitted.table()
+
+    def in_short(self) -> str:
+        """Name, and what was fitted."""
+        return f"{self.name}, {self.fitted.in_short()}"
+
 
 def fit_scales(
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     scales: Mapping[str, Sequence[str]],
     settings: FitSettings,
     *,
@@ -53,14 +64,32 @@ def fit_scales(
     Parameters
     ----------
     responses
-        Graded responses of the respondents who count.
+        Graded responses of the respondents who count (a matrix, array or data frame: `as_responses`).
     scales
         Items of each scale.
     settings
         How the items are fitted.
     seed
         For the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 6, np.linspace(-1.5, 1.5, 6))
+    >>> responses = irtbench.simulate_responses(rng.normal(size=100), truth, rng=rng)
+    >>> scales = {"easy": truth.item_ids[:3], "hard": truth.item_ids[3:]}
+    >>> fits = irtbench.fit_scales(responses, scales, irtbench.FitSettings(standard_errors=False), seed=0)
+    >>> fits[0]
+    <ScaleFit: easy, 3 items (2pl), 100 respondents, log-likelihood -163.93, converged>
+    >>> fits[0].table()[["item_id", "discrimination", "difficulty"]].round(1)
+      item_id  discrimination  difficulty
+    0   item1             1.1        -1.9
+    1   item2             0.7        -1.4
+    2   item3             3.8        -0.2
     """
+    responses = as_responses(responses)
     fits = []
     for name, item_ids in scales.items():
         part = responses.select_items(item_ids)
@@ -78,6 +107,18 @@ def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) ->
 
     sum_s lz*_s / sqrt(S) over the S scales of which the respondent has one: given the abilities the scales are
     independent (Stouffer et al., 1949). lz* is that of ``person_fit``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 6, np.linspace(-1.5, 1.5, 6))
+    >>> responses = irtbench.simulate_responses(rng.normal(size=100), truth, rng=rng)
+    >>> scales = {"easy": truth.item_ids[:3], "hard": truth.item_ids[3:]}
+    >>> fits = irtbench.fit_scales(responses, scales, irtbench.FitSettings(standard_errors=False), seed=0)
+    >>> irtbench.joint_person_fit(fits, responses.respondent_ids)[:3].round(1).tolist()
+    [-0.8, -0.5, 1.0]
     """
     total, n = np.zeros(len(respondent_ids)), np.zeros(len(respondent_ids))
     row = {respondent: i for i, respondent in enumerate(respondent_ids)}
@@ -94,7 +135,7 @@ def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) ->
 
 def screen_by_fit(
     screening: Screening,
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     scales: Mapping[str, Sequence[str]],
     settings: FitSettings,
     *,
@@ -109,14 +150,27 @@ def screen_by_fit(
     screening
         What the other rules made of the respondents.
     responses
-        Graded responses of all of them.
+        Graded responses of all of them (a matrix, array or data frame: `as_responses`).
     scales
         Items of each scale.
     settings, seed
         For the fit; standard errors are not computed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 6, np.linspace(-1.5, 1.5, 6))
+    >>> responses = irtbench.simulate_responses(rng.normal(size=100), truth, rng=rng)
+    >>> scales = {"easy": truth.item_ids[:3], "hard": truth.item_ids[3:]}
+    >>> items = irtbench.ItemTable.plain(truth.item_ids)
+    >>> screening = irtbench.screen(responses, items, person_fit_p=0.05)
+    >>> irtbench.screen_by_fit(screening, responses, scales, irtbench.FitSettings(), seed=0)
+    <Screening: 97 of 100 respondents kept, 3 unlike the model>
     """
     if screening.settings.person_fit_p is None:
         return screening
-    kept = responses.select_respondents(screening.kept)
+    kept = as_responses(responses).select_respondents(screening.kept)
     fits = fit_scales(kept, scales, replace(settings, standard_errors=False), seed=seed)
     return screening.with_person_fit(joint_person_fit(fits, screening.respondent_ids))

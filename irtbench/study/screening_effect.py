@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
+from irtbench.data.shown import Shown
 from irtbench.diagnostics.measurement_precision import empirical_reliability
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
@@ -21,7 +23,7 @@ _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty
 
 
 @dataclass(frozen=True, eq=False)
-class ScreeningEffect:
+class ScreeningEffect(Shown):
     """Scales and items before and after screening.
 
     Parameters
@@ -38,11 +40,15 @@ class ScreeningEffect:
     scales: pd.DataFrame
     items: pd.DataFrame
 
+    def table(self) -> pd.DataFrame:
+        """The rows of ``scales``, columns of screening_effect.csv."""
+        return self.scales
+
 
 def screening_effect(
     screening: Screening,
-    responses: ResponseMatrix,
-    items: ItemTable,
+    responses: ResponsesLike,
+    items: ItemsLike,
     scales: Mapping[str, Sequence[str]],
     settings: FitSettings,
     *,
@@ -56,16 +62,39 @@ def screening_effect(
     screening
         Who is kept.
     responses
-        Graded responses of all respondents.
+        Graded responses of all respondents (a matrix, array or data frame: `as_responses`).
     items
-        The items, for keys and labels.
+        The items, for keys and labels (`as_items`).
     scales
         Items of each scale.
     settings, seed
         For the fits.
     answers
         Raw answers ``respondent_id, item_id, answer``; None if only graded responses are there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 6, np.linspace(-1.5, 1.5, 6))
+    >>> responses = irtbench.simulate_responses(rng.normal(size=100), truth, rng=rng)
+    >>> scales = {"easy": truth.item_ids[:3], "hard": truth.item_ids[3:]}
+    >>> items = irtbench.ItemTable.plain(truth.item_ids)
+    >>> screening = irtbench.screen(responses, items, chance_level=0.1)
+    >>> quick = irtbench.FitSettings(standard_errors=False)
+    >>> found = irtbench.screening_effect(screening, responses, items, scales, quick, seed=0)
+    >>> found.table()[["scale", "stage", "n_respondents", "proportion_correct"]].round(2)
+      scale   stage  n_respondents  proportion_correct
+    0  easy  before            100                0.71
+    1  hard  before            100                0.24
+    2   all  before            100                0.48
+    3  easy   after             59                0.91
+    4  hard   after             59                0.38
+    5   all   after             59                0.65
     """
+    responses, items = as_responses(responses), as_items(items)
+    answers = None if answers is None else as_answers(answers)
     rows, tables = [], []
     for stage, kept in (("before", screening.n_responses > 0), ("after", screening.kept)):
         chosen = responses.select_respondents(kept)

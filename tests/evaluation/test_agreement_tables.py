@@ -165,3 +165,16 @@ def test_without_crowd_kit_the_error_says_what_helps(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "crowdkit.aggregation.classification.dawid_skene", None)
     with pytest.raises(InputError, match=r"needs crowd-kit; install it: pip install 'irtbench\[crowd\]'"):
         dawid_skene_labels(ANSWERS)
+
+
+def test_a_wide_table_and_a_frame_of_keys_give_the_same() -> None:
+    wide = ANSWERS[ANSWERS["answer"] != ""].pivot(index="respondent_id", columns="item_id", values="answer")
+    keys = ITEMS.table()
+    for function in (item_agreement, respondent_agreement, majority_labels):
+        names = function(ANSWERS).table().columns[:1].tolist()
+        long, short = (
+            function(*given).table().sort_values(names, ignore_index=True) for given in ((ANSWERS,), (wide,))
+        )
+        pd.testing.assert_frame_equal(long, short)
+        pd.testing.assert_frame_equal(function(ANSWERS, items=keys).table(), function(ANSWERS, items=ITEMS).table())
+    pd.testing.assert_series_equal(peer_agreement(wide), peer_agreement(ANSWERS))

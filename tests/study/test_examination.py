@@ -8,6 +8,9 @@ import pandas as pd
 import pytest
 
 from builders.simulated import simulated
+from irtbench.data.given import as_responses
+from irtbench.data.grading import GradingSettings
+from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers import LongTable
 from irtbench.study.effort import Shape, advise, choose_prior
@@ -216,3 +219,38 @@ def test_more_data_take_longer_and_hold_more() -> None:
     assert large.seconds > small.seconds
     assert large.megabytes is not None
     assert large.megabytes > 250 + 100_000 * 50 * 8 / 2**20  # the matrix alone is 38 MiB
+
+
+@pytest.mark.parametrize("code", [code for code in TROUBLE if code not in ("duplicates", "trials")])
+def test_a_data_frame_is_examined_as_a_file_of_it(code: str) -> None:
+    frame = TROUBLE[code](clean()).reset_index(drop=True)
+    wide = frame.pivot(index="respondent_id", columns="item_id", values="response")
+    expected = codes(examine(table(frame)))
+    for given in (frame, frame.rename(columns={"response": "correct"}), wide, wide.reset_index()):
+        assert codes(examine(given)) == expected
+
+
+def test_a_matrix_is_taken_and_a_frame_may_repeat_pairs() -> None:
+    found = examine(as_responses(clean()))
+    assert found.findings == ()
+    assert (found.summary.n_items, found.summary.n_responses) == (M, len(clean()))
+    assert codes(examine(pd.concat([clean(), clean()[:1]]))) == {"duplicates"}
+
+
+def test_raw_answers_in_a_data_frame_are_graded_by_a_frame_of_keys() -> None:
+    expected = examine(table(answers()), items=items())
+    keys = pd.DataFrame({"key": KEYS}, index=[f"item{k + 1}" for k in range(M)])
+    wide = answers().pivot(index="respondent_id", columns="item_id", values="answer")
+    for given in (answers(), wide, answers().assign(answer=lambda long: long["answer"].str.upper())):
+        found = examine(given, items=keys, grading=GradingSettings(normalise=("casefold",)))
+        assert found.findings == expected.findings == ()
+        assert found.summary.content == "answer"
+        assert found.table().empty
+
+
+def test_a_text_among_responses_is_named() -> None:
+    frame = clean().astype({"response": object})
+    frame.loc[1, "response"] = "right"
+    named = f"respondent {frame['respondent_id'][1]}, item {frame['item_id'][1]}: expected a number .* got 'right'"
+    with pytest.raises(InputError, match=named):
+        examine(frame)

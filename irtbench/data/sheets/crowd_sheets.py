@@ -53,6 +53,20 @@ def crowd_sheets(
     ------
     InputError
         If an item has no text, there are fewer than two options, or one is repeated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> booklets = irtbench.make_booklets(["i1", "i2", "i3"], n_booklets=2, n_each=2, rng=np.random.default_rng(1))
+    >>> texts = {"i1": "A dog runs.", "i2": "A cat sleeps.", "i3": "It rains."}
+    >>> files = irtbench.crowd_sheets(booklets, texts, format="mturk", options=["yes", "no"])
+    >>> list(files)
+    ['mturk.csv', 'mturk.html']
+    >>> print(files["mturk.csv"].strip())
+    booklet,item_id1,text1,item_id2,text2
+    1,i2,A cat sleeps.,i3,It rains.
+    2,i3,It rains.,i1,A dog runs.
     """
     without = [item for item in pd.unique(booklets["item_id"]) if not texts.get(item, "").strip()]
     if without:
