@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS
-from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
+from irtbench.data.readers.long_table import COUNTS, LongTable, find_column, find_counts, find_id_columns
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 
@@ -39,6 +39,7 @@ def as_responses(
 
         - a `ResponseMatrix`, which is given back, or what `read_responses` gives;
         - a long data frame: columns ``respondent_id, item_id, response``, or others that the readers of files know;
+          with ``n_correct, n_trials`` in place of a response the number right of several trials;
         - a wide data frame: a row a respondent, named by the index or by a column ``respondent_id``, a column an item;
         - an array or a tensor, shape (n_respondents, n_items).
 
@@ -200,6 +201,9 @@ def _from_wide(frame: pd.DataFrame, name: str) -> ResponseMatrix:
 
 
 def _long_responses(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    if find_counts(_names(frame), {}) is not None and find_column(_names(frame), "response", {}) is None:
+        counted = _our_columns(frame.assign(response=np.nan), "response", name).drop(columns="response")
+        return counted.astype(dict.fromkeys(COUNTS, np.float64))
     table = _our_columns(frame, "response", name)
     pairs = table[["respondent_id", "item_id"]].to_numpy()
     values = _numbers(

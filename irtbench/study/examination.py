@@ -142,7 +142,7 @@ def examine(
     """
     table = _as_table(table)
     items = None if items is None else as_items(items)
-    frame, findings = table.frame, left_out(table.left_out)
+    frame, findings = one_row_a_trial(table.frame), left_out(table.left_out)
     findings += repeated_pairs(frame)
     has_answers = "answer" in frame.columns
     if has_answers:
@@ -202,6 +202,17 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
             f"got {texts[wrong].iloc[0]!r}"
         )
     return LongTable(frame.assign(response=numbers), Path("data frame"), layout, {})
+
+
+def one_row_a_trial(frame: pd.DataFrame) -> pd.DataFrame:
+    """A long table of counted trials with a row for each of them; any other as it is."""
+    if "n_trials" not in frame.columns:
+        return frame
+    n = frame["n_trials"].fillna(0).to_numpy(dtype=np.intp)
+    right = frame["n_correct"].fillna(0).to_numpy(dtype=np.intp)
+    rows = frame.drop(columns=["n_correct", "n_trials"]).loc[frame.index.repeat(n)]
+    trial = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n) + 1
+    return rows.assign(response=(trial <= np.repeat(right, n)).astype(np.float64), trial=trial).reset_index(drop=True)
 
 
 def _responses(frame: pd.DataFrame, threshold: float | None, findings: list[Finding]) -> pd.DataFrame:

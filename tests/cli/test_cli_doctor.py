@@ -106,3 +106,14 @@ def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.Monkey
     assert written["study"]["title"] == "My title"
     assert written["pruning"]["preset"] == "lalor2016"
     assert written["data"]["items"] == "items.csv"
+
+
+def test_counted_trials_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    rows = [(f"r{k}", f"i{j}", (k + j) % 4, 3) for k in range(12) for j in range(4)]
+    table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "n_correct", "n_trials"])
+    table.to_csv(tmp_path / "counts.csv", index=False)
+    ended = run_main("doctor", tmp_path / "counts.csv", "--json")
+    assert ended.status == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["n_responses"] == 12 * 4 * 3
+    assert "trials" in [finding["code"] for finding in found["findings"]]

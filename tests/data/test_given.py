@@ -169,3 +169,13 @@ def test_items_are_a_table_whatever_they_came_as() -> None:
     assert as_items(found.table()).table().equals(found.table())
     with pytest.raises(InputError, match="expected an ItemTable or a data frame but got dict"):
         as_items({"i1": "yes"})
+
+
+def test_counted_trials_in_a_long_frame() -> None:
+    frame = pd.DataFrame(
+        {"respondent_id": ["a", "b"], "item_id": ["i1", "i1"], "n_correct": [1, 2], "n_trials": [2, 5]}
+    )
+    found = as_responses(frame)
+    assert found.correct.tolist() == [[1.0], [2.0]]
+    assert found.trials is not None
+    assert found.trials.tolist() == [[2], [5]]
