@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 from scipy.special import bdtr, bdtrc
 
 from irtbench.analysis.design_information import (
@@ -18,7 +19,9 @@ from irtbench.analysis.design_information import (
 )
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Figures, Shown, counted
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 
 MOST_CHECKS = 50
 LEFT_FOR_ABILITY = 0.9  # share of the variance of theta that its own posterior may take, the rest is for the items
@@ -82,7 +85,7 @@ class PlanSettings(Settings):
 
 
 @dataclass(frozen=True)
-class AttentionChecks:
+class AttentionChecks(Figures):
     """Attention checks, and how well they tell readers from others.
 
     Parameters
@@ -100,7 +103,7 @@ class AttentionChecks:
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdPlan:
+class CrowdPlan(Shown):
     """What to order, and what to expect of it.
 
     Parameters
@@ -159,6 +162,17 @@ class CrowdPlan:
             "level": self.precision.level,
         }
 
+    def table(self) -> pd.DataFrame:
+        """One row, what plan.json holds."""
+        return pd.DataFrame([self.summary()])
+
+    def in_short(self) -> str:
+        """What to order."""
+        return (
+            f"{counted(self.n_items, 'item')}, {self.n_each} each, {counted(self.checks.n_checks, 'attention check')}, "
+            f"{counted(self.n_respondents, 'respondent')}, {self.n_recruited} to recruit"
+        )
+
 
 def attention_checks(
     *, guess: float, slip: float = 0.015, guesser_passes: float = 0.05, reader_fails: float = 0.05
@@ -192,7 +206,7 @@ def attention_checks(
 
 
 def plan_crowd(
-    items: ItemParameters,
+    items: ParametersLike,
     settings: PlanSettings,
     *,
     rng: np.random.Generator,
@@ -219,7 +233,20 @@ def plan_crowd(
     ------
     InputError
         If the wish is out of reach with all the items, and as ``design_information``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> wanted = irtbench.PlanSettings(se_difficulty=0.2, n_each=6)
+    >>> plan = irtbench.plan_crowd(irtbench.typical_items(10), wanted, rng=np.random.default_rng(1))
+    >>> plan
+    <CrowdPlan: 10 items, 6 each, 3 attention checks, 1258 respondents, 1386 to recruit>
+    >>> plan.table()[["n_answers", "n_by_item", "se_difficulty", "se_theta"]].round(2)
+       n_answers  n_by_item  se_difficulty  se_theta
+    0      12474      754.8            0.2      0.63
     """
+    items = as_parameters(items)
     checks = attention_checks(
         guess=settings.guess,
         slip=settings.slip,
@@ -230,8 +257,8 @@ def plan_crowd(
     information, factor = _information(items, n_each, settings, rng, progress)
     n = settings.n_respondents or _respondents(information, factor, settings)
     precision = replace(information.precision(n * factor), n_respondents=n)
-    counted = (1 - settings.careless) * (1 - checks.reader_fails)
-    n_recruited = int(np.ceil(n / counted))
+    kept = (1 - settings.careless) * (1 - checks.reader_fails)
+    n_recruited = int(np.ceil(n / kept))
     return CrowdPlan(
         n_items=items.n_items,
         n_each=n_each,

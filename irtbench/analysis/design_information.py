@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, softmax
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 N_NODES, BOUND = 161, 5.0  # .06 apart: a third of the posterior's standard deviation with 100 items
@@ -27,11 +30,13 @@ BLOCK = 500  # patterns at a time
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedPrecision:
+class ExpectedPrecision(Shown):
     """Standard errors to expect of a design; arrays have shape (n_items,).
 
     Parameters
     ----------
+    item_ids
+        The items.
     n_respondents
         Respondents whose answers count.
     n_each
@@ -49,6 +54,7 @@ class ExpectedPrecision:
         Nominal coverage of that interval.
     """
 
+    item_ids: tuple[str, ...]
     n_respondents: int
     n_each: int
     se_discrimination: NDArray[np.float64]
@@ -58,9 +64,26 @@ class ExpectedPrecision:
     percentile_width: float
     level: float
 
+    def table(self) -> pd.DataFrame:
+        """One row an item: the standard errors of its parameters."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "se_discrimination": self.se_discrimination,
+                "se_difficulty": self.se_difficulty,
+            }
+        )
+
+    def in_short(self) -> str:
+        """The design, and what to expect of abilities and percentiles."""
+        return (
+            f"{counted(len(self.item_ids), 'item')}, {self.n_each} each, {counted(self.n_respondents, 'respondent')}, "
+            f"se_theta {self.se_theta:.3f}, percentile_width {self.percentile_width:.3f}"
+        )
+
 
 @dataclass(frozen=True, eq=False)
-class DesignInformation:
+class DesignInformation(Shown):
     """Information of one respondent of a design, from which any number of them follows.
 
     Parameters
@@ -90,6 +113,18 @@ class DesignInformation:
     level: float
     items: ItemParameters
 
+    def table(self) -> pd.DataFrame:
+        """One row: what a respondent's answers tell of their own ability."""
+        return pd.DataFrame(
+            {
+                "n_items": [self.items.n_items],
+                "n_each": self.n_each,
+                "posterior_variance": self.posterior_variance,
+                "percentile_width": self.percentile_width,
+                "level": self.level,
+            }
+        )
+
     def precision(self, n_respondents: float) -> ExpectedPrecision:
         """Standard errors with this many respondents, or as many answers an item as so many would give.
 
@@ -102,6 +137,7 @@ class DesignInformation:
         variance_b = (b**2 * blocks[:, 0, 0] + 2 * b * blocks[:, 0, 1] + blocks[:, 1, 1]) / a**2
         from_items = float((self.sensitivity * self.covariance).sum()) / n_respondents
         return ExpectedPrecision(
+            item_ids=self.items.item_ids,
             n_respondents=round(n_respondents),
             n_each=self.n_each,
             se_discrimination=np.sqrt(blocks[:, 0, 0]),
@@ -137,6 +173,12 @@ def typical_items(
     ------
     InputError
         If there are fewer than two items, a standard deviation is negative or guessing lies outside [0, 1).
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> irtbench.typical_items(40)
+    <ItemParameters: 40 items (2pl), discrimination 0.62 to 2.39, difficulty -2.24 to 2.24>
     """
     if n_items < 2 or discrimination[1] < 0 or difficulty[1] < 0 or not 0 <= guessing < 1:
         raise InputError(
@@ -151,7 +193,7 @@ def typical_items(
 
 
 def design_information(
-    items: ItemParameters,
+    items: ParametersLike,
     n_each: int,
     *,
     level: float = 0.95,
@@ -174,8 +216,8 @@ def design_information(
     Parameters
     ----------
     items
-        The items as they are believed to be: of an earlier study, or ``typical_items``. A guessing parameter counts as
-        known.
+        The items as they are believed to be (`as_parameters`): of an earlier study, or ``typical_items``. A guessing
+        parameter counts as known.
     n_each
         Items that a respondent answers.
     level
@@ -190,7 +232,25 @@ def design_information(
     InputError
         If ``n_each`` is below 2 or above the number of items, the level is outside (0, 1), an item does not
         discriminate, or there are too many items for their joint information.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> found = irtbench.design_information(irtbench.typical_items(8), 5, rng=np.random.default_rng(1))
+    >>> found.table().round(2)
+       n_items  n_each  posterior_variance  percentile_width  level
+    0        8       5                0.43              0.68   0.95
+    >>> expected = found.precision(500)
+    >>> expected
+    <ExpectedPrecision: 8 items, 5 each, 500 respondents, se_theta 0.665, percentile_width 0.679>
+    >>> expected.table().round(2).head(3)
+      item_id  se_discrimination  se_difficulty
+    0   item1               0.22           0.40
+    1   item2               0.33           0.17
+    2   item3               0.24           0.15
     """
+    items = as_parameters(items)
     _check(items, n_each, level)
     n_items = items.n_items
     size = 2 * n_items
@@ -228,12 +288,21 @@ def design_information(
 
 
 def ability_precision(
-    items: ItemParameters, n_each: int, *, level: float = 0.95, rng: np.random.Generator
+    items: ParametersLike, n_each: int, *, level: float = 0.95, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Root mean posterior variance of ability, and mean width of a percentile's interval, from ``n_each`` items.
 
     As in ``design_information``, the items' parameters counting as known; parameters and errors too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> error, width = irtbench.ability_precision(irtbench.typical_items(20), 10, rng=np.random.default_rng(1))
+    >>> round(error, 2), round(width, 2)
+    (0.53, 0.55)
     """
+    items = as_parameters(items)
     _check(items, n_each, level)
     grid = normal_grid(N_NODES, bound=BOUND)
     _, _, posterior = _patterns(items, n_each, FEWEST_PATTERNS, grid, rng)

@@ -200,9 +200,9 @@ def item_bias(
     <ItemBias: 6 items, 0 with adjusted p < .05>
     >>> found.table()[["item_id", "delta", "size", "p_adjusted"]].round(2).head(3)
       item_id  delta        size  p_adjusted
-    0   item1  -1.42  negligible        0.51
-    1   item2   0.05  negligible        0.92
-    2   item3   1.56    moderate        0.43
+    0   item1  -1.42  negligible        0.46
+    1   item2   0.05  negligible        0.91
+    2   item3   1.56    moderate        0.40
     """
     responses = as_responses(responses)
     focal = _check(responses, focal, alpha)

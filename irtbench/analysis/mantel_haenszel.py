@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +12,17 @@ from scipy.special import chdtrc, ndtri
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT, Grade, ets_class
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted, significant
 
 TWO_SIDED_95 = float(ndtri(0.975))
 CORRECTION = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class MantelHaenszel:
+class MantelHaenszel(Shown):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
 
     Parameters
@@ -85,10 +86,14 @@ class MantelHaenszel:
             }
         )
 
+    def in_short(self) -> str:
+        """How many items, and how many differ between the groups."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+
 
 def mantel_haenszel(
-    responses: ResponseMatrix,
-    groups: Sequence[str | None],
+    responses: ResponsesLike,
+    groups: Iterable[str | None],
     *,
     reference: str | None = None,
     purify: bool = True,
@@ -117,9 +122,10 @@ def mantel_haenszel(
     Parameters
     ----------
     responses
-        Graded responses; respondents who did not answer all items have no score and are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); respondents who did not answer all items have
+        no score and are left out.
     groups
-        The group of each respondent; None leaves a respondent out.
+        The group of each respondent; None, or a missing value, leaves a respondent out.
     reference
         The group to which the others are compared; None for the largest.
     purify
@@ -135,7 +141,25 @@ def mantel_haenszel(
     ------
     InputError
         As `match_groups`, or if alpha is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> harder = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 3.0])
+    >>> values = [irtbench.simulate_responses(rng.normal(size=300), each, rng=rng).values for each in (items, harder)]
+    >>> found = irtbench.mantel_haenszel(np.concatenate(values), ["people"] * 300 + ["machines"] * 300)
+    >>> found
+    <MantelHaenszel: 6 items, 1 with adjusted p < .05>
+    >>> found.table()[["item_id", "odds_ratio", "delta", "ets_class", "p_adjusted"]].round(2).tail(3)
+      item_id  odds_ratio  delta ets_class  p_adjusted
+    3   item4        1.00   0.01         A        0.93
+    4   item5        0.81   0.50         A        0.93
+    5   item6       10.53  -5.53         C        0.00
     """
+    responses = as_responses(responses)
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
     matched = match_groups(responses, groups, reference)
@@ -153,7 +177,7 @@ def mantel_haenszel(
         log_odds, error = np.array([log_odds_ratio(strata(matched, item, anchor)) for item in range(n_items)]).T
     delta, se_delta = -DELTA_PER_LOGIT * log_odds, DELTA_PER_LOGIT * error
     with np.errstate(invalid="ignore"):
-        significant = np.abs(delta) > TWO_SIDED_95 * se_delta
+        beyond_chance = np.abs(delta) > TWO_SIDED_95 * se_delta
     return MantelHaenszel(
         item_ids=responses.item_ids,
         groups=matched.sizes,
@@ -164,7 +188,7 @@ def mantel_haenszel(
         odds_ratio=np.exp(log_odds),
         delta=delta,
         se_delta=se_delta,
-        ets_class=ets_class(delta, se_delta, significant),
+        ets_class=ets_class(delta, se_delta, beyond_chance),
         anchor=anchor,
         rounds=rounds,
         settled=settled,

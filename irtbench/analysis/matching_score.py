@@ -1,11 +1,12 @@
-"""Respondents of several groups compared at the same sum score, and the score purified of biased items (NumPy only)."""
+"""Respondents of several groups compared at the same sum score, purified of biased items (NumPy and pandas)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -59,7 +60,7 @@ class MatchedGroups:
         return self.values @ counted.astype(np.int64)
 
 
-def match_groups(responses: ResponseMatrix, groups: Sequence[str | None], reference: str | None) -> MatchedGroups:
+def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], reference: str | None) -> MatchedGroups:
     """Keep who belongs to a group and answered every item.
 
     Parameters
@@ -67,7 +68,7 @@ def match_groups(responses: ResponseMatrix, groups: Sequence[str | None], refere
     responses
         Graded responses.
     groups
-        The group of each respondent, None for those in none.
+        The group of each respondent, None or another missing value for those in none.
     reference
         The reference group; None for the largest.
 
@@ -77,6 +78,7 @@ def match_groups(responses: ResponseMatrix, groups: Sequence[str | None], refere
         If there are fewer than three items or two groups, the reference is unknown, fewer than 10 respondents of a
         group answered all items, or all of these answered an item alike.
     """
+    groups = [None if pd.isna(name) else str(name) for name in groups]
     if len(groups) != responses.n_respondents:
         raise InputError(f"item bias: {len(groups)} groups for {responses.n_respondents} respondents; expected as many")
     if responses.n_items < FEWEST_ITEMS:
@@ -85,7 +87,7 @@ def match_groups(responses: ResponseMatrix, groups: Sequence[str | None], refere
     if len(names) < 2:
         raise InputError("item bias: expected respondents of two groups or more but all are in one")
     if reference is None:
-        reference = max(names, key=list(groups).count)
+        reference = max(names, key=groups.count)
     if reference not in names:
         raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
     ordered = (reference, *(name for name in names if name != reference))

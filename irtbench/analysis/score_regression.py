@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +13,10 @@ from scipy.special import chdtrc
 
 from irtbench.analysis.effect_size import Grade, jodoin_gierl_class, nagelkerke
 from irtbench.analysis.matching_score import MatchedGroups, match_groups, purified_anchors
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 
 Difference = Literal["any", "uniform", "crossing"]
@@ -24,7 +25,7 @@ FIRMNESS = 1e-7  # keeps the coefficients of a perfect prediction finite, and ch
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreRegression:
+class ScoreRegression(Shown):
     """Difference of each item between groups at the same sum score; all arrays have shape (n_items,).
 
     Parameters
@@ -97,10 +98,14 @@ class ScoreRegression:
             }
         )
 
+    def in_short(self) -> str:
+        """How many items, and how many differ between the groups."""
+        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
+
 
 def score_regression(
-    responses: ResponseMatrix,
-    groups: Sequence[str | None],
+    responses: ResponsesLike,
+    groups: Iterable[str | None],
     *,
     reference: str | None = None,
     difference: Difference = "any",
@@ -120,9 +125,10 @@ def score_regression(
     Parameters
     ----------
     responses
-        Graded responses; respondents who did not answer all items have no score and are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); respondents who did not answer all items have
+        no score and are left out.
     groups
-        The group of each respondent; None leaves a respondent out.
+        The group of each respondent; None, or a missing value, leaves a respondent out.
     reference
         The group to which the others are compared; None for the largest.
     difference
@@ -138,7 +144,25 @@ def score_regression(
     ------
     InputError
         As `match_groups`, or if alpha is not between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
+    >>> harder = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 3.0])
+    >>> values = [irtbench.simulate_responses(rng.normal(size=300), each, rng=rng).values for each in (items, harder)]
+    >>> found = irtbench.score_regression(np.concatenate(values), ["people"] * 300 + ["machines"] * 300)
+    >>> found
+    <ScoreRegression: 6 items, 1 with adjusted p < .05>
+    >>> found.table()[["item_id", "x2", "r2_change", "r2_class", "p_adjusted"]].round(2).tail(3)
+      item_id     x2  r2_change r2_class  p_adjusted
+    3   item4   0.59       0.00        A        0.81
+    4   item5   1.67       0.00        A        0.81
+    5   item6  27.36       0.09        C        0.00
     """
+    responses = as_responses(responses)
     if not 0 < alpha < 1:
         raise InputError(f"item bias: alpha must be between 0 and 1 but got {alpha:g}")
     matched = match_groups(responses, groups, reference)

@@ -11,12 +11,14 @@ from scipy.special import gammaln, softmax
 from scipy.stats import betabinom
 
 from irtbench.analysis.option_model import fit_options
+from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted
+from irtbench.diagnostics.checks import check_respondents_agree
 from irtbench.diagnostics.classical import classical_statistics
 from irtbench.models.curves import log_icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, node_posterior
 
@@ -30,7 +32,7 @@ FIRMNESS = (1.0, 50.0)  # least and largest alpha + beta: shares are never taken
 
 
 @dataclass(frozen=True, eq=False)
-class WrongKeys:
+class WrongKeys(Shown):
     """Probability that each item's key is wrong; arrays have shape (n_items,), in the order of the responses.
 
     Parameters
@@ -75,6 +77,10 @@ class WrongKeys:
         )
         return table.sort_values(["p_wrong_key", "item_rest"], ascending=[False, True], ignore_index=True)
 
+    def in_short(self) -> str:
+        """How many items, and how many of their keys are probably wrong."""
+        return f"{counted(len(self.item_ids), 'item')}, {int((self.p_wrong_key > 0.5).sum())} with p_wrong_key > .5"
+
     def expected_precision(self, first: int) -> float:
         """Share of wrong keys to expect among the `first` most suspicious items; NaN for none."""
         highest = np.sort(self.p_wrong_key)[::-1][:first]
@@ -82,10 +88,10 @@ class WrongKeys:
 
 
 def wrong_keys(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     keys: dict[str, str],
-    responses: ResponseMatrix,
-    items: ItemParameters,
+    responses: ResponsesLike,
+    items: ParametersLike,
     *,
     population: Quadrature = STANDARD_NORMAL,
     seed: int = 0,
@@ -107,14 +113,15 @@ def wrong_keys(
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``, normalised as the keys are; empty ones are left out.
+        Raw answers, a long or wide data frame (`as_answers`), normalised as the keys are; empty ones are left out.
     keys
         The key of each item.
     responses
-        The answers as graded by the keys.
+        The answers as graded by the keys, by the same respondents (`as_responses`).
     items
-        Parameters fitted to these responses; wrong keys among them show as slopes near or below 0 and do no harm.
-        Items without any, such as those whose key nobody chose, say nothing of ability and are judged all the same.
+        Parameters fitted to these responses (`as_parameters`); wrong keys among them show as slopes near or below 0 and
+        do no harm. Items without any, such as those whose key nobody chose, say nothing of ability and are judged all
+        the same.
     population
         Of ability.
     seed
@@ -123,8 +130,30 @@ def wrong_keys(
     Raises
     ------
     InputError
-        If the responses have an item without a key.
+        If the responses have an item without a key, or somebody who answered is not among them.
+
+    Examples
+    --------
+    Two hundred people answer eight items of three options; the key of the first is wrong.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 8, np.linspace(-1, 1, 8))
+    >>> right = irtbench.simulate_responses(rng.normal(size=200), items, rng=rng).table().set_index("respondent_id")
+    >>> answers = right.replace(1, "a").where(right == 1, rng.choice(["b", "c"], right.shape))
+    >>> keys = dict.fromkeys(items.item_ids, "a") | {"item1": "b"}
+    >>> responses = answers == pd.Series(keys)
+    >>> found = irtbench.wrong_keys(answers, keys, responses, items.select(items.item_ids[1:]))
+    >>> found
+    <WrongKeys: 8 items, 1 with p_wrong_key > .5>
+    >>> found.table()[["item_id", "key", "proposed", "p_wrong_key"]].round(2).head(2)
+      item_id key proposed  p_wrong_key
+    0   item1   b        a          1.0
+    1   item7   a        c          0.0
     """
+    answers, responses, items = as_answers(answers), as_responses(responses), as_parameters(items)
     without = [item for item in responses.item_ids if item not in keys]
     if without:
         raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
@@ -134,6 +163,7 @@ def wrong_keys(
     right, wrong = log_icc(population.nodes, known)
     whole = log_likelihood(responses.select_items(fitted).values, population.nodes, known)
     given = answers[answers["answer"].fillna("") != ""]
+    check_respondents_agree(given, responses)
     row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
     steepest, options, counts = [], [], []
     groups = dict(tuple(given.groupby("item_id", sort=False)))

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from irtbench.data.given import AnswersLike, ResponsesLike, as_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, resolve_duplicates
+from irtbench.data.shown import Shown, counted, significant
 from irtbench.models.curve_formulas import Curve
 from irtbench.models.curves import logistic
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
 
 PSEUDO_COUNT = 0.5  # added to each wrong option's count, so that none is impossible
 SUSPECT_Z = 2.0  # pairs above it get the tail of their own distribution; below it the normal one will do
@@ -26,7 +29,7 @@ BLOCK = 256  # respondents compared with all others at a time
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerSimilarity:
+class AnswerSimilarity(Shown):
     """Answer similarity of pairs of respondents; arrays have shape (n_pairs,).
 
     Parameters
@@ -77,14 +80,18 @@ class AnswerSimilarity:
             }
         )
 
+    def in_short(self) -> str:
+        """How many pairs, and how many are too alike."""
+        return f"{counted(self.n_tested, 'pair')} compared, {significant(self.p_adjusted)}"
+
 
 def answer_similarity(
-    answers: pd.DataFrame,
-    responses: ResponseMatrix,
-    items: ItemParameters,
-    theta: NDArray[np.float64],
+    answers: AnswersLike,
+    responses: ResponsesLike,
+    items: ParametersLike,
+    theta: ArrayLike,
     *,
-    scale: NDArray[np.int64] | None = None,
+    scale: ArrayLike | None = None,
     min_items: int = 10,
     most_listed: int = 1_000,
 ) -> AnswerSimilarity:
@@ -112,11 +119,11 @@ def answer_similarity(
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``; empty answers are left out.
+        Raw answers, a long or wide data frame (`as_answers`); empty answers are left out.
     responses
-        The same, graded: who is compared, on which items.
+        The same, graded: who is compared, on which items (`as_responses`).
     items
-        Parameters of these items.
+        Parameters of these items (`as_parameters`).
     theta
         EAP abilities, shape (n_respondents,), or (n_respondents, n_scales) with ``scale``; NaN, where a respondent
         has none on a scale, leaves those answers out.
@@ -131,7 +138,33 @@ def answer_similarity(
     ------
     InputError
         If items or shapes differ, no pair has enough items in common, or a pair (respondent, item) is repeated.
+
+    Examples
+    --------
+    Thirty people answer twenty items of four options; the last copies the first.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 20, np.linspace(-1, 2, 20))
+    >>> right = irtbench.simulate_responses(rng.normal(size=30), items, rng=rng).table().set_index("respondent_id")
+    >>> answers = right.where(right == 1, rng.integers(2, 5, right.shape)).astype(int).astype(str)
+    >>> answers.iloc[29] = answers.iloc[0]
+    >>> responses = (answers == "1").astype(int)
+    >>> theta = irtbench.estimate_ability(responses, items, method="eap").theta
+    >>> found = irtbench.answer_similarity(answers, responses, items, theta)
+    >>> found
+    <AnswerSimilarity: 435 pairs compared, 1 with adjusted p < .05>
+    >>> names = ["respondent_1", "respondent_2", "n_identical", "n_identical_wrong", "expected", "z"]
+    >>> found.table()[names].round(1).head(2)
+      respondent_1 respondent_2  n_identical  n_identical_wrong  expected    z
+    0           r1          r30           20                 11       8.2  6.0
+    1          r13          r22           12                  7       6.9  2.6
     """
+    answers = as_answers(answers)
+    responses, items = responses_and_items(responses, items)
+    theta = np.asarray(theta, dtype=np.float64)
     abilities = theta.reshape(len(theta), -1)
     column = np.zeros(items.n_items, dtype=np.int64) if scale is None else np.asarray(scale)
     if items.item_ids != responses.item_ids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -26,6 +27,22 @@ def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:
                 f"diagnostics: column {k + 1} is {column} in the responses but {item} in the item parameters; "
                 "expected the same items in the same order"
             )
+
+
+def check_respondents_agree(answers: pd.DataFrame, responses: ResponseMatrix) -> None:
+    """Refuse answers to these items by somebody who is not among the responses.
+
+    Raises
+    ------
+    InputError
+        Naming the first of them.
+    """
+    unknown = answers["item_id"].isin(responses.item_ids) & ~answers["respondent_id"].isin(responses.respondent_ids)
+    if unknown.any():
+        raise InputError(
+            f"answers: respondent {answers['respondent_id'][unknown].iloc[0]} has answers but no row in the "
+            "responses; expected the same respondents (an array's are named r1 ...)"
+        )
 
 
 def check_theta(theta: NDArray[np.float64], responses: ResponseMatrix) -> NDArray[np.float64]:

@@ -9,15 +9,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Shown, counted, spanned
 from irtbench.diagnostics.correlation import pairwise_covariance
 
 EXTREME_SHARE = 0.27  # of the respondents in the upper and in the lower group (Kelley, 1939)
 
 
 @dataclass(frozen=True, eq=False)
-class ClassicalStatistics:
+class ClassicalStatistics(Shown):
     """Classical statistics of each item; all arrays have shape (n_items,), NaN where a figure cannot be had.
 
     Parameters
@@ -63,8 +65,15 @@ class ClassicalStatistics:
         )  # fmt: skip
         return pd.DataFrame({"item_id": self.item_ids} | {name: getattr(self, name) for name in names})
 
+    def in_short(self) -> str:
+        """How many items, and the range of their difficulty and discrimination."""
+        return (
+            f"{counted(len(self.item_ids), 'item')}, proportion correct {spanned(self.proportion_correct)}, "
+            f"item-rest {spanned(self.item_rest)}"
+        )
 
-def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
+
+def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     """Classical statistics of every item.
 
     With c_ij the covariance of items i and j over the respondents who answered both, the sum score's variance is the
@@ -83,6 +92,11 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
 
     Sources: Lord and Novick (1968); Kelley (1939) for the 27%.
 
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`).
+
     Raises
     ------
     InputError
@@ -90,13 +104,19 @@ def classical_statistics(responses: ResponseMatrix) -> ClassicalStatistics:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from irtbench import ResponseMatrix, classical_statistics
-    >>> values = np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
-    >>> responses = ResponseMatrix(values, ("r1", "r2", "r3", "r4"), ("easy", "middle", "hard"))
-    >>> classical_statistics(responses).item_rest.round(3).tolist()
-    [0.522, 0.707, 0.522]
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> responses = pd.DataFrame({"easy": [1, 1, 1, 0], "middle": [1, 1, 0, 0], "hard": [1, 0, 0, 0]})
+    >>> found = irtbench.classical_statistics(responses)
+    >>> found
+    <ClassicalStatistics: 3 items, proportion correct 0.25 to 0.75, item-rest 0.52 to 0.71>
+    >>> found.table()[["item_id", "proportion_correct", "item_rest", "alpha_if_dropped"]].round(3)
+      item_id  proportion_correct  item_rest  alpha_if_dropped
+    0    easy                0.75      0.522             0.727
+    1  middle                0.50      0.707             0.500
+    2    hard                0.25      0.522             0.727
     """
+    responses = as_responses(responses)
     if responses.n_items < 2:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
     covariance = filled_covariance(responses)

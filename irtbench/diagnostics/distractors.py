@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.checks import check_respondents_agree
 
 NOBODY = "chosen by nobody"
 BY_THE_ABLE = "chosen more by the able than by the weak"
@@ -15,9 +16,9 @@ MORE_THAN_KEY = "draws the able more than the key does"
 
 
 def distractor_table(
-    answers: pd.DataFrame,
+    answers: AnswersLike,
     keys: dict[str, str],
-    responses: ResponseMatrix,
+    responses: ResponsesLike,
     *,
     options: dict[str, list[str]] | None = None,
 ) -> pd.DataFrame:
@@ -34,11 +35,11 @@ def distractor_table(
     Parameters
     ----------
     answers
-        Long table ``respondent_id, item_id, answer``; an empty answer is none.
+        Raw answers, a long or wide data frame (`as_answers`); an empty answer is none.
     keys
         The key of each item.
     responses
-        The answers as graded by the keys.
+        The answers as graded by the keys, by the same respondents (`as_responses`).
     options
         Options offered by an item, if known: those that nobody chose are then listed too.
 
@@ -51,11 +52,34 @@ def distractor_table(
     Raises
     ------
     InputError
-        If the responses have an item without a key.
+        If the responses have an item without a key, or somebody who answered is not among them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import irtbench
+    >>> answers = pd.DataFrame(
+    ...     {"i1": list("aaabbc"), "i2": list("dddede"), "i3": list("ffgggg")},
+    ...     index=["ann", "bob", "cy", "dee", "eve", "fay"],
+    ... )
+    >>> keys = {"i1": "a", "i2": "d", "i3": "f"}
+    >>> table = irtbench.distractor_table(answers, keys, irtbench.grade(answers, pd.DataFrame({"key": keys})))
+    >>> table[["item_id", "option", "is_key", "n", "share_low", "share_high", "point_biserial_rest"]].round(2)
+      item_id option  is_key  n  share_low  share_high  point_biserial_rest
+    0      i1      a    True  3        0.0         1.0                 0.82
+    1      i1      b   False  2        0.5         0.0                -0.43
+    2      i1      c   False  1        0.5         0.0                -0.55
+    3      i2      d    True  4        0.0         1.0                 0.66
+    4      i2      e   False  2        1.0         0.0                -0.66
+    5      i3      f    True  2        0.0         1.0                 0.66
+    6      i3      g   False  4        1.0         0.0                -0.66
     """
+    answers, responses = as_answers(answers), as_responses(responses)
     without = [item for item in responses.item_ids if item not in keys]
     if without:
         raise InputError(f"distractors: item {without[0]} has no key; expected one for every item")
+    answers = answers[answers["answer"].fillna("") != ""]
+    check_respondents_agree(answers, responses)
     seen = ~np.isnan(responses.values)
     right = np.where(seen, responses.values, 0.0)
     n_seen = seen.sum(axis=1)
@@ -73,7 +97,7 @@ def distractor_table(
         chosen = np.full(responses.n_respondents, "", dtype=object)
         if item in by_item:
             given = by_item[item].drop_duplicates("respondent_id")
-            chosen[row_of[given["respondent_id"]].to_numpy()] = given["answer"].fillna("").to_numpy()
+            chosen[row_of[given["respondent_id"]].to_numpy()] = given["answer"].to_numpy()
         counted = pd.Series(chosen[asked]).value_counts()
         names = {keys[item], *(options or {}).get(item, []), *counted.index} - {""}
         rest_of_key = _correlation((chosen == keys[item])[asked], rest[asked])

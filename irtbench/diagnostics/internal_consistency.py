@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.stats import f as f_distribution
 from scipy.stats import hmean
 
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.shown import Figures
 from irtbench.diagnostics.classical import filled_covariance, shares_of
 from irtbench.diagnostics.correlation import pairwise_covariance
 from irtbench.diagnostics.tetrachoric import tetrachoric
@@ -20,7 +22,7 @@ FEWEST_FOR_OMEGA = 3  # one factor of two items has no unique loadings
 
 
 @dataclass(frozen=True)
-class InternalConsistency:
+class InternalConsistency(Figures):
     """Reliability of the sum score as the covariances of its items tell it; NaN where it cannot be had.
 
     Parameters
@@ -49,7 +51,7 @@ class InternalConsistency:
     reason: str = ""
 
 
-def internal_consistency(responses: ResponseMatrix, *, level: float = 0.95) -> InternalConsistency:
+def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> InternalConsistency:
     """Coefficient alpha, omega and the standard error of measurement.
 
         alpha = k / (k - 1) (1 - sum_i c_ii / C),  C = sum_ij c_ij          (Cronbach, 1951)
@@ -61,6 +63,13 @@ def internal_consistency(responses: ResponseMatrix, *, level: float = 0.95) -> I
     (sum l)^2 / ((sum l)^2 + sum (1 - l^2)) for loadings l of one factor, least squares on the tetrachoric correlations
     (McDonald, 1999).
 
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`).
+    level
+        Coverage of the interval of alpha.
+
     Raises
     ------
     InputError
@@ -68,13 +77,15 @@ def internal_consistency(responses: ResponseMatrix, *, level: float = 0.95) -> I
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from irtbench import ResponseMatrix, internal_consistency
-    >>> values = np.array([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
-    >>> responses = ResponseMatrix(values, ("r1", "r2", "r3", "r4"), ("easy", "middle", "hard"))
-    >>> internal_consistency(responses).alpha
+    >>> import irtbench
+    >>> found = irtbench.internal_consistency([[1, 1, 1], [1, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> found.alpha
     0.75
+    >>> found.table()[["alpha", "alpha_lower", "alpha_upper", "standard_error"]].round(3)
+       alpha  alpha_lower  alpha_upper  standard_error
+    0   0.75        -0.65        0.983           0.645
     """
+    responses = as_responses(responses)
     if not 0 < level < 1:
         raise InputError(f"internal consistency: level is {level}; expected a number between 0 and 1")
     if responses.n_items < 2:
@@ -99,14 +110,23 @@ def internal_consistency(responses: ResponseMatrix, *, level: float = 0.95) -> I
     )
 
 
-def omega_total(correlations: NDArray[np.float64]) -> float:
+def omega_total(correlations: ArrayLike) -> float:
     """Omega total of one factor, its loadings by least squares on the correlations off the diagonal (minres).
 
     Parameters
     ----------
     correlations
         Of the items, shape (n_items, n_items), at least three items.
+
+    Examples
+    --------
+    Loadings of .8, .7 and .6 give omega = 2.1^2 / (2.1^2 + .36 + .51 + .64).
+
+    >>> import irtbench
+    >>> round(irtbench.omega_total([[1, 0.56, 0.48], [0.56, 1, 0.42], [0.48, 0.42, 1]]), 3)
+    0.745
     """
+    correlations = np.asarray(correlations, dtype=np.float64)
     apart = correlations - np.diag(correlations.diagonal())
     values, vectors = np.linalg.eigh(correlations)
     start = vectors[:, -1] * np.sqrt(values[-1])

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 
 from irtbench.data.input_error import InputError
 from irtbench.models.curves import information
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import STANDARD_NORMAL, step_for_any_pattern
 
@@ -51,7 +51,7 @@ def times_as_long(reliability: float, wanted: float) -> float:
     return wanted * (1 - reliability) / (reliability * (1 - wanted)) if 0 < reliability < 1 else float("nan")
 
 
-def times_as_informative(items: ItemParameters, wanted: float, *, population: Quadrature = STANDARD_NORMAL) -> float:
+def times_as_informative(items: ParametersLike, wanted: float, *, population: Quadrature = STANDARD_NORMAL) -> float:
     """How many times as long a test of such items must be for a marginal reliability of theta.
 
     The n with E[n I / (n I + 1 / var(theta))] = wanted over the population, where I is the information of the test as
@@ -70,6 +70,7 @@ def times_as_informative(items: ItemParameters, wanted: float, *, population: Qu
     10.3
     """
     _demand_reliability(wanted)
+    items = as_parameters(items)
     fine = refine(population, step_for_any_pattern(items, population))
     test = information(fine.nodes, items).sum(axis=1)
     variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown
 from irtbench.models.curves import icc, information
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import STANDARD_NORMAL, step_for_any_pattern
 
@@ -18,7 +19,7 @@ THETA = np.arange(-60, 61) / 10.0  # abilities of test_information.csv
 
 
 @dataclass(frozen=True, eq=False)
-class MeasurementPrecision:
+class MeasurementPrecision(Shown):
     """Precision of a test at each ability, and over a population; arrays have shape (n_theta,).
 
     Parameters
@@ -66,10 +67,10 @@ class MeasurementPrecision:
 
 
 def measurement_precision(
-    items: ItemParameters,
+    items: ParametersLike,
     *,
     population: Quadrature = STANDARD_NORMAL,
-    theta: NDArray[np.float64] = THETA,
+    theta: ArrayLike = THETA,
 ) -> MeasurementPrecision:
     """Test information, conditional standard error and reliability of a test of known items.
 
@@ -81,7 +82,7 @@ def measurement_precision(
     Parameters
     ----------
     items
-        The items of the test.
+        Parameters of the items of the test (`as_parameters`).
     population
         Of ability; its nodes are made finer where the items tell more than they can hold.
     theta
@@ -94,12 +95,18 @@ def measurement_precision(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from irtbench import ItemParameters, measurement_precision
-    >>> items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
-    >>> measurement_precision(items, theta=np.array([0.0])).table().round(3).iloc[0].to_dict()
-    {'theta': 0.0, 'information': 0.5, 'se': 1.414, 'reliability': 0.333, 'expected_score': 1.0}
+    >>> import irtbench
+    >>> items = irtbench.ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
+    >>> found = irtbench.measurement_precision(items, theta=[-1, 0, 1])
+    >>> found
+    <MeasurementPrecision: variance 1, marginal_reliability 0.2891>
+    >>> found.table().round(3)
+       theta  information     se  reliability  expected_score
+    0   -1.0        0.393  1.595        0.282           0.538
+    1    0.0        0.500  1.414        0.333           1.000
+    2    1.0        0.393  1.595        0.282           1.462
     """
+    items = as_parameters(items)
     if np.count_nonzero(population.weights) < 2:
         raise InputError("precision: ability does not vary in the population; expected more than one node with weight")
     fine = refine(population, step_for_any_pattern(items, population))
@@ -115,7 +122,7 @@ def measurement_precision(
     )
 
 
-def empirical_reliability(theta: NDArray[np.float64], standard_error: NDArray[np.float64]) -> float:
+def empirical_reliability(theta: ArrayLike, standard_error: ArrayLike) -> float:
     """Reliability of estimated abilities, var(theta) / (var(theta) + mean of se^2), as R mirt's empirical_rxx.
 
     Respondents without a finite estimate are left out; NaN with fewer than two others.
@@ -127,11 +134,11 @@ def empirical_reliability(theta: NDArray[np.float64], standard_error: NDArray[np
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from irtbench import empirical_reliability
-    >>> empirical_reliability(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.5, 0.5]))
+    >>> import irtbench
+    >>> irtbench.empirical_reliability([-1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
     0.8
     """
+    theta, standard_error = (np.asarray(given, dtype=np.float64) for given in (theta, standard_error))
     finite = np.isfinite(theta) & np.isfinite(standard_error)
     if finite.sum() < 2:
         return float("nan")

@@ -202,6 +202,20 @@ def test_respondents_without_a_group_or_a_response_are_left_out_and_counted() ->
     np.testing.assert_array_equal(found.chi2, alone.chi2)
 
 
+@pytest.mark.parametrize("test", [mantel_haenszel, score_regression])
+def test_frames_arrays_and_series_give_what_the_matrix_gives(test) -> None:
+    responses, groups = rasch_like(np.eye(6)[2], seed=4, n=100)
+    expected = test(responses, [None if i == 50 else name for i, name in enumerate(groups)]).table()
+    wide = responses.table().set_index("respondent_id")
+    missing = pd.Series(groups, index=wide.index).where(np.arange(200) != 50)
+    assert missing.isna().sum() == 1
+    pd.testing.assert_frame_equal(test(wide, missing).table(), expected)
+    unnamed = test(responses.values, missing.to_numpy()).table()
+    pd.testing.assert_frame_equal(unnamed.drop(columns="item_id"), expected.drop(columns="item_id"))
+    numbered = test(responses, np.array([{"people": 0, "machines": 1}[name] for name in groups]), reference="0")
+    pd.testing.assert_frame_equal(numbered.table(), test(responses, groups, reference="people").table())
+
+
 def test_sets_of_anchors_that_return_end_the_search_and_say_so() -> None:
     # item 0 is flagged if and only if it is an anchor: the sets alternate
     def test(anchor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
 
 OPTIONS = np.array(list("abcd"))
 
@@ -113,6 +114,19 @@ def test_an_item_without_a_key_is_refused() -> None:
     fitted = fit_model(responses, FitSettings(prior="weak", standard_errors=False))
     with pytest.raises(InputError, match="item i0 has no key"):
         wrong_keys(answers, {"i1": "a"}, responses, fitted.items)
+
+
+def test_frames_give_what_the_matrix_gives_and_strangers_are_refused() -> None:
+    answers, keys = crowd(60, 6, seed=5)
+    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
+    responses = ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
+    items = ItemParameters.from_difficulty([1.0] * 6, np.linspace(-1, 1, 6), item_ids=responses.item_ids)
+    expected = wrong_keys(answers, keys, responses, items).table()
+    wide = answers.pivot(index="respondent_id", columns="item_id", values="answer").loc[list(responses.respondent_ids)]
+    graded = responses.table().set_index("respondent_id")
+    pd.testing.assert_frame_equal(wrong_keys(wide, keys, graded, items.table()).table(), expected)
+    with pytest.raises(InputError, match="answers: respondent r0 has answers but no row in the responses"):
+        wrong_keys(answers, keys, graded.drop("r0"), items)
 
 
 def test_the_option_model_finds_slopes_and_their_errors() -> None:

@@ -119,6 +119,17 @@ def test_scales_apart_and_pairs_without_enough_in_common() -> None:
     assert k > (p[i] * p[j]).sum()
 
 
+def test_frames_and_lists_give_what_the_matrix_gives() -> None:
+    rng = np.random.default_rng(9)
+    coded, items = crowd(30, 20, rng)
+    answers, responses = tables(coded, items)
+    theta = rng.normal(size=30)
+    expected = answer_similarity(answers, responses, items, theta).table()
+    wide = pd.DataFrame(coded.astype(str), index=list(responses.respondent_ids), columns=list(items.item_ids))
+    found = answer_similarity(wide, (wide == "0").astype(int), items.table(), list(theta)).table()
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
     answers, responses = tables(np.zeros((3, 2), dtype=np.int64), items)

@@ -66,3 +66,19 @@ def test_flags_and_shares_that_can_be_counted() -> None:
     assert by_option.loc[("keyed wrongly", "c")]["share_middle"] == 1.0
     with pytest.raises(InputError, match="item good 1 has no key"):
         distractor_table(answers, {"keyed wrongly": "a"}, graded(answers, keys))
+
+
+def test_frames_give_what_the_matrix_gives_and_strangers_are_refused() -> None:
+    wide = pd.DataFrame({"i1": list("aab"), "i2": list("cdd")}, index=["r1", "r2", "r3"])
+    keys = {"i1": "a", "i2": "c"}
+    long = wide.melt(var_name="item_id", value_name="answer", ignore_index=False)
+    long = long.rename_axis("respondent_id").reset_index()
+    expected = distractor_table(long, keys, graded(long, keys))
+    assert expected["option"].tolist() == ["a", "b", "c", "d"]
+    assert expected["n"].tolist() == [2, 1, 1, 2]
+    responses = (wide == ["a", "c"]).astype(int)
+    pd.testing.assert_frame_equal(distractor_table(wide, keys, responses), expected)
+    stranger = pd.DataFrame({"respondent_id": ["zoe"], "item_id": ["i1"], "answer": [""]})
+    pd.testing.assert_frame_equal(distractor_table(pd.concat([long, stranger]), keys, responses), expected)
+    with pytest.raises(InputError, match="answers: respondent zoe has answers but no row in the responses"):
+        distractor_table(pd.concat([long, stranger.assign(answer="a")]), keys, responses)
