@@ -86,7 +86,9 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     assert found.rms_difference[5] == max(found.rms_difference)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "likelihood_ratio" else []) for m in METHODS]
+)
 def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
     p = np.concatenate(
         [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(20)]

@@ -236,8 +236,8 @@ def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
     fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical"))
     assert fitted.converged
     assert fitted.priors.guessing is not None
-    assert sum(fitted.priors.guessing) == pytest.approx(20)
-    assert 0.05 < fitted.priors.guessing[0] / 20 < 0.18  # .10 in truth, .25 before anything was learnt
+    assert fitted.priors.guessing.first + fitted.priors.guessing.second == pytest.approx(20)
+    assert 0.05 < fitted.priors.guessing.first / 20 < 0.18  # .10 in truth, .25 before anything was learnt
     columns = fitted.quantile_columns()
     covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
     assert covered.mean() > 0.8

@@ -432,7 +432,8 @@ def unconverged(study):
 def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert "did not converge" not in page.text.split("Every fit")[0]
     broken = unconverged(study)
-    why = "no convergence in 500 steps: largest gradient 1.0e-01 standard errors"
+    why = str(broken.scales[0].pruning.fitted.status)
+    assert why.startswith("no convergence in 500 steps: largest gradient 1.0e-01 standard errors")
     read = Page(render_report(broken))
     number = len(broken.scales[0].pruning.rounds)
     assert f"1 did not converge ({FINE}, round {number})" in read.text
