@@ -268,7 +268,7 @@ class ResponseMatrix(Shown):
 
         A likelihood here is that of the responses one by one. Added to it, this gives that of the numbers right.
         """
-        return log_binomial(np.nan_to_num(self.correct), self.trials)
+        return 0.0 if self.trials is None else log_binomial(np.nan_to_num(self.correct), self.trials)
 
     def select_items(self, item_ids: Sequence[str]) -> ResponseMatrix:
         """Keep these items, in this order.
