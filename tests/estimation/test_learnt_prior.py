@@ -1,6 +1,7 @@
 """A prior learnt from the items: intervals that hold, no path dependence, signs, and posteriors by quadrature."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from scipy import stats
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents.item_moments import ItemMoments, mixed, moments_of, quantiles_of
-from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, outweigh_the_odds
+from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, outweigh_the_odds, root_of_covariance
 from irtbench.estimation.few_respondents.learnt_prior import (
     averaged_over_prior,
     learn,
@@ -241,3 +242,17 @@ def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
     columns = fitted.quantile_columns()
     covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
     assert covered.mean() > 0.8
+
+
+def test_where_the_information_is_no_information_nodes_lie_as_wide_as_the_prior() -> None:
+    linear = torch.tensor([[True, True, False]]).expand(3, 3)
+    problem = SimpleNamespace(free=linear, estimated_pairs=linear[:, :, None] & linear[:, None, :])
+    good = torch.diag(torch.tensor([0.04, 0.25, 0.0], dtype=torch.float64))
+    bad = torch.tensor([[-0.2, -0.3, 0], [-0.3, -0.2, 0], [0, 0, 0]], dtype=torch.float64)
+    prior = Hierarchy(deviation=(0.5, 2.0), correlation=0.4)
+    covariances = torch.stack([good, bad, good])
+    root = root_of_covariance(covariances, problem, prior)  # type: ignore[arg-type]
+    product = (root @ root.mT).numpy()
+    np.testing.assert_allclose(product[[0, 2]], covariances[[0, 2]], atol=1e-11)
+    np.testing.assert_allclose(product[1, :2, :2], prior.covariance, atol=1e-11)
+    assert np.isfinite(product).all()

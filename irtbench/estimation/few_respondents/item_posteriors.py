@@ -135,7 +135,7 @@ def by_quadrature(problem: Problem, items: ItemTensors, prior: Hierarchy) -> Ite
     """Gauss-Hermite nodes around the mode of each item, as wide as the information on it says."""
     covariance = by_logs(items, own_covariances(problem, items)[0])
     offsets, log_weights = hermite_grid(problem.guesses, items.intercept)
-    factor = torch.linalg.cholesky_ex(covariance + torch.diag_embed(1e-12 * (~problem.free).to(covariance))).L
+    factor = root_of_covariance(covariance, problem, prior)
     nodes = log_values(items)[:, None, :] + offsets @ factor.mT
     around = Surroundings.of(problem, items)
     level = around.log_likelihoods(nodes, items.slope[:, 0].sign(), torch.arange(len(items), device=nodes.device))
@@ -168,6 +168,22 @@ def weighted_moments(mass: Tensor, values: Tensor) -> ItemMoments:
     mean = torch.einsum("jg,jgk->jk", mass, values)
     away = values - mean[:, None, :]
     return ItemMoments(mean, (mass[:, :, None] * away).mT @ away)
+
+
+def root_of_covariance(covariance: Tensor, problem: Problem, prior: Hierarchy) -> Tensor:
+    """Lower triangular roots of covariances of (log |a|, d, logit c), shape (n_items, 3, 3).
+
+    Where one is not positive definite, as on the way of an item that hardly anybody answered, the prior's takes its
+    place: the nodes then lie as wide as what is known without the item's responses.
+    """
+    not_free = torch.diag_embed(1e-12 * (~problem.free).to(covariance))
+    root, failed = torch.linalg.cholesky_ex(covariance + not_free)
+    if not bool((failed > 0).any()):
+        return root
+    width = torch.eye(3, dtype=covariance.dtype, device=covariance.device)
+    width[:2, :2] = width.new_tensor(prior.covariance)
+    width = torch.where(problem.estimated_pairs, width, 0.0) + not_free
+    return torch.where((failed > 0)[:, None, None], torch.linalg.cholesky_ex(width).L, root)
 
 
 def hermite_grid(guesses: bool, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -267,8 +283,7 @@ class Surroundings:
             if self.problem.rows.most_trials is None:
                 here = torch.where(n_right == 1, right_here[own, :, None], wrong_here[own, :, None])
                 others = self.posterior / here
-                by_right = right @ others
-                p = torch.where(n_right == 1, by_right, others.sum(dim=1, keepdim=True) - by_right)
+                p = torch.where(n_right == 1, right @ others, wrong @ others)
                 levels.append(torch.where(n_asked == 0, 0.0, p.clamp(min=LEAST).log()).sum(dim=2))
                 continue
             level = right.new_zeros(*right.shape[:2], len(self.right))
