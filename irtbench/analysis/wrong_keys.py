@@ -110,6 +110,9 @@ def wrong_keys(
     rest in any way alike. w, alpha and beta are estimated from all items (empirical Bayes): w is the mean of P(key is
     wrong), alpha and beta follow from the mean and the variance of the right options' shares.
 
+    All of this takes the right option to be the one that the ablest choose. Where a question leads the able astray that
+    is not so, and the answers alone cannot tell such an item from one with a wrong key.
+
     Parameters
     ----------
     answers

@@ -81,10 +81,15 @@ def keys(
     elif not quiet:
         suspicious = int((found.p_wrong_key > SUSPICIOUS).sum())
         show_table(ranked.head(max(10, min(30, suspicious))), title="The most suspicious keys")
-        say(f"{suspicious} of {len(ranked)} keys are probably wrong (p > {SUSPICIOUS:g})")
+        say(
+            f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
+            "An item that leads the able astray looks the same, so read it before changing its key"
+        )
         for first in sorted({suspicious, 10, 100}):
             if 0 < first <= len(ranked):
                 expected = found.expected_precision(first)
-                say(f"of the first {first} to check, {expected * first:.1f} are expected to be wrong ({expected:.0%})")
+                say(
+                    f"of the first {first} to check, {expected * first:.1f} are expected to be of that kind ({expected:.0%})"
+                )
         if not fitted.converged:
             say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")

@@ -62,39 +62,31 @@ class Reading:
     exclude: tuple[str, ...] = ()
     respondents: Path | None = None
 
+    @property
+    def of_any(self) -> dict[str, Any]:
+        """Arguments of every reader of answers or responses."""
+        return {
+            "format": self.format,
+            "columns": self.columns,
+            "trials": self.trials,
+            "metric": self.metric,
+            "join": self.join,
+            "items": self.items,
+            "exclude": self.exclude,
+            "respondents": self.respondents,
+        }
+
     def responses(self, path: Path) -> LongTable:
         """Graded responses of a file or folder."""
         from irtbench.data.readers.recognise import read_responses
 
-        return read_responses(
-            path,
-            format=self.format,
-            columns=self.columns,
-            threshold=self.threshold,
-            trials=self.trials,
-            metric=self.metric,
-            errored=self.errored,
-            join=self.join,
-            items=self.items,
-            exclude=self.exclude,
-            respondents=self.respondents,
-        )
+        return read_responses(path, threshold=self.threshold, errored=self.errored, **self.of_any)
 
     def answers(self, path: Path) -> LongTable:
         """Raw answers of a file or folder."""
         from irtbench.data.readers.recognise import read_answers
 
-        return read_answers(
-            path,
-            format=self.format,
-            columns=self.columns,
-            trials=self.trials,
-            metric=self.metric,
-            join=self.join,
-            items=self.items,
-            exclude=self.exclude,
-            respondents=self.respondents,
-        )
+        return read_answers(path, **self.of_any)
 
     def holds_responses(self, path: Path) -> bool:
         """Whether a file or folder holds graded responses, or answers alone."""
@@ -106,19 +98,7 @@ class Reading:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
         from irtbench.data.readers.recognise import read_response_matrix
 
-        return read_response_matrix(
-            path,
-            format=self.format,
-            columns=self.columns,
-            threshold=self.threshold,
-            trials=self.trials,
-            metric=self.metric,
-            errored=self.errored,
-            join=self.join,
-            items=self.items,
-            exclude=self.exclude,
-            respondents=self.respondents,
-        )
+        return read_response_matrix(path, threshold=self.threshold, errored=self.errored, **self.of_any)
 
     def matrix(self, path: Path) -> ResponseMatrix:
         """Graded responses as a matrix."""

@@ -68,6 +68,17 @@ def test_right_keys_are_left_alone() -> None:
     assert flagged <= 1  # of 150 clean keys
 
 
+def test_some_who_answer_much_and_many_who_answer_little() -> None:
+    answers, keys = crowd(300, 60, seed=50)
+    rng = np.random.default_rng(0)
+    names = answers["respondent_id"].unique()
+    activity = dict(zip(names, np.clip(rng.lognormal(-1.6, 1.0, len(names)), 0.04, 1.0), strict=True))
+    answers = answers[rng.random(len(answers)) < answers["respondent_id"].map(activity)]
+    assert (examined(answers, keys).p_wrong_key < 0.5).all()
+    found = examined(answers, turned(keys, np.array([0, 20, 40]), seed=0)).table()
+    assert len({"i0", "i20", "i40"} & set(found["item_id"][:4])) >= 2
+
+
 def test_probabilities_are_calibrated_where_evidence_is_thin() -> None:
     said, true = [], []
     for seed in range(6):  # 60 people who answer a quarter of the items: some 15 answers an item
