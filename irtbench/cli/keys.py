@@ -88,8 +88,7 @@ def keys(
         for first in sorted({suspicious, 10, 100}):
             if 0 < first <= len(ranked):
                 expected = found.expected_precision(first)
-                say(
-                    f"of the first {first} to check, {expected * first:.1f} are expected to be of that kind ({expected:.0%})"
-                )
+                wrong = f"{expected * first:.1f} are expected to be such ({expected:.0%})"
+                say(f"of the first {first} to check, {wrong}")
         if not fitted.converged:
             say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")
