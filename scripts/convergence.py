@@ -4,7 +4,10 @@ The likelihood and its gradient are computed anew at the reported parameters by 
 (Gauss-Legendre panels, 24 standard deviations wide). A fit is falsely called converged if the two likelihoods differ by
 more than a millionth a response, or an item lies further from its maximum than a hundredth of its standard error.
 
-    python scripts/convergence.py --sets 1000 --seed 1
+    python scripts/convergence.py --sets 1000 --seed 1 -o convergence.csv
+
+Data sets have 3 to 500 people, 2 to 2,000 items and up to 95% missing; fits with too few people are refused. With `-o`
+each data set is written as it is done, and a run that was interrupted goes on where it ended.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +25,10 @@ from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, sim
 
 PANEL_NODES = 16
 LIKELIHOOD_ERROR, GRADIENT_ERROR = 1e-6, 1e-2
+COLUMNS = (
+    "number", "respondents", "items", "missing", "uneven", "kind", "prior", "seconds", "nodes", "words", "outcome",
+    "error", "distance",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ def random_shape(rng: np.random.Generator, largest: int) -> Shape:
     """Sizes are even on a log scale."""
     kind = str(rng.choice(["2pl", "3pl"], p=[0.7, 0.3]))
     return Shape(
-        respondents=int(np.exp(rng.uniform(np.log(10), np.log(500)))),
+        respondents=int(np.exp(rng.uniform(np.log(3), np.log(500.999)))),
         items=int(np.exp(rng.uniform(np.log(2), np.log(largest)))),
         missing=float(rng.choice([0.0, 0.2, 0.5, 0.8, 0.95])),
         uneven=bool(rng.integers(2)),
@@ -63,7 +71,7 @@ def draw(shape: Shape, rng: np.random.Generator) -> ResponseMatrix | None:
     kept = observed.any(axis=0) & ((p > 0) & (p < 1) | (shape.prior != "none"))
     values = values[:, kept]
     values = values[(~np.isnan(values)).any(axis=1)]
-    if values.shape[0] < 10 or values.shape[1] < 2:
+    if values.shape[0] < 3 or values.shape[1] < 2:
         return None
     names = tuple(f"r{i}" for i in range(len(values))), tuple(f"i{j}" for j in range(values.shape[1]))
     return ResponseMatrix(values, *names)
@@ -143,17 +151,22 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--largest", type=int, default=2000, help="number of items at most")
-    parser.add_argument("-o", "--output", help="CSV of every data set")
+    parser.add_argument("-o", "--output", type=Path, help="CSV of every data set, written as they are done")
     arguments = parser.parse_args()
-    rows = []
+    table = pd.DataFrame(columns=list(COLUMNS))
+    if arguments.output and arguments.output.exists():
+        table = pd.read_csv(arguments.output)
+    done = set(table["number"])
     for number in range(arguments.sets):
+        if number in done:
+            continue
         rng = np.random.default_rng([arguments.seed, number])
-        row = check(random_shape(rng, arguments.largest), rng)
-        if row is not None:
-            rows.append({"number": number, **row})
-    table = pd.DataFrame(rows)
-    if arguments.output:
-        table.to_csv(arguments.output, index=False)
+        row = check(random_shape(rng, arguments.largest), rng) or {"outcome": "nothing left"}
+        new = pd.DataFrame([{"number": number, **row}], columns=list(COLUMNS))
+        table = new if table.empty else pd.concat([table, new], ignore_index=True)
+        if arguments.output:
+            new.to_csv(arguments.output, mode="a", header=not arguments.output.exists(), index=False)
+    table = table[table["outcome"] != "nothing left"]
     print(pd.crosstab([table["kind"], table["prior"]], table["outcome"], margins=True).to_string())
     said = table[table["outcome"].isin(["converged", "falsely converged"])]
     print(f"\nlargest error of the log-likelihood a response: {said['error'].max():.1e}")

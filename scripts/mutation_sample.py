@@ -1,14 +1,17 @@
-"""How often do the tests of a room notice a change of its code? A random sample of mutants, counted by room.
+"""How often do the tests notice a change of the code? A random sample of mutants, counted by room.
 
-    python scripts/mutation_sample.py --rooms data,evaluation --mutants 20 --seed 0 -o mutants.csv
+    python -m pytest -m "not slow" --cov --cov-context=test --durations=0 -vv > tests.log
+    python scripts/mutation_sample.py --coverage .coverage --log tests.log -o mutants.csv
 
 Cosmic Ray (pip install -e '.[mutation]') says which changes of a file there are: another operator, comparison, number,
 constant or branch. Of all places in the rooms asked for, as many as wanted are drawn, so that a long file has its
-share, and for each place one of its changes. Each is made in a copy of the checkout, where the tests of the room are
-run until the first one fails, those that name the changed file first; the checkout itself is left alone. Mutants whose
-tests run into the time limit are counted for themselves: an endless loop is noticed, a busy machine notices nothing.
-With `-o` each outcome is written as it comes, and a run that was interrupted goes on where it ended. Tests marked slow
-are left out unless `--slow` is given. Defaults stand in pyproject.toml, [tool.mutation_sample].
+share, and for each place one of its changes. Each is made in a copy of the checkout, where tests are run until the
+first one fails: those that pass through the changed line (by the coverage of each test), the quickest first, until
+they would take longer than `--seconds`; where no test is known to pass through (lines that are run at import, or in a
+process of their own), the tests of the room. The checkout itself is left alone. A test that notices a mutant is run
+without it too: one that fails anyhow counts for nothing. Mutants whose tests run into the time limit are counted for
+themselves: an endless loop is noticed, a busy machine notices nothing. With `-o` each outcome is written as it comes,
+and a run that was interrupted goes on where it ended. Defaults stand in pyproject.toml, [tool.mutation_sample].
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import csv
 import itertools
 import os
 import random
+import re
 import shutil
-import subprocess
 import tempfile
 import time
 import tomllib
@@ -28,8 +31,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from forked_tests import FAILED, NO_TESTS, PASSED, ForkedTests
+
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("irtbench", "tests", "scripts", "configs", "data", "docs", "pyproject.toml", "README.md")
+COPIED = (
+    "irtbench", "tests", "scripts", "configs", "data", "docs", ".ci", "conftest.py", "pyproject.toml", "README.md",
+    "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE",
+)  # fmt: skip
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutation_sample"]
 
 
@@ -40,6 +48,7 @@ class Mutant:
     path: Path  # relative to the checkout
     operator: str
     occurrence: int
+    line: int
 
     @property
     def room(self) -> str:
@@ -68,7 +77,7 @@ def places_to_change(rooms: list[str]) -> list[list[Mutant]]:
         for name, operator in operators.items():
             places = [place for node in nodes for place in operator.mutation_positions(node)]
             for k, place in enumerate(places):
-                here.setdefault(place, []).append(Mutant(path, name, k))
+                here.setdefault(place, []).append(Mutant(path, name, k, place[0][0]))
         found += list(here.values())
     return found
 
@@ -114,7 +123,46 @@ def changed_line(before: str, after: str) -> str:
     )
 
 
-def tests_of(copy: Path, path: Path) -> list[str]:
+def statement_lines(source: str, line: int) -> range:
+    """Lines of the statement (of a compound one: of its head) that stands on a line."""
+    found = range(line, line + 1)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line):
+            body = getattr(node, "body", None)
+            end = body[0].lineno if body else (node.end_lineno or line) + 1
+            if line < max(end, node.lineno + 1):
+                found = range(node.lineno, max(end, node.lineno + 1))
+    return found
+
+
+class TestsOfLines:
+    """Which tests pass through a line, the quickest first."""
+
+    __test__ = False
+
+    def __init__(self, coverage_file: Path, log: Path) -> None:
+        from coverage import CoverageData
+
+        self.data = CoverageData(str(coverage_file))
+        self.data.read()
+        self.root = next(file for file in self.data.measured_files() if file.endswith("irtbench/__init__.py"))
+        self.seconds: dict[str, float] = {}
+        for took, test in re.findall(r"^([0-9.]+)s (?:call|setup) +(.+?)\s*$", log.read_text(), flags=re.MULTILINE):
+            self.seconds[test] = self.seconds.get(test, 0.0) + float(took)
+
+    def through(self, path: Path, source: str, line: int) -> list[str]:
+        """Tests that run the statement on a line; without those whose names cannot be given to pytest again."""
+        contexts = self.data.contexts_by_lineno(str(Path(self.root).parents[1] / path))
+        lines = statement_lines(source, line)
+        found = {name.rpartition("|")[0] for k in lines for name in contexts.get(k, []) if "|" in name}
+        return sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test))
+
+    def within(self, tests: list[str], seconds: float) -> list[str]:
+        total = itertools.accumulate(self.seconds.get(test, 0.0) for test in tests)
+        return [test for test, until in zip(tests, total, strict=True) if until <= seconds]
+
+
+def tests_of_room(copy: Path, path: Path) -> list[str]:
     """The test files of the changed file's room; first those in which its name stands, fewest words first."""
     folder = copy / "tests" / room_of(path)
     files = sorted(folder.rglob("test_*.py")) if folder.is_dir() else sorted((copy / "tests").glob("test_*.py"))
@@ -122,21 +170,49 @@ def tests_of(copy: Path, path: Path) -> list[str]:
     return [str(file) for file in sorted(files, key=lambda file: (not named[file], file.stat().st_size))]
 
 
-def outcome(copy: Path, path: Path, python: str, timeout: float, *, slow: bool) -> str:
-    """What the room's tests say of the copy as it stands: noticed, unnoticed, or too long."""
-    left_out = [] if slow else ["-m", "not slow"]
-    command = [python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *left_out, *tests_of(copy, path)]
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    beside = {"IRTBENCH_REAL_DATA": os.environ.get("IRTBENCH_REAL_DATA", str(ROOT.parent / "shared"))}
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=os.environ | one_thread | beside, capture_output=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "too long"
-    if done.returncode > 1 and b"error" not in done.stdout.lower():
-        raise SystemExit(f"mutation_sample: pytest ended with {done.returncode}:\n{done.stdout.decode()[-2000:]}")
-    return "noticed" if done.returncode else "unnoticed"
+class Judge:
+    """Runs the tests of one mutant after the other; knows which tests fail without any."""
+
+    def __init__(self, copy: Path, python: str, tests: TestsOfLines, seconds: float, timeout: float) -> None:
+        beside = {"IRTBENCH_REAL_DATA": os.environ.get("IRTBENCH_REAL_DATA", str(ROOT.parent / "shared"))}
+        one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.copy, self.tests, self.seconds, self.timeout = copy, tests, seconds, timeout
+        self.forked = ForkedTests(copy, python, one_thread | beside)
+        self.sound: dict[str, bool] = {}  # a test that failed: whether it passes without a mutant
+
+    def outcome(self, mutant: Mutant, text: str) -> tuple[str, str]:
+        """What the tests say of a mutant: noticed, unnoticed or too long; and which one noticed it."""
+        place = self.copy / mutant.path
+        original = (ROOT / mutant.path).read_text(encoding="utf-8")
+        through = self.tests.through(mutant.path, original, mutant.line)
+        tests = self.tests.within(through, self.seconds)
+        batches = [tests[:40], tests[40:]] if tests else [[one] for one in tests_of_room(self.copy, mutant.path)]
+        for batch in batches:
+            while batch := [test for test in batch if self.sound.get(test, True)]:
+                place.write_text(text, encoding="utf-8")
+                ended = self.forked.run(batch, self.timeout)
+                place.write_text(original, encoding="utf-8")
+                if ended.status == PASSED or ended.status == NO_TESTS:
+                    break
+                if ended.status is None:
+                    return "too long", ""
+                if ended.status != FAILED:  # the files cannot be imported, if they can without the mutant
+                    return ("noticed", "import") if self.passes(batch[:1]) else ("unclear", ended.said[-300:])
+                if self.passes([ended.failed]):
+                    return "noticed", ended.failed
+                batch = [test for test in batch if test != ended.failed] + (
+                    ["--deselect", ended.failed] if ended.failed not in batch else []
+                )
+        return "unnoticed", f"{len(tests)} of {len(through)} tests"
+
+    def passes(self, tests: list[str]) -> bool:
+        """Do tests pass without a mutant?"""
+        (name,) = tests
+        if name not in self.sound:
+            self.sound[name] = self.forked.run([name], self.timeout).status == PASSED
+            if not self.sound[name]:
+                print(f"fails without a mutant: {name}", flush=True)
+        return self.sound[name]
 
 
 def outcomes_before(table: Path | None) -> dict[tuple[str, str, str], str]:
@@ -152,48 +228,54 @@ def main() -> None:
     parser.add_argument("--rooms", default="", help="comma-separated; default: all")
     parser.add_argument("--mutants", type=int, default=SETTINGS["mutants"], help="how many to draw")
     parser.add_argument("--seed", type=int, default=SETTINGS["seed"], help="of the draw")
+    parser.add_argument("--seconds", type=float, default=SETTINGS["seconds"], help="of tests for one mutant, as logged")
     parser.add_argument("--timeout", type=float, default=SETTINGS["timeout"], help="seconds for one mutant")
-    parser.add_argument("--slow", action="store_true", help="run the tests marked slow too")
+    parser.add_argument("--coverage", type=Path, default=ROOT / ".coverage", help="coverage of the tests, by test")
+    parser.add_argument("--log", type=Path, required=True, help="what pytest said, with --durations=0 -vv")
     parser.add_argument("--python", default=str(ROOT / ".venv/bin/python"), help="runs the tests")
     parser.add_argument("-o", "--output", type=Path, help="table of the outcomes, written as they come")
     given = parser.parse_args()
-    rooms = [room for room in given.rooms.split(",") if room]
-    places, rng = places_to_change(rooms), random.Random(given.seed)
-    rng.shuffle(places)
-    changes = ((mutant, text) for place in places if (text := mutated(mutant := rng.choice(place))) is not None)
-    drawn = list(itertools.islice(changes, given.mutants))
-    print(f"{len(drawn)} mutants of {len(places)} places, seed {given.seed}", flush=True)
+    drawn = draw([room for room in given.rooms.split(",") if room], given.mutants, given.seed)
     before = outcomes_before(given.output)
     counted: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for name in COPIED:
-            place = ROOT / name
-            if place.is_dir():
-                shutil.copytree(place, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-            elif place.exists():
-                shutil.copy(place, copy / name)
+        copy = Path(folder) / "main"
+        copy_checkout(copy)
+        judge = Judge(copy, given.python, TestsOfLines(given.coverage, given.log), given.seconds, given.timeout)
         for mutant, text in drawn:
             key = (str(mutant.path), mutant.operator, str(mutant.occurrence))
-            original, began = (ROOT / mutant.path).read_text(encoding="utf-8"), time.perf_counter()
-            if key in before:
-                said = before[key]
-            else:
-                (copy / mutant.path).write_text(text, encoding="utf-8")
-                said = outcome(copy, mutant.path, given.python, given.timeout, slow=given.slow)
-                (copy / mutant.path).write_text(original, encoding="utf-8")
-                change, took = changed_line(original, text), time.perf_counter() - began
-                print(f"{said:9} {took:5.1f} s  {mutant.path} {change}", flush=True)
-                write_outcome(given.output, [*key, said, change])
+            said, began = before.get(key, ""), time.perf_counter()
+            if not said:
+                said, by = judge.outcome(mutant, text)
+                change = changed_line((ROOT / mutant.path).read_text(encoding="utf-8"), text)
+                print(f"{said:9} {time.perf_counter() - began:5.1f} s  {mutant.path} {change}  [{by}]", flush=True)
+                write_outcome(given.output, [*key, said, change, by])
             counted.setdefault(mutant.room, Counter())[said] += 1
-        for room in sorted(counted):  # a room whose tests fail anyhow would notice everything
-            any_file = next(mutant.path for mutant, _ in drawn if mutant.room == room)
-            if (said := outcome(copy, any_file, given.python, given.timeout, slow=given.slow)) != "unnoticed":
-                raise SystemExit(f"mutation_sample: tests of {room} without a mutant: {said}; its figures say nothing")
+        judge.forked.close()
     for room, counts in [*sorted(counted.items()), ("all", sum(counted.values(), Counter()))]:
         ended = counts["noticed"] + counts["unnoticed"]
         share = f"{counts['noticed'] / ended:.0%}" if ended else "none"
         print(f"{room:12} {counts['noticed']:4} of {ended:4} noticed ({share}); {counts['too long']} ran too long")
+
+
+def draw(rooms: list[str], n_mutants: int, seed: int) -> list[tuple[Mutant, str]]:
+    """Mutants and the texts of their files: places at random, for each one of its changes."""
+    places, rng = places_to_change(rooms), random.Random(seed)
+    rng.shuffle(places)
+    changes = ((mutant, text) for place in places if (text := mutated(mutant := rng.choice(place))) is not None)
+    drawn = list(itertools.islice(changes, n_mutants))
+    print(f"{len(drawn)} mutants of {len(places)} places, seed {seed}", flush=True)
+    return drawn
+
+
+def copy_checkout(copy: Path) -> None:
+    copy.mkdir()
+    for name in COPIED:
+        place = ROOT / name
+        if place.is_dir():
+            shutil.copytree(place, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif place.exists():
+            shutil.copy(place, copy / name)
 
 
 def write_outcome(table: Path | None, row: list[str]) -> None:
@@ -202,7 +284,7 @@ def write_outcome(table: Path | None, row: list[str]) -> None:
     new = not table.exists()
     with table.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerows([["path", "operator", "occurrence", "outcome", "change"]] * new + [row])
+        writer.writerows([["path", "operator", "occurrence", "outcome", "change", "by"]] * new + [row])
 
 
 if __name__ == "__main__":

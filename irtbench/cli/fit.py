@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from irtbench.cli.loading import loading_beside
 from irtbench.cli.options import (
     AllowUnconverged,
     Folder,
@@ -108,7 +109,8 @@ def fit(
     if several and settings != FitSettings(device=device):
         raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        given = reading.response_matrix(responses)
+        with loading_beside(responses, "irtbench.estimation.fit"):
+            given = reading.response_matrix(responses)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
