@@ -168,8 +168,15 @@ if TYPE_CHECKING:
     from irtbench.evaluation.consistency import compare_measures as compare_measures
     from irtbench.evaluation.consistency import contrast_measures as contrast_measures
     from irtbench.evaluation.consistency import switch_protocol as switch_protocol
+    from irtbench.evaluation.coreference import antecedent_clusters as antecedent_clusters
+    from irtbench.evaluation.coreference import draw_antecedents as draw_antecedents
+    from irtbench.evaluation.coreference import link_pairs as link_pairs
+    from irtbench.evaluation.coreference import link_probabilities as link_probabilities
+    from irtbench.evaluation.coreference import name_clusters as name_clusters
     from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
     from irtbench.evaluation.error_interval import error_interval as error_interval
+    from irtbench.evaluation.event_counts import count_events as count_events
+    from irtbench.evaluation.event_counts import draw_events as draw_events
     from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
     from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
     from irtbench.evaluation.gold_labels import majority_labels as majority_labels
@@ -191,13 +198,6 @@ if TYPE_CHECKING:
     from irtbench.evaluation.power import size_needed as size_needed
     from irtbench.evaluation.probability_pairs import concatenate_classes as concatenate_classes
     from irtbench.evaluation.propagation import Propagated as Propagated
-    from irtbench.evaluation.propagation import antecedent_clusters as antecedent_clusters
-    from irtbench.evaluation.propagation import count_events as count_events
-    from irtbench.evaluation.propagation import draw_antecedents as draw_antecedents
-    from irtbench.evaluation.propagation import draw_events as draw_events
-    from irtbench.evaluation.propagation import link_pairs as link_pairs
-    from irtbench.evaluation.propagation import link_probabilities as link_probabilities
-    from irtbench.evaluation.propagation import name_clusters as name_clusters
     from irtbench.evaluation.propagation import propagate as propagate
     from irtbench.evaluation.proportion import wilson_interval as wilson_interval
     from irtbench.evaluation.reliability import ReliabilityCurve as ReliabilityCurve
@@ -376,10 +376,9 @@ _NAMES = {
     "evaluation.debiased_error": "debiased_squared_error",
     "evaluation.brier": "BrierScore brier_score",
     "evaluation.probability_pairs": "concatenate_classes",
-    "evaluation.propagation": (
-        "Propagated propagate draw_antecedents antecedent_clusters name_clusters draw_events count_events "
-        "link_probabilities link_pairs"
-    ),
+    "evaluation.propagation": "Propagated propagate",
+    "evaluation.coreference": "draw_antecedents antecedent_clusters name_clusters link_probabilities link_pairs",
+    "evaluation.event_counts": "draw_events count_events",
     "evaluation.consistency": "SwitchProtocol switch_protocol contrast_measures compare_measures",
     "evaluation.human_bound": (
         "HumanAccuracy crowd_filter human_accuracy fresh_accuracy hoeffding_confidence hoeffding_margin over_seeds"

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,6 +24,8 @@ LOADED = (
     "pandas", "pyarrow.parquet", "matplotlib.figure", "typer", "rich.progress", "pydantic", "jinja2", "hypothesis",
     "statsmodels.stats.multitest", "sklearn.linear_model", "pytest", "_pytest.doctest",
 )  # fmt: skip
+IGNORED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of libraries that were loaded before
+BROKEN = 70
 PASSED, FAILED, NO_TESTS = 0, 1, 5  # statuses of pytest; 2 and 4 are those of tests that cannot be imported
 
 
@@ -77,7 +80,9 @@ def work(tests: list[str], said: int) -> None:
     os.dup2(said, 2)
     sys.path.insert(0, os.getcwd())
     first = FirstFailure()
-    status = pytest.main(["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-cov", *tests], plugins=[first])
+    status = pytest.main(
+        ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-cov", *IGNORED, *tests], plugins=[first]
+    )
     sys.stdout.flush()
     os.write(said, f"\n{first.name}\n".encode())
     os._exit(int(status))
@@ -89,8 +94,10 @@ def one_run(tests: list[str], seconds: float) -> dict[str, Any]:
     if child == 0:
         try:
             work(tests, said)
+        except BaseException:
+            os.write(said, traceback.format_exc().encode())
         finally:
-            os._exit(3)
+            os._exit(BROKEN)
     status, deadline = None, time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended, code = os.waitpid(child, os.WNOHANG)

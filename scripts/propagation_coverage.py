@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.evaluation.calibration import calibration
-from irtbench.evaluation.propagation import (
+from irtbench.evaluation.coreference import (
     NOBODY,
-    EventCounts,
     antecedent_clusters,
-    count_events,
     draw_antecedents,
     link_pairs,
     link_probabilities,
     name_clusters,
-    summarise_samples,
 )
+from irtbench.evaluation.event_counts import EventCounts, count_events
+from irtbench.evaluation.propagation import summarise_samples
 
 COUNTRIES = ("Arda", "Bork", "Cyre", "Dorn")
 N_DOCUMENTS, N_PERIODS, N_MENTIONS, N_SAMPLES = 100, 5, 12, 500

@@ -91,7 +91,7 @@ INNER_FILES = {
     "bank": "left_out schema",
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
-    "evaluation": "exact_sums pairing",
+    "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
     "scale_study study_data study_template systems",
 }

@@ -18,8 +18,8 @@ from irtbench.diagnostics.empirical_curve import EmpiricalCurve
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.calibration import Calibration
 from irtbench.evaluation.consistency import SwitchProtocol
+from irtbench.evaluation.event_counts import EventCounts
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
-from irtbench.evaluation.propagation import EventCounts
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters

@@ -1,0 +1,175 @@
+"""Events counted by period and entity, with what a model is unsure of (Nguyen & O'Connor 2015, section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.data.shown import Drawn
+from irtbench.evaluation.categorical_draws import demand_probabilities, draw_positions
+from irtbench.evaluation.coreference import NOBODY
+from irtbench.evaluation.propagation import Interval, summarise_samples
+
+
+@dataclass(frozen=True, eq=False)
+class EventCounts(Drawn):
+    """Events (or documents with one) of each entity in each period, in every sample.
+
+    Parameters
+    ----------
+    counts
+        Shape (n_samples, n_periods, n_entities).
+    periods, entities
+        Names of the second and third axis.
+    """
+
+    counts: NDArray[np.int64]
+    periods: tuple[str, ...]
+    entities: tuple[str, ...]
+
+    def table(self, *, level: float = 0.95, interval: Interval = "normal") -> pd.DataFrame:
+        """Mean and interval of each count, one row a period and entity; see ``propagate``."""
+        found = summarise_samples(self.counts.astype(np.float64), level=level, interval=interval)
+        index = pd.MultiIndex.from_product([self.periods, self.entities], names=["period", "entity"])
+        columns = {name: getattr(found, name).ravel() for name in ("mean", "sd", "lower", "upper")}
+        return pd.DataFrame(columns, index=index).reset_index()
+
+    def above(self, first: str, second: str) -> pd.DataFrame:
+        """Is the first entity above the second, period by period.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``period``, the probabilities that the first has more events (``above``), as many (``equal``) or fewer
+            (``below``), and the mean of the difference with its 95% interval.
+
+        Raises
+        ------
+        InputError
+            If an entity is not among those counted.
+        """
+        unknown = [name for name in (first, second) if name not in self.entities]
+        if unknown:
+            raise InputError(
+                f"events: unknown entity {name_first(unknown)}; expected some of {name_first(self.entities)}"
+            )
+        ahead = self.counts[..., self.entities.index(first)] - self.counts[..., self.entities.index(second)]
+        found = summarise_samples(ahead.astype(np.float64))
+        return pd.DataFrame(
+            {
+                "period": self.periods,
+                "above": (ahead > 0).mean(axis=0),
+                "equal": (ahead == 0).mean(axis=0),
+                "below": (ahead < 0).mean(axis=0),
+                "difference": found.mean,
+                "lower": found.lower,
+                "upper": found.upper,
+            }
+        )
+
+
+def draw_events(probability: NDArray[np.float64], *, n_samples: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw who did each candidate event, each event independently of the others.
+
+    Parameters
+    ----------
+    probability
+        Shape (n_events, n_entities): that the event happened and this entity did it. A row may sum to less than 1;
+        the rest is the probability that it did not happen, or that nobody counted did it.
+    n_samples
+        Samples to draw.
+    rng
+        Draws them.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (n_samples, n_events): the entity, or ``NOBODY``.
+
+    Raises
+    ------
+    InputError
+        If a probability is negative or a row sums to more than 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> irtbench.draw_events(np.array([[0.9, 0.1], [0.2, 0.3]]), n_samples=3, rng=np.random.default_rng(1))
+    array([[ 0, -1],
+           [ 1,  1],
+           [ 0,  1]])
+    """
+    probability = np.asarray(probability, dtype=np.float64)
+    if probability.ndim != 2:
+        raise InputError(f"events: expected probabilities of shape (n_events, n_entities), got {probability.shape}")
+    demand_probabilities(probability, "events: event", exact=False)
+    n_entities = probability.shape[1]
+    drawn = np.empty((n_samples, len(probability)), dtype=np.int64)
+    for event, row in enumerate(probability):
+        drawn[:, event] = draw_positions(np.append(row, max(0.0, 1 - row.sum())), n_samples, rng)
+    return np.where(drawn == n_entities, NOBODY, drawn)
+
+
+def count_events(
+    entity: NDArray[np.int64],
+    period: ArrayLike,
+    *,
+    entities: tuple[str, ...],
+    document: ArrayLike | None = None,
+) -> EventCounts:
+    """Count events by period and entity in every sample.
+
+    Parameters
+    ----------
+    entity
+        Position in ``entities`` of who did each candidate event in each sample, ``NOBODY`` for none; shape
+        (n_samples, n_events). From ``draw_events``, or the columns of ``name_clusters`` at which events stand.
+    period
+        When each event was, shape (n_events,); periods are sorted.
+    entities
+        Their names.
+    document
+        Where each event was told: a document then counts once for an entity and period however often it tells of it.
+        None to count events.
+
+    Raises
+    ------
+    InputError
+        If there is not one period (and document) for each event, or an entity is none of those named.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> who = np.array([[0, 1, 0], [0, -1, 0]])
+    >>> irtbench.count_events(who, [2020, 2020, 2021], entities=("us", "them")).table().round(2)
+      period entity  mean    sd  lower  upper
+    0   2020     us   1.0  0.00   1.00   1.00
+    1   2020   them   0.5  0.71  -0.89   1.89
+    2   2021     us   1.0  0.00   1.00   1.00
+    3   2021   them   0.0  0.00   0.00   0.00
+    """
+    n_samples, n_events = entity.shape
+    when, periods = pd.factorize(np.asarray(period), sort=True)
+    where = np.arange(n_events) if document is None else pd.factorize(np.asarray(document))[0]
+    for name, values in (("periods", when), ("documents", where)):
+        if values.shape != (n_events,):
+            raise InputError(f"events: {values.size} {name} for {n_events} events; expected one each")
+    if n_events and not (entity.min() >= NOBODY and entity.max() < len(entities)):
+        raise InputError(f"events: expected entities from {NOBODY} to {len(entities) - 1}")
+    counts = np.zeros((n_samples, len(periods) * len(entities)), dtype=np.int64)
+    for sample, who in zip(counts, entity, strict=True):
+        happened = who != NOBODY
+        cell = when[happened] * len(entities) + who[happened]
+        if document is not None:
+            cell = np.unique(np.stack([cell, where[happened]]), axis=1)[0]
+        sample += np.bincount(cell, minlength=sample.size)
+    return EventCounts(
+        counts.reshape(n_samples, len(periods), len(entities)), tuple(str(name) for name in periods), tuple(entities)
+    )
