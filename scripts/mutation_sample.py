@@ -8,10 +8,11 @@ constant or branch. Of all places in the rooms asked for, as many as wanted are 
 share, and for each place one of its changes. Each is made in a copy of the checkout, where tests are run until the
 first one fails: those that pass through the changed line (by the coverage of each test), the quickest first, until
 they would take longer than `--seconds`; where no test is known to pass through (lines that are run at import, or in a
-process of their own), the tests of the room. The checkout itself is left alone. A test that notices a mutant is run
-without it too: one that fails anyhow counts for nothing. Mutants whose tests run into the time limit are counted for
-themselves: an endless loop is noticed, a busy machine notices nothing. With `-o` each outcome is written as it comes,
-and a run that was interrupted goes on where it ended. Defaults stand in pyproject.toml, [tool.mutation_sample].
+process of their own), the files of the room's tests that name the changed file, as long. The checkout itself is left
+alone. A test that notices a mutant is run without it too: one that fails anyhow counts for nothing. Mutants whose
+tests run into the time limit are counted for themselves: an endless loop is noticed, a busy machine notices nothing.
+With `-o` each outcome is written as it comes, and a run that was interrupted goes on where it ended. Defaults stand in
+pyproject.toml, [tool.mutation_sample].
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ class TestsOfLines:
         self.root = next(file for file in self.data.measured_files() if file.endswith("irtbench/__init__.py"))
         self.seconds: dict[str, float] = {}
         for took, test in re.findall(r"^([0-9.]+)s (?:call|setup) +(.+?)\s*$", log.read_text(), flags=re.MULTILINE):
-            self.seconds[test] = self.seconds.get(test, 0.0) + float(took)
+            for name in (test, test.partition("::")[0]):
+                self.seconds[name] = self.seconds.get(name, 0.0) + float(took)
 
     def through(self, path: Path, source: str, line: int) -> list[str]:
         """Tests that run the statement on a line; without those whose names cannot be given to pytest again."""
@@ -162,12 +164,12 @@ class TestsOfLines:
         return [test for test, until in zip(tests, total, strict=True) if until <= seconds]
 
 
-def tests_of_room(copy: Path, path: Path) -> list[str]:
-    """The test files of the changed file's room; first those in which its name stands, fewest words first."""
+def tests_that_name(copy: Path, path: Path) -> list[str]:
+    """Test files of the changed file's room in which its name stands, shortest first; all of them if there is none."""
     folder = copy / "tests" / room_of(path)
-    files = sorted(folder.rglob("test_*.py")) if folder.is_dir() else sorted((copy / "tests").glob("test_*.py"))
-    named = {file: path.stem in file.stem or path.stem in file.read_text(encoding="utf-8") for file in files}
-    return [str(file) for file in sorted(files, key=lambda file: (not named[file], file.stat().st_size))]
+    files = sorted((folder if folder.is_dir() else copy / "tests").rglob("test_*.py"), key=lambda f: f.stat().st_size)
+    named = [file for file in files if path.stem in file.stem or path.stem in file.read_text(encoding="utf-8")]
+    return [str(file.relative_to(copy)) for file in named or files]
 
 
 class Judge:
@@ -186,8 +188,9 @@ class Judge:
         original = (ROOT / mutant.path).read_text(encoding="utf-8")
         through = self.tests.through(mutant.path, original, mutant.line)
         tests = self.tests.within(through, self.seconds)
-        batches = [tests[:40], tests[40:]] if tests else [[one] for one in tests_of_room(self.copy, mutant.path)]
-        for batch in batches:
+        if not tests:
+            tests = self.tests.within(tests_that_name(self.copy, mutant.path), self.seconds)
+        for batch in (tests[:40], tests[40:]):
             while batch := [test for test in batch if self.sound.get(test, True)]:
                 place.write_text(text, encoding="utf-8")
                 ended = self.forked.run(batch, self.timeout)
