@@ -39,6 +39,7 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     found = json.loads(done.stdout)
     assert found["flagged"] == ["item5"]
     assert (found["reference"], found["focal"]) == ("people", "machines")
+    assert (found["n_reference"], found["n_focal"]) == (500, 200)
     assert found["items_left_out"] == ["easy"]
     table = pd.read_csv(tmp_path / "out" / "bias.csv").set_index("item_id", drop=False)
     assert list(table)[: len(COLUMNS)] == COLUMNS

@@ -56,6 +56,12 @@ def test_the_grid_that_the_posts_code_computes(reference: Path):
         assert found == pytest.approx(row.exact_p, abs=1.5e-6), row
 
 
+def test_a_table_leaves_out_what_adds_up_to_more_than_all_items():
+    # hurt .4 and helped .4 + .3 are 1.1 of the items; .4 and .4 + .2 are all of them
+    found = expected_p_table(effects=[0.2, 0.3], hurt=[0.4], sizes=[20])
+    assert found["effect"].tolist() == [0.2]
+
+
 def test_the_table_holds_the_bootstraps_own_p_at_every_size():
     table = expected_p_table(effects=(0.01, 0.04), hurt=(0.0, 0.05))
     assert sorted(set(table["n_items"])) == [100, 500, 2_000, 10_000]
