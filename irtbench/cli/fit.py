@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,11 +27,12 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
+    from irtbench.bank.scale import Scale
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
-FILES = ("items.csv", "fit.json", "scores.csv")
+FILES = ("items.csv", "fit.json", "scores.csv", "bank.json")
 
 
 @reads_files(trials="count")
@@ -87,14 +89,16 @@ def fit(
 ) -> None:
     """Estimate item parameters and the respondents' abilities.
 
-    Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
-    prior, nor respondents without any response: they are left out and named in fit.json. Several trials of an item are
-    k right of n, independent of each other given ability. With several abilities
-    items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
-    each axis. With --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1%
-    quantiles as standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty
-    and guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
+    Writes items.csv, fit.json, scores.csv and bank.json, on which `score` scores others: the items, with these
+    respondents as the norm sample. Items that all got right or all got wrong cannot be estimated without a prior, nor
+    respondents without any response: they are left out and named in fit.json. Several trials of an item are k right of
+    n, independent of each other given ability. With several abilities items.csv has their slopes and loadings on
+    principal axes, or as the pattern has them, scores.csv an ability on each axis, and there is no bank. With
+    --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as
+    standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing
+    (discrimination_lower, discrimination_median, discrimination_upper, ...).
     """
+    from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.building.removals import constant_items
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
@@ -121,7 +125,9 @@ def fit(
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         if not several:
-            found, items, scores = fit_one_ability(data, settings, seed)
+            found, items, scores, scale = fit_one_ability(data, settings, seed)
+            scale = replace(scale, provenance=provenance_of(found, responses))
+            save_bank(ItemBank((scale,)), folder / "bank.json")
         else:
             found, items, scores = fit_abilities(data, factors, pattern, seed)
         found |= {
@@ -158,8 +164,8 @@ def fit(
 
 def fit_one_ability(
     data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
-    """Contents of fit.json, items.csv and scores.csv."""
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
@@ -172,7 +178,7 @@ def fit_one_ability(
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
     if fitted.abilities is None and by_parts:
         assert isinstance(data, ResponseMatrix)
-        return fitted.summary(), fitted.table(), scores_of_many(fitted, data)
+        return fitted.summary(), fitted.table(), *scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -186,13 +192,22 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    return fitted.summary(), fitted.table(), scores
+    return fitted.summary(), fitted.table(), scores, scale
 
 
-def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
-    """Contents of scores.csv as `score` writes them for a large file."""
-    from dataclasses import replace
+def provenance_of(found: dict[str, Any], responses: Path) -> dict[str, Any]:
+    """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash."""
+    from datetime import UTC, datetime
 
+    from irtbench.study.provenance import file_hash
+
+    kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
+    date = datetime.now(UTC).date().isoformat()
+    return {"data": {responses.name: file_hash(responses)}, **{name: found[name] for name in kept}, "date": date}
+
+
+def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFrame, Scale]:
+    """Contents of scores.csv as `score` writes them for a large file, and the scale with these as norms."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
@@ -206,7 +221,8 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
     values = data.select_items(item_ids).values.astype(np.float32)
     abilities, lz_star = scorer.estimate(values, data.respondent_ids)
     norms = Norms(abilities.theta, standard_error=abilities.standard_error)
-    return score_table(replace(scale, norms=norms), abilities, lz_star, settings)
+    scale = replace(scale, norms=norms)
+    return score_table(scale, abilities, lz_star, settings), scale
 
 
 def fit_abilities(

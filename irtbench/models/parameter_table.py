@@ -18,9 +18,13 @@ from irtbench.data.readers.table import demand_columns, field_places, read_table
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import Quadrature, normal_population
 
 #: Item parameters in any form that `as_parameters` takes.
 ParametersLike = ItemParameters | pd.DataFrame
+
+#: Columns of a table of items that state mean and standard deviation of a normal population.
+POPULATION = ("population_mean", "population_sd")
 
 
 def as_parameters(given: ParametersLike) -> ItemParameters:
@@ -143,6 +147,33 @@ def read_parameters(path: str | Path) -> ItemParameters:
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def read_population(path: str | Path) -> Quadrature | None:
+    """The population that a table of items states in ``population_mean, population_sd``; None where it states none.
+
+    A Rasch model's items and those beside anchors are on a scale on which the population is not N(0, 1).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the values are no numbers, differ from item to item, or a deviation is not
+        positive.
+    """
+    if recognises(look_at(Path(path))):
+        return None
+    table = read_table(path)
+    if not set(POPULATION) & set(table.columns):
+        return None
+    demand_columns(table, list(POPULATION), path)
+    moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in POPULATION}
+    for name, values in moments.items():
+        if np.unique(values).size != 1 or not np.isfinite(values).all():
+            raise InputError(f"{path}: column {name}: expected one number, the same for every item")
+    mean, deviation = (float(moments[name][0]) for name in POPULATION)
+    if deviation <= 0:
+        raise InputError(f"{path}: column {POPULATION[1]}: expected a number above 0 but got {deviation:g}")
+    return normal_population(mean, deviation)
 
 
 def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
