@@ -119,6 +119,8 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.length_needed import times_as_long as times_as_long
     from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
     from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
+    from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
+    from irtbench.diagnostics.mean_square_fit import mean_square_fit as mean_square_fit
     from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
     from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
     from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
@@ -329,6 +331,7 @@ _NAMES = {
     "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
     "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
     "diagnostics.residuals": "mean_squares",
+    "diagnostics.mean_square_fit": "MeanSquareFit mean_square_fit",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
     "analysis.dependence_bootstrap": "with_bootstrap",
     "analysis.guessing": "GuessingTest guessing_test",

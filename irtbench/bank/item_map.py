@@ -68,6 +68,8 @@ class ItemMap(Drawn):
         most = min(most, len(items) // 2 or 1)
         parts = []
         for measure in MEASURES:
+            if items[measure].nunique() < 2 < len(items):  # the slopes of a Rasch model
+                continue
             ranked = items.sort_values(measure, ascending=False, kind="stable", ignore_index=True)
             ends = {"highest": ranked.head(most), "lowest": ranked.iloc[most:].tail(most).iloc[::-1]}
             for end, rows in ends.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FILES = ("items.csv", "score_table.csv", "test_information.csv")
 FIGURES = ("wright_map{}.svg", "test_information.svg")
-MOST_ROWS, MOST_LETTERS = 21, 60  # of a score table, and of a text, on the screen
+MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
 ENDS = {
     ("difficulty", "highest"): "hardest",
     ("difficulty", "lowest"): "easiest",
@@ -171,7 +171,7 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
             }
         ),
         title=f"Ability by the number of right responses to all {scale.items.n_items} items"
-        + (f" (every {step}th score)" if step > 1 else ""),
+        + (f" (one score in {step})" if step > 1 else ""),
     )
 
 

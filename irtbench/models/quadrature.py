@@ -32,6 +32,16 @@ class Quadrature(Shown):
         """Mass at each node, shape (n_nodes,)."""
         return np.exp(self.log_weights)
 
+    @property
+    def mean(self) -> float:
+        """Of ability."""
+        return float(self.weights @ self.nodes)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of ability."""
+        return float(self.weights @ (self.nodes - self.mean) ** 2) ** 0.5
+
     def table(self) -> pd.DataFrame:
         """One row a node: ``theta`` and its ``weight``."""
         return pd.DataFrame({"theta": self.nodes, "weight": self.weights})
@@ -69,8 +79,12 @@ def normal_population(mean: float, deviation: float) -> Quadrature:
     >>> normal_population(1.0, 0.5).nodes[[0, 60, 120]].tolist()
     [-5.0, 1.0, 7.0]
     """
-    standard = normal_grid(121, bound=12.0)
-    return Quadrature(mean + deviation * standard.nodes, standard.log_weights)
+    return rescaled(normal_grid(121, bound=12.0), mean, deviation)
+
+
+def rescaled(quadrature: Quadrature, mean: float, deviation: float) -> Quadrature:
+    """The density of mean + deviation theta where theta has this one."""
+    return Quadrature(mean + deviation * quadrature.nodes, quadrature.log_weights)
 
 
 def refine(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.item_map import ItemMap
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
-from irtbench.report.plots import ABILITIES, ABILITY_LABEL, BIN, BLUE, ORANGE, SKY, with_standard_errors
+from irtbench.report.plots import ABILITIES, BIN, BLUE, ORANGE, SKY, with_standard_errors
 from irtbench.scoring.sum_score_table import SumScoreTable
 
 MOST_NAMED = 60  # items whose names are written; of more there are points alone
@@ -43,7 +43,7 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
             ax.plot(0.0, edge, marker, color=ORANGE, clip_on=False)
     ax.axvline(0, color="black", linewidth=0.8)
     who = "population" if found.scale.norms is None else f"{found.scale.norms.n} respondents"
-    ax.set(xlim=(-1.05, 1.05), xlabel=f"{who}   |   {items.n_items} items", ylabel=ABILITY_LABEL)
+    ax.set(xlim=(-1.05, 1.05), xlabel=f"{who}   |   {items.n_items} items", ylabel="ability θ, difficulty b")
     ax.set_xticks([])
     ax.grid(visible=False, axis="x")
     return ax
@@ -55,9 +55,7 @@ def _ends_of_people(found: ItemMap) -> tuple[float, float]:
         return float(norms.theta.min()), float(norms.theta.max())
     if population is None:
         return -3.0, 3.0
-    mean = float(population.weights @ population.nodes)
-    deviation = float(population.weights @ (population.nodes - mean) ** 2) ** 0.5
-    return mean - 3 * deviation, mean + 3 * deviation
+    return population.mean - 3 * population.deviation, population.mean + 3 * population.deviation
 
 
 def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -77,7 +75,7 @@ def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:
     abilities = found.abilities
     ax.fill_between(found.score, abilities.lower, abilities.upper, color=SKY, alpha=0.3, linewidth=0)
     ax.plot(found.score, abilities.theta, "o-", color=BLUE, markersize=3)
-    ax.set(xlabel="raw score", ylabel=ABILITY_LABEL)
+    ax.set(xlabel="raw score", ylabel="ability θ")
     return ax
 
 

@@ -72,3 +72,30 @@ def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
         irtbench.read_bank(tmp_path / "items.csv")
     with pytest.raises(irtbench.InputError, match="cannot be read"):
         irtbench.read_bank(tmp_path / "nothing.json")
+
+
+def test_whose_parameters_they_are_is_kept_by_bank_and_table(tmp_path) -> None:
+    kind = ("rasch", "own", "fixed", "1pl")
+    items = irtbench.ItemParameters(
+        ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated, kind=kind
+    )
+    assert items.model == ("rasch", "2pl_fixed_guessing", "fixed", "1pl")
+    assert items.n_free.tolist() == [2, 2, 0, 2]
+    # own: intercepts of a and d, slope and intercept of b; shared: one slope, mean and sd beside known items
+    assert items.n_parameters == 1 + 2 + 0 + 1 + 1 + 2
+    assert items.select(["c", "b"]).kind == ("fixed", "own")
+    assert items.select(["b"]).kind is None
+    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    bank = irtbench.ItemBank((scale,))
+    assert bank.schema_version == 3
+    irtbench.save_bank(bank, tmp_path / "bank.json")
+    assert irtbench.load_bank(tmp_path / "bank.json").scales[0].items.kind == kind
+    assert irtbench.ItemBank((irtbench.Scale("all", ITEMS, scale.details),)).schema_version == 1
+    items.table().to_csv(tmp_path / "items.csv", index=False)
+    assert irtbench.read_parameters(tmp_path / "items.csv").kind == kind
+    assert irtbench.as_parameters(items.table()).kind == kind
+    with pytest.raises(irtbench.InputError, match="kind must be one of own, rasch, 1pl, fixed for each item"):
+        irtbench.ItemParameters(
+            ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated,
+            kind=("own",),
+        )  # fmt: skip
