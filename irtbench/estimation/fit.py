@@ -29,6 +29,7 @@ from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_node
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_scale import ability_vanishes
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
 from irtbench.estimation.shared_items import anchors_among, at_anchors, shared_parameters, told
@@ -149,6 +150,8 @@ def estimate(
             items = replace(items, covariance=covariance)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+        if status.converged and ability_vanishes(problem, found.items):
+            status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)
         population = None
         if shared:

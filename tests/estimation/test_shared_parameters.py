@@ -229,6 +229,18 @@ def test_an_anchor_that_all_got_right_is_no_obstacle() -> None:
         irtbench.fit_model(values, anchors=truth.select(truth.item_ids[1:3]))
 
 
+def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
+    values = np.random.default_rng(3).integers(0, 2, (300, 10))
+    # under one slope the likelihood of coins is highest at a slope of 0 as often as not: make it so
+    values[:, 5:] = 1 - values[:, :5]
+    for model in ("rasch", "1pl"):
+        fitted = irtbench.fit_model(values, model=model)
+        assert not fitted.converged
+        assert fitted.stopped_because.startswith("ability does not vary; the items have nothing in common")
+        assert np.isfinite(fitted.items.intercept).all()
+    assert np.isnan(irtbench.fit_model(values, model="rasch").population["se_sd"])
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -23,6 +23,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensor
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, POPULATION_MEAN, POPULATION_SD
 
 MOST_COUPLED_ITEMS = 1000  # with more the standard errors of what they share are approximate
+LEAST_SD = 1e-3  # of ability: below it the likelihood is highest where ability does not vary
 NOTHING = 1e-15  # variance that rounding leaves of a parameter that does not vary
 
 
@@ -55,8 +56,13 @@ def population_of(problem: Problem, items: ItemTensors) -> tuple[float, float]:
     assert problem.prior.shared is not None
     values = dict(zip(problem.prior.shared.names, shared_values(problem, items).tolist(), strict=True))
     if COMMON_SLOPE in values:
-        return 0.0, values[COMMON_SLOPE]
-    return values[POPULATION_MEAN], values[POPULATION_SD]
+        return 0.0, max(values[COMMON_SLOPE], LEAST_SD)
+    return values[POPULATION_MEAN], max(values[POPULATION_SD], LEAST_SD)
+
+
+def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
+    """Whether the standard deviation of ability, or the slope of all items, has gone to its bound 0."""
+    return problem.prior.shared is not None and float(shared_values(problem, items)[0].abs()) <= LEAST_SD
 
 
 def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
@@ -125,7 +131,9 @@ def theta_covariance(
 
 def moments_of(names: tuple[str, ...], mean: float, sd: float, joint: Tensor | None) -> NormalMoments:
     """The population with its standard errors, from `joint_covariance`."""
-    errors = dict.fromkeys((COMMON_SLOPE, POPULATION_SD, POPULATION_MEAN), 0.0)
-    for place, name in enumerate(names, start=3):
-        errors[name] = float("nan") if joint is None else float(joint[0, place, place].sqrt())
-    return NormalMoments(mean, sd, errors[POPULATION_MEAN], max(errors[COMMON_SLOPE], errors[POPULATION_SD]))
+    errors = {
+        name: float("nan") if joint is None else float(joint[0, place, place].sqrt())
+        for place, name in enumerate(names, start=3)
+    }
+    of_sd = errors[COMMON_SLOPE if COMMON_SLOPE in errors else POPULATION_SD]
+    return NormalMoments(mean, sd, errors.get(POPULATION_MEAN, 0.0), of_sd)
