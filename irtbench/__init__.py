@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank as ItemBank
     from irtbench.bank.bank import load_bank as load_bank
     from irtbench.bank.bank import save_bank as save_bank
+    from irtbench.bank.item_map import ItemMap as ItemMap
+    from irtbench.bank.item_map import item_map as item_map
+    from irtbench.bank.known_items import read_bank as read_bank
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
     from irtbench.bank.scale import Scale as Scale
@@ -116,6 +119,8 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.length_needed import times_as_long as times_as_long
     from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
     from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
+    from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
+    from irtbench.diagnostics.mean_square_fit import mean_square_fit as mean_square_fit
     from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
     from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
     from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
@@ -226,6 +231,7 @@ if TYPE_CHECKING:
     from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
     from irtbench.models.quadrature import normal_grid as normal_grid
+    from irtbench.models.quadrature import normal_population as normal_population
     from irtbench.models.simulation import simulate_responses as simulate_responses
     from irtbench.models.sum_score_distribution import sum_score_distribution as sum_score_distribution
     from irtbench.scoring.ability import Abilities as Abilities
@@ -249,6 +255,8 @@ if TYPE_CHECKING:
     from irtbench.scoring.scores import grading_of as grading_of
     from irtbench.scoring.scores import score_answers as score_answers
     from irtbench.scoring.scores import score_responses as score_responses
+    from irtbench.scoring.sum_score_table import SumScoreTable as SumScoreTable
+    from irtbench.scoring.sum_score_table import sum_score_table as sum_score_table
     from irtbench.study.crowd_similarity import crowd_similarity as crowd_similarity
     from irtbench.study.effort import CommandAdvice as CommandAdvice
     from irtbench.study.examination import Examination as Examination
@@ -301,7 +309,7 @@ _NAMES = {
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
     "models.priors": "GuessingPrior Priors",
-    "models.quadrature": "Quadrature normal_grid",
+    "models.quadrature": "Quadrature normal_grid normal_population",
     "models.sum_score_distribution": "sum_score_distribution",
     "estimation.settings": "FitSettings",
     "estimation.fitted": "FittedModel",
@@ -323,6 +331,7 @@ _NAMES = {
     "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
     "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
     "diagnostics.residuals": "mean_squares",
+    "diagnostics.mean_square_fit": "MeanSquareFit mean_square_fit",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
     "analysis.dependence_bootstrap": "with_bootstrap",
     "analysis.guessing": "GuessingTest guessing_test",
@@ -342,6 +351,8 @@ _NAMES = {
     "bank.norms": "Norms",
     "bank.scale": "Scale",
     "bank.bank": "ItemBank save_bank load_bank",
+    "bank.item_map": "ItemMap item_map",
+    "bank.known_items": "read_bank",
     "bank.norm_table": "with_norms",
     "building.prune_rules": "Exclusion PruneRules",
     "building.scale_checks": "ScaleChecks check_scale",
@@ -351,6 +362,7 @@ _NAMES = {
     "scoring.plausible_values": "plausible_values",
     "scoring.percentiles": "Percentiles percentiles",
     "scoring.group_percentiles": "percentiles_by_group",
+    "scoring.sum_score_table": "SumScoreTable sum_score_table",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",

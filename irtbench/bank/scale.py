@@ -14,6 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
 
 
@@ -71,3 +72,15 @@ class Scale(Drawn):
         """Name, items and norm sample."""
         sample = "no norm sample" if self.norms is None else f"norm sample of {self.norms.n}"
         return f"{self.name}, {counted(self.items.n_items, 'item')}, {sample}"
+
+
+#: A scale, or parameters of its items in any form that `as_parameters` takes.
+ScaleLike = Scale | ParametersLike
+
+
+def as_scale(given: ScaleLike) -> Scale:
+    """A scale as it is; item parameters alone as the scale ``all`` of a standard normal population without norms."""
+    if isinstance(given, Scale):
+        return given
+    items = as_parameters(given)
+    return Scale("all", items, ItemTable.plain(items.item_ids))

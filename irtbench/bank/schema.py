@@ -43,6 +43,14 @@ class ItemEntry(_Part):
     label: str | None
     group: str | None
     text: str | None
+    kind: Literal["own", "rasch", "1pl", "fixed"] | None = None
+    """From version 3 on: whose slope and intercept they are, where not the item's own."""
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the field of a later version where it is not in use."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "kind" or value is not None}
 
 
 class NormsEntry(_Part):
@@ -95,6 +103,8 @@ class ScaleEntry(_Part):
     @property
     def version(self) -> int:
         """The first schema version that has the fields in use."""
+        if any(item.kind is not None for item in self.items):
+            return 3
         return 1 if self.norms is None else self.norms.version
 
 
@@ -151,6 +161,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
                 label=details.label[k],
                 group=details.group[k],
                 text=details.text[k],
+                kind=None if items.kind is None else items.kind[k],
             )
             for k in range(items.n_items)
         ],
@@ -199,6 +210,7 @@ def scale_of(entry: ScaleEntry) -> Scale:
         np.array([item.guessing for item in entry.items]),
         np.array([item.guessing_estimated for item in entry.items]),
         None if np.isnan(covariance).all() else covariance,
+        tuple(item.kind or "own" for item in entry.items),
     )
     return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
 

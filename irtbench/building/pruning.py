@@ -83,7 +83,8 @@ class PruningRound(Shown):
     def items_table(self) -> pd.DataFrame:
         """One row an item: its parameters and its fit in this round, and why it left after it."""
         items = self.fitted.items
-        h2 = items.discrimination**2 / (items.discrimination**2 + NORMAL_OGIVE**2)
+        slope = items.discrimination * self.fitted.population["sd"]
+        h2 = slope**2 / (slope**2 + NORMAL_OGIVE**2)
         left = {removal.item_id: removal.reason for removal in self.removals}
         parameters = {
             "round": self.number,
@@ -336,7 +337,7 @@ def _round(
         removable = Removable(list(items.item_ids), rules, groups)
         for rule in rules.order:
             if rule == "slope":
-                found = flat_or_reversed(number, items, rules, removable)
+                found = flat_or_reversed(number, items, rules, removable, sd=fitted.population["sd"])
             elif rule == "item_fit":
                 found = worst_fitting(number, fits, rules, removable)
             elif rule == "local_dependence" and rules.local_dependence_alpha is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,13 +18,14 @@ from irtbench.data.input_error import InputError
 if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
     from irtbench.diagnostics.measurement_precision import MeasurementPrecision
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
+    from irtbench.models.quadrature import Quadrature
     from irtbench.scoring.ability import Abilities
 
 FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
-    "test_information.csv",
+    "test_information.csv", "infit_outfit.csv",
 )  # fmt: skip
 GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
@@ -48,10 +49,11 @@ def diagnose(
 ) -> None:
     """Analyse the items, and test the fit of items, of pairs of items, of the whole, and of each respondent.
 
-    Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json and
-    test_information.csv.
+    Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
+    test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
 
-    Of several trials of an item, k right of n, items and respondents are tested; pairs and the whole are not.
+    Of several trials of an item, k right of n, items and respondents are tested; pairs and the whole are not, and there
+    is no infit_outfit.csv.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
     it when none is named.
@@ -62,43 +64,53 @@ def diagnose(
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
     from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+    from irtbench.diagnostics.mean_square_fit import mean_square_fit
     from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
     from irtbench.estimation.fit import fit_model
-    from irtbench.models.parameter_table import read_parameters
-    from irtbench.scoring.ability import eap
+    from irtbench.models.parameter_table import read_parameters, read_population
+    from irtbench.models.theta_posterior import STANDARD_NORMAL
+    from irtbench.scoring.ability import eap, estimate_ability
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        parameters = read_parameters(items)
+        parameters, stated = read_parameters(items), read_population(items)
+        population = stated or STANDARD_NORMAL
         given = reading.matrix(responses)
         data = answered(given.select_items(parameters.item_ids))
-        abilities = eap(data, parameters)
+        abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
         classical = classical_statistics(data).table()
-        precision = measurement_precision(parameters)
-        reliability = reliability_of(data, parameters, precision, abilities)
+        precision = measurement_precision(parameters, population=population)
+        reliability = reliability_of(data, parameters, population, precision, abilities)
         progress("item fit")
-        item_fits = item_fit(data, parameters, theta=theta)
+        item_fits = item_fit(data, parameters, theta=theta, quadrature=stated)
         fits = item_fits.table()
         progress("local dependence")
         # both are of one response each: with trials the table has no row, and the JSON a reason
         single = data.trials is None
-        dependence = local_dependence(data, parameters, theta=theta) if single else LocalDependence.none()
+        dependence = LocalDependence.none()
+        if single:
+            dependence = local_dependence(data, parameters, theta=theta, quadrature=stated)
         if bootstrap and single:
-            settings = bootstrap_settings(parameters)
+            settings, sd = bootstrap_settings(parameters), 1.0 if stated is None else stated.deviation
 
             def refit(sample: ResponseMatrix) -> ItemParameters | None:
                 fitted = fit_model(sample, settings, seed=seed)
-                return fitted.items if fitted.converged else None
+                # with one slope for all, that slope on the scale of the population at hand
+                found = replace(fitted.items, discrimination=fitted.items.discrimination / sd)
+                return found if fitted.converged else None
 
             dependence = with_bootstrap(
                 dependence, data, parameters, refit,
-                rng=np.random.default_rng(seed), n_samples=bootstrap, progress=progress,
+                rng=np.random.default_rng(seed), n_samples=bootstrap, quadrature=stated, progress=progress,
             )  # fmt: skip
         pairs = dependence.table()
         progress("global fit")
-        whole = asdict(global_fit(data, parameters))
+        whole = asdict(global_fit(data, parameters, quadrature=stated))
         persons = person_fit(data, parameters, theta).table()
+        if single:  # at Warm's estimates, which no prior draws to the middle
+            own_theta = estimate_ability(data, parameters, method="wle").theta
+            write_table(mean_square_fit(data, parameters, own_theta).table(), folder / "infit_outfit.csv")
         write_table(fits, folder / "item_fit.csv")
         write_table(pairs, folder / "local_dependence.csv")
         write_json(whole, folder / "global_fit.json")
@@ -128,7 +140,11 @@ def diagnose(
 
 
 def reliability_of(
-    data: ResponseMatrix, items: ItemParameters, precision: MeasurementPrecision, abilities: Abilities
+    data: ResponseMatrix,
+    items: ItemParameters,
+    population: Quadrature,
+    precision: MeasurementPrecision,
+    abilities: Abilities,
 ) -> dict[str, Any]:
     """What reliability.json holds."""
     from irtbench.diagnostics.internal_consistency import internal_consistency
@@ -150,7 +166,7 @@ def reliability_of(
         "complete": scale.complete,
         "wanted": GOOD_RELIABILITY,
         "n_items_spearman_brown": n_items * times_as_long(scale.alpha, GOOD_RELIABILITY),
-        "n_items_information": n_items * times_as_informative(items, GOOD_RELIABILITY),
+        "n_items_information": n_items * times_as_informative(items, GOOD_RELIABILITY, population=population),
         "reason": scale.reason,
     }
 
@@ -185,10 +201,14 @@ def bootstrap_settings(items: ItemParameters) -> FitSettings:
     """
     from irtbench.estimation.settings import FitSettings
 
+    kinds = set(items.kind or ())
+    if "fixed" in kinds:
+        raise InputError("--bootstrap: items beside anchors are not refitted; expected --bootstrap 0")
     models = set(
         zip(items.guessing_estimated.tolist(), np.where(items.guessing_estimated, 0, items.guessing), strict=True)
     )
     if len(models) > 1:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
     estimated, guessing = models.pop()
-    return FitSettings(kind="3pl" if estimated else "2pl", guessing=float(guessing), standard_errors=False)
+    kind: ModelKind = "1pl" if kinds else "3pl" if estimated else "2pl"
+    return FitSettings(kind=kind, guessing=float(guessing), standard_errors=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,18 +28,24 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
+    from irtbench.bank.scale import Scale
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
+    from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
-FILES = ("items.csv", "fit.json", "scores.csv")
+MOMENTS = ("mean", "sd")
+FILES = ("items.csv", "fit.json", "scores.csv", "bank.json")
 
 
 @reads_files(trials="count")
 def fit(
     responses: Responses,
     output: Folder,
-    model: Annotated[Literal["2pl", "3pl"], typer.Option("--model", help="Two- or three-parameter logistic.")] = "2pl",
+    model: Annotated[
+        Literal["rasch", "1pl", "2pl", "3pl", "4pl"],
+        typer.Option("--model", help="Rasch, or logistic of one, two or three parameters."),
+    ] = "2pl",
     prior: Annotated[
         Literal["none", "weak", "hierarchical"] | None,
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
@@ -46,10 +53,20 @@ def fit(
     population: Annotated[
         Literal["normal", "estimated"], typer.Option("--population", help="Density of ability: normal, or estimated.")
     ] = "normal",
-    guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote fixed at this value.")] = 0.0,
+    guessing: Annotated[
+        float, typer.Option("--guessing", help="Not with 3pl: lower asymptote fixed at this value.")
+    ] = 0.0,
     by_item: Annotated[
         Path | None,
         typer.Option("--by-item", metavar="FILE", help="Models of single items: item_id, model, guessing."),
+    ] = None,
+    anchors: Annotated[
+        Path | None,
+        typer.Option(
+            "--anchors",
+            metavar="FILE",
+            help="Items whose parameters are known and stay: items.csv; the rest joins them.",
+        ),
     ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     prior_guessing: Annotated[
@@ -88,17 +105,22 @@ def fit(
 ) -> None:
     """Estimate item parameters and the respondents' abilities.
 
-    Writes items.csv, fit.json and scores.csv. Items that all got right or all got wrong cannot be estimated without a
-    prior, nor respondents without any response: they are left out and named in fit.json. Several trials of an item are
-    k right of n, independent of each other given ability. With several abilities
-    items.csv has their slopes and loadings on principal axes, or as the pattern has them, and scores.csv an ability on
-    each axis. With --posterior difficulty is the posterior median of b, with half the distance of its 15.9 and 84.1%
-    quantiles as standard error, and items.csv ends with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty
-    and guessing (discrimination_lower, discrimination_median, discrimination_upper, ...).
+    Writes items.csv, fit.json, scores.csv and bank.json, on which `score` scores others: the items, with these
+    respondents as the norm sample. Items that all got right or all got wrong cannot be estimated without a prior, nor
+    respondents without any response: they are left out and named in fit.json. Several trials of an item are k right of
+    n, independent of each other given ability.
+
+    With rasch, whose slopes are 1, and with --anchors ability is not N(0, 1): items.csv and fit.json have its mean and
+    standard deviation. With several abilities items.csv has their slopes and loadings on principal axes, or as the
+    pattern has them, scores.csv an ability on each axis, and there is no bank. With --posterior difficulty is the
+    posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as standard error, and items.csv ends
+    with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing (discrimination_lower,
+    discrimination_median, discrimination_upper, ...).
     """
+    from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.building.removals import constant_items
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.parameter_table import read_models
+    from irtbench.models.parameter_table import read_models, read_parameters
 
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
@@ -106,14 +128,18 @@ def fit(
         prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
     several = factors > 1 or pattern is not None
-    if several and settings != FitSettings(device=device):
-        raise InputError("--factors: several abilities go with the 2pl without guessing, prior or estimated population")
+    known = None if anchors is None else read_parameters(anchors)
+    if several and (settings != FitSettings(device=device) or known is not None):
+        raise InputError(
+            "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
+        )
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         with loading_beside(responses, "irtbench.estimation.fit"):
             given = reading.response_matrix(responses)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
+        left_out = [removal for removal in left_out if known is None or removal.item_id not in known.item_ids]
         gone = {removal.item_id for removal in left_out}
         kept = [item for item in given.item_ids if item not in gone]
         demand_varied_items(kept, responses)
@@ -123,7 +149,9 @@ def fit(
         idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         if not several:
-            found, items, scores = fit_one_ability(data, settings, seed)
+            found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+            scale = replace(scale, provenance=provenance_of(found, responses))
+            save_bank(ItemBank((scale,)), folder / "bank.json")
         else:
             found, items, scores = fit_abilities(data, factors, pattern, seed)
         found |= {
@@ -136,10 +164,13 @@ def fit(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(items.drop(columns=[*items.filter(regex="^se_|_(lower|median|upper)$"), "model"]))
+        show_table(items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"]))
         say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         say(f"prior {found['prior']}")
+        if "population_sd" in found:
+            mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
+            say(f"ability of these respondents: mean {mean}, standard deviation {sd}")
         if several:
             say(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
@@ -159,9 +190,9 @@ def fit(
 
 
 def fit_one_ability(
-    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
-    """Contents of fit.json, items.csv and scores.csv."""
+    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
@@ -170,11 +201,11 @@ def fit_one_ability(
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
-    fitted = fit_model(data, settings, seed=seed)
+    fitted = fit_model(data, settings, anchors=anchors, seed=seed)
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
     if fitted.abilities is None and by_parts:
         assert isinstance(data, ResponseMatrix)
-        return fitted.summary(), fitted.table(), scores_of_many(fitted, data)
+        return fitted.summary(), fitted.table(), *scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
@@ -188,13 +219,22 @@ def fit_one_ability(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    return fitted.summary(), fitted.table(), scores
+    return fitted.summary(), fitted.table(), scores, scale
 
 
-def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
-    """Contents of scores.csv as `score` writes them for a large file."""
-    from dataclasses import replace
+def provenance_of(found: dict[str, Any], responses: Path) -> dict[str, Any]:
+    """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash."""
+    from datetime import UTC, datetime
 
+    from irtbench.study.provenance import file_hash
+
+    kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
+    date = datetime.now(UTC).date().isoformat()
+    return {"data": {responses.name: file_hash(responses)}, **{name: found[name] for name in kept}, "date": date}
+
+
+def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFrame, Scale]:
+    """Contents of scores.csv as `score` writes them for a large file, and the scale with these as norms."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
@@ -208,7 +248,8 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> pd.DataFrame:
     values = data.select_items(item_ids).values.astype(np.float32)
     abilities, lz_star = scorer.estimate(values, data.respondent_ids)
     norms = Norms(abilities.theta, standard_error=abilities.standard_error)
-    return score_table(replace(scale, norms=norms), abilities, lz_star, settings)
+    scale = replace(scale, norms=norms)
+    return score_table(scale, abilities, lz_star, settings), scale
 
 
 def fit_abilities(

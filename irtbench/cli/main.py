@@ -39,6 +39,7 @@ COMMANDS = (
     "fit",
     "diagnose",
     "keys",
+    "items",
     "bias",
     "dimensions",
     "score",

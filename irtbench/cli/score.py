@@ -35,6 +35,7 @@ REMARKS = {
     "at_bound": "at the end of the range",
     "unlikely_pattern": "answers unlike a person's of this ability",
 }
+ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
 
 
 @reads_files(trials="count")
@@ -203,10 +204,21 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    say(
-        f"Ability: 0 is the crowd's mean and 1 its standard deviation. The crowd: {crowd}{group}. "
-        f"In brackets {100 * settings.level:g}% intervals."
-    )
+    say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
+
+
+def scale_in_words(bank: ItemBank) -> str:
+    """Where the crowd is on the scale of ability; a Rasch model's and an anchored one's is not the crowd's own."""
+    stated = {scale.name: scale.population for scale in bank.scales if scale.population is not None}
+    other = {
+        name: density
+        for name, density in stated.items()
+        if abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING
+    }
+    if not other:
+        return "0 is the crowd's mean and 1 its standard deviation"
+    places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
+    return f"the crowd's mean and standard deviation are {name_first(places)}"
 
 
 def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:

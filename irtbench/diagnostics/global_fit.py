@@ -125,7 +125,7 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
         none = float("nan")
         return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
-    return _global_fit(responses, moments, int(items.n_free.sum()))
+    return _global_fit(responses, moments, items.n_parameters)
 
 
 def global_fit_of_factors(

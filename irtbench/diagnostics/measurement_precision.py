@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Shown
+from irtbench.data.shown import Drawn
 from irtbench.models.curves import icc, information
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, refine
@@ -19,7 +19,7 @@ THETA = np.arange(-60, 61) / 10.0  # abilities of test_information.csv
 
 
 @dataclass(frozen=True, eq=False)
-class MeasurementPrecision(Shown):
+class MeasurementPrecision(Drawn):
     """Precision of a test at each ability, and over a population; arrays have shape (n_theta,).
 
     Parameters

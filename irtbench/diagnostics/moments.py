@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array, eye_array, vstack
 from scipy.special import expit
 
 from irtbench.models.curves import log_icc
@@ -45,6 +45,8 @@ class Moments:
         Of t_j at the nodes by the free parameters, shape (n_parameters, n_nodes).
     item_of
         The item of each parameter, shape (n_parameters,).
+    shares
+        Where items share parameters: what the estimated ones move of those, shape (n_parameters, n_estimated).
     """
 
     mean: NDArray[np.float64]
@@ -54,6 +56,7 @@ class Moments:
     spread: NDArray[np.float64]
     derivative: NDArray[np.float64]
     item_of: NDArray[np.intp]
+    shares: csc_array | None = None
 
     @classmethod
     def of(cls, items: ItemParameters, quadrature: Quadrature) -> Moments:
@@ -77,6 +80,7 @@ class Moments:
             spread=np.exp(log_p + log_q).T / deviation[:, None] ** 2,
             derivative=derivative[free] / deviation[item_of][:, None],
             item_of=item_of,
+            shares=None if items.kind is None else shares_of(items, free),
         )
 
     @classmethod
@@ -157,7 +161,8 @@ class Moments:
         entries[parameters, self.item_of] = self.derivative @ self.weights
         rows = self.positions[self.item_of]
         columns = np.repeat(parameters, self.n_items)
-        return csc_array((entries.ravel(), (rows.ravel(), columns)), shape=(self.n_moments, parameters.size))
+        by_item = csc_array((entries.ravel(), (rows.ravel(), columns)), shape=(self.n_moments, parameters.size))
+        return by_item if self.shares is None else csc_array(by_item @ self.shares)
 
     def covariance_times(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Xi times a vector of moments, both written as symmetric matrices."""
@@ -190,3 +195,31 @@ class Moments:
         covariance -= np.outer(expected, expected)
         np.einsum("ii->i", covariance)[:] += np.where(single[:, 0], 0.0, self.joint_spread[first, second])
         return covariance
+
+
+def shares_of(items: ItemParameters, free: NDArray[np.bool_]) -> csc_array:
+    """What each estimated parameter moves of slopes, intercepts and guessing, shape (n_free, n_estimated).
+
+    A common slope moves all slopes alike. Beside known items the standard deviation s and the mean m of ability move
+    their slopes s a and intercepts d + m a by a.
+
+    Parameters
+    ----------
+    items
+        Of which some share parameters.
+    free
+        Which of slope, intercept and guessing are not constants, shape (n_items, 3).
+    """
+    kind = np.array(items.kind or ("own",) * items.n_items)
+    own = free.copy()
+    own[:, 0] &= kind == "own"
+    own[:, 1] &= kind != "fixed"
+    each = eye_array(free.size, format="csr")[np.flatnonzero(own)]
+    columns = []
+    one_slope, known = np.isin(kind, ("rasch", "1pl")), np.where(kind == "fixed", items.discrimination, 0.0)
+    for moved, column in ((one_slope.astype(np.float64), 0), (known, 0), (known, 1)):
+        if moved.any():
+            direction = np.zeros(free.shape)
+            direction[:, column] = moved
+            columns.append(direction.ravel())
+    return csc_array(vstack([each, csr_array(np.array(columns))]).T.tocsr()[np.flatnonzero(free)])

@@ -1,9 +1,10 @@
-"""Fit the 2PL or 3PL of one scale to responses: Pyro's SVI on the collapsed model, whatever the estimator."""
+"""Fit the model of one scale to responses, Rasch to 3PL: Pyro's SVI on the collapsed model, whatever the estimator."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -28,19 +29,23 @@ from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_node
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_scale import ability_vanishes
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
+from irtbench.estimation.shared_items import anchors_among, at_anchors, shared_parameters, told
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import SparseRows, encode_responses
-from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.pyro_model.shared import POPULATION_SD
+from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +53,12 @@ SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated,
 
 
 def fit_model(
-    responses: ResponsesLike | SparseResponses, settings: FitSettings | None = None, *, seed: int = 0, **keywords: Any
+    responses: ResponsesLike | SparseResponses,
+    settings: FitSettings | None = None,
+    *,
+    anchors: ParametersLike | None = None,
+    seed: int = 0,
+    **keywords: Any,
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
 
@@ -62,6 +72,10 @@ def fit_model(
         right of n trials count as n responses, independent of each other given theta.
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
+    anchors
+        Items whose parameters are known and stay as they are (`as_parameters`): the others are estimated on their
+        scale, with the mean and the standard deviation of these respondents. Items that the responses lack are passed
+        over. Standard errors take the anchors as known.
     seed
         For Pyro's random numbers; the default optimiser draws none.
     keywords
@@ -72,7 +86,8 @@ def fit_model(
     InputError
         If there are fewer than 10 respondents, a respondent or an item has no response, (without a prior) all responses
         to an item are the same, so that its difficulty would be infinite, or (with prior weak) items outnumber
-        respondents, so that the items' priors would set the scale of theta.
+        respondents, so that the items' priors would set the scale of theta; or if anchors are not among the items, all
+        have a slope of 0, or go with a model or prior that does not take them.
 
     Examples
     --------
@@ -95,25 +110,34 @@ def fit_model(
     5   item6            1.58        1.84           0.35
     >>> irtbench.fit_model(values, prior="weak", guessing=0.25).priors.name
     'weak'
+    >>> rasch = irtbench.fit_model(values, model="rasch")
+    >>> rasch
+    <FittedModel: 6 items (rasch), 300 respondents, log-likelihood -836.64, converged>
+    >>> {name: round(value, 2) for name, value in rasch.population.items()}
+    {'mean': 0.0, 'sd': 1.51, 'se_mean': 0.0, 'se_sd': 0.12}
     """
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)
-    check_estimable(responses, settings.priors)
+    known = None if anchors is None else anchors_among(responses.item_ids, as_parameters(anchors), settings)
+    check_estimable(responses, settings.priors, () if known is None else known.item_ids)
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
     with threads_for(n_cells), fenced(seed):
-        return estimate(responses, settings, seed)
+        return estimate(responses, settings, seed, known)
 
 
-def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int) -> FittedModel:
+def estimate(
+    responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
+) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
     quadrature = normal_grid(settings.n_nodes)
-    problem = problem_of(responses, settings, quadrature)
+    problem = problem_of(responses, settings, quadrature, anchors)
     with torch.no_grad():
         start = rough_start(problem)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
-        if found.abilities is None and found.status.converged and not priors.is_flat:
+        shared = problem.prior.shared is not None
+        if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
@@ -121,12 +145,20 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
             quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
-        elif settings.standard_errors and status.converged:
+        elif settings.standard_errors and status.converged and not shared:
             covariance, definite = sampling_covariance(problem, found.items)
             items = replace(items, covariance=covariance)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+        if status.converged and ability_vanishes(problem, found.items):
+            status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)
+        population = None
+        if shared:
+            wanted = settings.standard_errors and status.converged
+            items, population, definite = told(problem, found.items, items, settings, standard_errors=wanted)
+            if not definite:
+                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     posterior = None
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
@@ -134,9 +166,13 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         items, quantiles = with_posterior(items, posterior), posterior.quantiles
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
+    if settings.population == "estimated":
+        quadrature = shared_quadrature(problem.nodes)
+    if population is not None:
+        quadrature = rescaled(quadrature, population.mean, population.sd)
     return FittedModel(
         items=items,
-        quadrature=shared_quadrature(problem.nodes) if settings.population == "estimated" else quadrature,
+        quadrature=quadrature,
         nodes=describe_nodes(problem.nodes),
         log_likelihood=found.log_likelihood,
         priors=priors,
@@ -154,18 +190,28 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         log_binomial_coefficients=responses.log_coefficients(),
         quantiles=quantiles,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
+        moments=population,
     )
 
 
-def problem_of(responses: ResponseMatrix | SparseResponses, settings: FitSettings, quadrature: Quadrature) -> Problem:
+def problem_of(
+    responses: ResponseMatrix | SparseResponses,
+    settings: FitSettings,
+    quadrature: Quadrature,
+    anchors: ItemParameters | None = None,
+) -> Problem:
     """The Pyro model that these settings stand for, with the responses on their device."""
     device = choose_device(settings.device)
     free, fixed = settings.guessing_of(responses.item_ids)
+    shared = shared_parameters(responses.item_ids, settings, anchors, device)
+    if anchors is not None:
+        at_anchors(free, fixed, responses.item_ids, anchors)
     model = partial(
         logistic_model,
         priors=settings.priors,
         guessing_free=torch.from_numpy(free).to(device),
         guessing_fixed=torch.from_numpy(fixed).to(device),
+        shared=shared,
     )
     nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
     return Problem.of(model, encode_responses(responses, device), nodes)
@@ -228,7 +274,7 @@ def shared_quadrature(nodes: NodeTensors) -> Quadrature:
     return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
 
 
-def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors) -> None:
+def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors, anchors: Sequence[str] = ()) -> None:
     """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
@@ -248,6 +294,7 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors)
     if unanswered:
         raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
     constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
+    constant = [item for item in constant if item not in set(anchors)]
     if constant and not priors.bounds_difficulty:
         raise InputError(
             f"fit: all responses are the same for item {name_first(constant)}; "
@@ -261,6 +308,9 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     theta, items = problem.nodes.theta, found.items
     n_correct = torch.sigmoid(items.logits(problem.nodes.basis)).T @ (1 - items.guessing)
     covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
+    shared = problem.prior.shared
+    if shared is not None and POPULATION_SD in shared.names:  # the anchors say which way is up
+        covariance_with_theta = shared.nearest(items.linear)[0]
     if float(covariance_with_theta) >= 0:
         return found
     covariance = found.covariance

@@ -17,12 +17,14 @@ from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import quantile_columns
 from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
+from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
-from irtbench.models.quadrature import Quadrature
+from irtbench.models.quadrature import Quadrature, normal_population
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,6 +100,8 @@ class FittedModel(InformationCriteria):
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
+    moments
+        The population's mean and standard deviation where they are estimated: Rasch, anchors; None for N(0, 1).
     """
 
     items: ItemParameters
@@ -119,6 +123,12 @@ class FittedModel(InformationCriteria):
     log_binomial_coefficients: float = 0.0
     quantiles: NDArray[np.float64] | None = None
     abilities: EstimatedAbilities | None = None
+    moments: NormalMoments | None = None
+
+    @property
+    def population(self) -> dict[str, float]:
+        """Mean and standard deviation of ability on the scale of the items, with standard errors, 0 where fixed."""
+        return asdict(self.moments or NormalMoments(0.0, 1.0, 0.0, 0.0))
 
     @property
     def estimator(self) -> str:
@@ -150,7 +160,7 @@ class FittedModel(InformationCriteria):
     def n_parameters(self) -> int:
         """Number of estimated parameters, those of an estimated population included."""
         density = N_DENSITY_PARAMETERS if self.settings.population == "estimated" else 0
-        return int(self.items.n_free.sum()) + density
+        return self.items.n_parameters + density
 
     @property
     def guessing_not_identified(self) -> tuple[str, ...]:
@@ -174,7 +184,9 @@ class FittedModel(InformationCriteria):
     @property
     def estimated_population(self) -> Quadrature | None:
         """The estimated density of ability, the prior of scoring; None for the standard normal."""
-        return self.quadrature if self.settings.population == "estimated" else None
+        if self.settings.population == "estimated":
+            return self.quadrature
+        return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv: parameters, standard errors, responses, posterior quantiles if any."""
@@ -184,6 +196,8 @@ class FittedModel(InformationCriteria):
             table = table.assign(
                 difficulty=self.posterior.difficulty, se_difficulty=self.posterior.difficulty_deviation
             )
+        if self.moments is not None:
+            table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
         return table.assign(**self.quantile_columns())
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -214,6 +228,7 @@ class FittedModel(InformationCriteria):
             "estimator": self.estimator,
             "doubts": list(self.doubts),
             "population": self.settings.population,
+            **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
             "guessing_not_identified": list(self.guessing_not_identified),
             "log_binomial_coefficients": self.log_binomial_coefficients,
             "posterior": None if self.posterior is None else self.posterior.summary(),

@@ -220,6 +220,8 @@ def check_groups(
     """Names of the groups, the reference first, the others in the order of the respondents."""
     if labels.shape != (responses.n_respondents,):
         raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
+    if settings.has_common_slope:
+        raise InputError(f"groups: items common to groups are 2pl or 3pl but kind is {settings.kind}")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
     if settings.optimiser == "adam":

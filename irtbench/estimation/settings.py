@@ -14,6 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
+ModelKind = Literal["rasch", "1pl", "2pl", "3pl", "4pl"]
 PosteriorKind = Literal["normal", "lowrank"]
 Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
@@ -28,9 +29,10 @@ class FitSettings(Settings):
     Parameters
     ----------
     kind
-        ``2pl``, or ``3pl`` with an estimated guessing parameter for each item.
+        ``2pl``, or ``3pl`` with an estimated guessing parameter for each item; ``1pl`` with one slope for all items;
+        ``rasch``, the same model with slopes of 1 and the population's standard deviation estimated in their place.
     guessing
-        With ``2pl``: a lower asymptote fixed for all items, such as 1 / options.
+        Not with ``3pl``: a lower asymptote fixed for all items, such as 1 / options.
     by_item
         Where an item differs from `kind`: ``2pl``, ``3pl``, or a number at which its guessing is fixed. Items that the
         data lack are passed over.
@@ -64,7 +66,7 @@ class FitSettings(Settings):
         Where the sums over respondents and items are computed; ``auto`` takes a GPU if there is one.
     """
 
-    kind: ItemModel = "2pl"
+    kind: ModelKind = "2pl"
     guessing: Asymptote = 0.0
     by_item: Mapping[str, ItemModel | Asymptote] = field(default_factory=dict)
     prior: PriorName | None = None
@@ -82,6 +84,10 @@ class FitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.kind == "4pl":
+            raise InputError("FitSettings: an upper asymptote (4pl) is not estimated; expected rasch, 1pl, 2pl or 3pl")
+        if self.has_common_slope:
+            self._demand_common_slope()
         if self.kind == "3pl" and self.guessing > 0:
             raise InputError("FitSettings: guessing is estimated by a 3pl; a fixed value goes with kind 2pl")
         if self.optimiser == "adam" and self.prior == "hierarchical":
@@ -98,6 +104,24 @@ class FitSettings(Settings):
             raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
         if self.posterior is not None and not self.standard_errors:
             raise InputError("FitSettings: a posterior brings standard errors; expected standard_errors true")
+
+    def _demand_common_slope(self) -> None:
+        """Refuse what does not go with one slope for all items."""
+        if any(isinstance(choice, str) for choice in self.by_item.values()):
+            raise InputError(
+                f"FitSettings: by_item: a {self.kind} has one slope for all items; expected fixed guessing"
+            )
+        if self.prior == "hierarchical":
+            raise InputError(
+                f"FitSettings: prior hierarchical is one of slopes; with {self.kind} expected none or weak"
+            )
+        if self.posterior is not None:
+            raise InputError(f"FitSettings: a posterior goes with kind 2pl or 3pl but got {self.kind}")
+
+    @property
+    def has_common_slope(self) -> bool:
+        """Whether all items have one slope: Rasch and 1PL."""
+        return self.kind in ("rasch", "1pl")
 
     @property
     def estimates_guessing(self) -> bool:

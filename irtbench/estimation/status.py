@@ -21,6 +21,7 @@ class Stop(Enum):
     NOT_FINITE = "a value is not finite"
     NO_ASCENT = "no step raises the likelihood"
     NODES_NOT_RIGHT = "the nodes of the integration are not right"
+    NO_ABILITY = "ability does not vary"
     NOT_A_MAXIMUM = "the observed information is not positive definite"
 
 
@@ -30,6 +31,8 @@ ADVICE = {
     Stop.NOT_FINITE: "leave out items that hardly anybody got right or wrong, or take --prior weak",
     Stop.NO_ASCENT: "compute in float64 ([model] dtype), or take --prior weak",
     Stop.NODES_NOT_RIGHT: "take --prior weak or hierarchical, which keep slopes from being so steep",
+    Stop.NO_ABILITY: "the items have nothing in common that one slope could show: look for wrong keys or reversed "
+    "coding (irtbench fit --model 2pl shows slopes of either sign); --prior weak would only hide it",
     Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, or few responses, do that: take --prior weak, "
     "or with fewer respondents than items --prior hierarchical",
 }

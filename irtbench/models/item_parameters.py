@@ -1,4 +1,4 @@
-"""Parameters of items under the two- and three-parameter logistic model (NumPy only).
+"""Parameters of items under the one-, two- and three-parameter logistic model (NumPy only).
 
 The curves they stand for are in `curves`. No scaling constant (D = 1). Slopes are real: an item whose key is reversed
 has a negative one.
@@ -6,8 +6,10 @@ has a negative one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, numbered
 from irtbench.data.shown import Drawn, counted, spanned
+
+#: Whose slope and intercept they are: the item's ``own``; a slope of 1 (``rasch``) or one for all items (``1pl``) and
+#: the item's intercept; none estimated (``fixed``).
+ItemKind = Literal["own", "rasch", "1pl", "fixed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +43,8 @@ class ItemParameters(Drawn):
     covariance
         Sampling covariance of (a, d, c) of each item, shape (n_items, 3, 3); zero rows where c was fixed;
         None if it was not computed.
+    kind
+        Of each item; None where slope and intercept are every item's own.
 
     Raises
     ------
@@ -50,6 +58,7 @@ class ItemParameters(Drawn):
     guessing: NDArray[np.float64]
     guessing_estimated: NDArray[np.bool_]
     covariance: NDArray[np.float64] | None = None
+    kind: tuple[ItemKind, ...] | None = None
 
     def __post_init__(self) -> None:
         n_items = len(self.item_ids)
@@ -78,6 +87,10 @@ class ItemParameters(Drawn):
                 raise InputError(f"item parameters: covariance has shape {covariance.shape} for {n_items} items")
             covariance.setflags(write=False)
             object.__setattr__(self, "covariance", covariance)
+        if self.kind is not None:
+            if len(self.kind) != n_items or not set(self.kind) <= set(get_args(ItemKind)):
+                raise InputError(f"item parameters: kind must be one of {', '.join(get_args(ItemKind))} for each item")
+            object.__setattr__(self, "kind", None if set(self.kind) == {"own"} else tuple(self.kind))
 
     @classmethod
     def from_difficulty(
@@ -120,15 +133,33 @@ class ItemParameters(Drawn):
 
     @property
     def n_free(self) -> NDArray[np.int64]:
-        """Number of estimated parameters of each item: 2, or 3 with guessing, shape (n_items,)."""
-        return 2 + self.guessing_estimated.astype(np.int64)
+        """Number of estimated parameters that each item's curve rests on, shape (n_items,).
+
+        2, or 3 with guessing; 0 where they are known. A common slope counts with every item, as in R mirt's S-X2; of
+        all items together it is one, see `n_parameters`.
+        """
+        curve = 2 if self.kind is None else np.where(np.array(self.kind) == "fixed", 0, 2)
+        return curve + self.guessing_estimated.astype(np.int64)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters of all items, and of those they share.
+
+        A common slope is one (Rasch: the population's standard deviation); beside known items mean and standard
+        deviation of the population are two.
+        """
+        kinds = Counter(self.kind)
+        one_slope = kinds["rasch"] + kinds["1pl"]
+        return int(self.n_free.sum()) - one_slope + (one_slope > 0) + 2 * (kinds["fixed"] > 0)
 
     @property
     def model(self) -> tuple[str, ...]:
-        """``2pl``, ``3pl`` or ``2pl_fixed_guessing`` for each item."""
+        """``2pl``, ``3pl``, ``2pl_fixed_guessing``, ``rasch``, ``1pl`` or ``fixed`` for each item."""
         return tuple(
-            "3pl" if free else ("2pl" if c == 0 else "2pl_fixed_guessing")
-            for free, c in zip(self.guessing_estimated, self.guessing, strict=True)
+            kind if kind != "own" else "3pl" if free else ("2pl" if c == 0 else "2pl_fixed_guessing")
+            for kind, free, c in zip(
+                self.kind or ("own",) * self.n_items, self.guessing_estimated, self.guessing, strict=True
+            )
         )
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
@@ -172,6 +203,7 @@ class ItemParameters(Drawn):
             guessing=self.guessing[rows],
             guessing_estimated=self.guessing_estimated[rows],
             covariance=None if self.covariance is None else self.covariance[rows],
+            kind=None if self.kind is None else tuple(self.kind[k] for k in rows),
         )
 
     def table(self) -> pd.DataFrame:

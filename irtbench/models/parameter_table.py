@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,10 +18,14 @@ from irtbench.data.readers.py_irt_parameters import read_py_irt_parameters, reco
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.item_parameters import ItemKind, ItemParameters
+from irtbench.models.quadrature import Quadrature, normal_population
 
 #: Item parameters in any form that `as_parameters` takes.
 ParametersLike = ItemParameters | pd.DataFrame
+
+#: Columns of a table of items that state mean and standard deviation of a normal population.
+POPULATION = ("population_mean", "population_sd")
 
 
 def as_parameters(given: ParametersLike) -> ItemParameters:
@@ -61,9 +66,16 @@ def as_parameters(given: ParametersLike) -> ItemParameters:
             raise InputError(f"items: item {ids[first]}, column {name}: expected a number but got {wrong}")
         columns[name] = np.asarray(numbers, dtype=np.float64)
     free = (given["model"] == "3pl").to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
+    kind = kinds_of(given["model"]) if "model" in given else None
     if place == "difficulty":
-        return ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free)
-    return ItemParameters(ids, columns["discrimination"], columns["intercept"], columns["guessing"], free)
+        return replace(ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free), kind=kind)
+    return ItemParameters(ids, columns["discrimination"], columns["intercept"], columns["guessing"], free, kind=kind)
+
+
+def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
+    """Whose slope and intercept the models of items.csv say they are."""
+    named: dict[str, ItemKind] = {"rasch": "rasch", "1pl": "1pl", "fixed": "fixed"}
+    return tuple(named.get(str(model), "own") for model in models)
 
 
 def responses_and_items(
@@ -140,9 +152,37 @@ def read_parameters(path: str | Path) -> ItemParameters:
             number["intercept"],
             number.get("guessing", np.zeros(len(table))),
             (model == "3pl").to_numpy(),
+            kind=kinds_of(model),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def read_population(path: str | Path) -> Quadrature | None:
+    """The population that a table of items states in ``population_mean, population_sd``; None where it states none.
+
+    A Rasch model's items and those beside anchors are on a scale on which the population is not N(0, 1).
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or the values are no numbers, differ from item to item, or a deviation is not
+        positive.
+    """
+    if recognises(look_at(Path(path))):
+        return None
+    table = read_table(path)
+    if not set(POPULATION) & set(table.columns):
+        return None
+    demand_columns(table, list(POPULATION), path)
+    moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in POPULATION}
+    for name, values in moments.items():
+        if np.unique(values).size != 1 or not np.isfinite(values).all():
+            raise InputError(f"{path}: column {name}: expected one number, the same for every item")
+    mean, deviation = (float(moments[name][0]) for name in POPULATION)
+    if deviation <= 0:
+        raise InputError(f"{path}: column {POPULATION[1]}: expected a number above 0 but got {deviation:g}")
+    return normal_population(mean, deviation)
 
 
 def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:

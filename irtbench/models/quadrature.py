@@ -32,6 +32,16 @@ class Quadrature(Shown):
         """Mass at each node, shape (n_nodes,)."""
         return np.exp(self.log_weights)
 
+    @property
+    def mean(self) -> float:
+        """Of ability."""
+        return float(self.weights @ self.nodes)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of ability."""
+        return float(self.weights @ (self.nodes - self.mean) ** 2) ** 0.5
+
     def table(self) -> pd.DataFrame:
         """One row a node: ``theta`` and its ``weight``."""
         return pd.DataFrame({"theta": self.nodes, "weight": self.weights})
@@ -59,6 +69,22 @@ def normal_grid(n_nodes: int = 61, *, bound: float = 6.0) -> Quadrature:
     nodes = np.linspace(-bound, bound, n_nodes)
     log_density = -0.5 * nodes**2
     return Quadrature(nodes, log_density - logsumexp(log_density))
+
+
+def normal_population(mean: float, deviation: float) -> Quadrature:
+    """The normal density of this mean and standard deviation, on 121 nodes up to 12 standard deviations off.
+
+    Examples
+    --------
+    >>> normal_population(1.0, 0.5).nodes[[0, 60, 120]].tolist()
+    [-5.0, 1.0, 7.0]
+    """
+    return rescaled(normal_grid(121, bound=12.0), mean, deviation)
+
+
+def rescaled(quadrature: Quadrature, mean: float, deviation: float) -> Quadrature:
+    """The density of mean + deviation theta where theta has this one."""
+    return Quadrature(mean + deviation * quadrature.nodes, quadrature.log_weights)
 
 
 def refine(

@@ -134,6 +134,13 @@ def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
         colour, style = COLOURS[k % len(COLOURS)], LINE_STYLES[k % len(LINE_STYLES)]
         total = information(ABILITIES, items).sum(axis=1)
         (entries[f"{name} ({items.n_items} items)"],) = ax.plot(ABILITIES, total, color=colour, linestyle=style)
+    with_standard_errors(ax)
+    _legend_above(ax, entries)
+    return ax
+
+
+def with_standard_errors(ax: Axes) -> Axes:
+    """Name the axes of test information, and say on the right what standard error of ability it stands for."""
     ax.set(xlabel=ABILITY_LABEL, ylabel="test information")
     ax.set_ylim(bottom=0)
     top = ax.get_ylim()[1]
@@ -149,7 +156,6 @@ def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
     right.set_ylabel("standard error of θ")
     right.grid(visible=False)
     right.spines["right"].set_visible(True)
-    _legend_above(ax, entries)
     return ax
 
 

@@ -12,9 +12,11 @@ from matplotlib.axes import Axes
 
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.item_map import ItemMap
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve
+from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.calibration import Calibration
 from irtbench.evaluation.consistency import SwitchProtocol
@@ -28,10 +30,12 @@ from irtbench.report.breakdown_plots import draw_shares
 from irtbench.report.calibration_plots import draw_reliability
 from irtbench.report.comparison_plots import draw_differences
 from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
+from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
 from irtbench.report.propagation_plots import draw_event_counts
 from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import Abilities
+from irtbench.scoring.sum_score_table import SumScoreTable
 
 MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
 
@@ -71,6 +75,21 @@ def _(result: Scale, ax: Axes) -> Axes:
 @draw.register
 def _(result: ItemBank, ax: Axes) -> Axes:
     return draw_information(ax, {scale.name: scale.items for scale in result.scales})
+
+
+@draw.register
+def _(result: ItemMap, ax: Axes) -> Axes:
+    return draw_wright_map(ax, result)
+
+
+@draw.register
+def _(result: SumScoreTable, ax: Axes) -> Axes:
+    return draw_sum_scores(ax, result)
+
+
+@draw.register
+def _(result: MeasurementPrecision, ax: Axes) -> Axes:
+    return draw_precision(ax, result)
 
 
 @draw.register

@@ -23,6 +23,7 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ("responses.csv", "parameters.csv"),
     ),
     "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
+    "items": (["items", "bank.json", "--items", "items.csv", "-o", "out", "-q"], ("bank.json", "items.csv")),
     "bias": (
         ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
         ("responses.csv", "groups.csv"),

@@ -188,7 +188,7 @@ class FisherScoring(PyroOptim):
         """Judge where we are; unless this is the end, the steps to try from here."""
         derivatives = self.derive(problem, here.items, here.counts)
         uphill = scoring_step(problem, derivatives)
-        self._size = distance(derivatives, uphill)
+        self._size = distance(derivatives, uphill, shared=problem.prior.shared is not None)
         small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
         if not self._size < math.inf:
             self.status = self._ended(Stop.NOT_FINITE)

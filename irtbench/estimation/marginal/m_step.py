@@ -22,6 +22,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_solver import SharedSolver
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
 LARGEST_STEP = 1.5  # in logits: no slope or intercept moves further in one step
@@ -130,9 +131,17 @@ def entries(width: int) -> Tensor:
     return place
 
 
+def shared_solver(problem: Problem, derivatives: ItemDerivatives) -> SharedSolver:
+    """What solves for the steps of items that share parameters."""
+    assert problem.prior.shared is not None
+    return SharedSolver.of(problem.prior.shared, problem.guessing_free, with_ridge(derivatives.information))
+
+
 def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
     """Each item's step to the maximum of the quadratic g'x - x'Ix / 2 within its bounds, no longer than may be."""
     items, gradient, information = derivatives.items, derivatives.gradient, derivatives.information
+    if problem.prior.shared is not None:
+        return within_bounds(problem, items, shared_solver(problem, derivatives).solve(gradient[:, :, None])[:, :, 0])
     step = torch.cholesky_solve(gradient[:, :, None], derivatives.factor)[:, :, 0]
     if problem.guesses:
         lowest = lowest_guessing(problem, items) - items.guessing
@@ -181,16 +190,19 @@ def lowest_guessing(problem: Problem, items: ItemTensors) -> Tensor:
 def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
     """Each item's step no longer than may be, and such that c stays where it may be."""
     reach = step.abs() / LARGEST_STEP
+    if problem.guesses:
+        reach[:, GUESSING] *= LARGEST_STEP / LARGEST_GUESSING_STEP
+    # what items share moves for all of them alike
+    most = reach.amax(dim=1, keepdim=True) if problem.prior.shared is None else reach.max()
+    step = step / most.clamp(min=1.0)
     if not problem.guesses:
-        return step / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
-    reach[:, GUESSING] *= LARGEST_STEP / LARGEST_GUESSING_STEP
-    step = step / reach.amax(dim=1, keepdim=True).clamp(min=1.0)
+        return step
     c = items.guessing
     step[:, GUESSING] = step[:, GUESSING].minimum(HIGHEST_GUESSING - c).maximum(lowest_guessing(problem, items) - c)
     return step if problem.all_free else torch.where(problem.free, step, 0.0)
 
 
-def distance(derivatives: ItemDerivatives, step: Tensor) -> float:
+def distance(derivatives: ItemDerivatives, step: Tensor, *, shared: bool = False) -> float:
     """How far the furthest item is from its maximum, in its own standard errors.
 
     sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
@@ -199,9 +211,14 @@ def distance(derivatives: ItemDerivatives, step: Tensor) -> float:
     ----------
     step
         `scoring_step` from there.
+    shared
+        Whether items share parameters: then how far all of them together are.
     """
     gain = 2 * derivatives.gradient - (derivatives.information @ step[:, :, None])[:, :, 0]
-    return float((gain * step).sum(dim=1).clamp(min=0).max().sqrt())
+    by_item = (gain * step).sum(dim=1)
+    if shared:  # an item alone may lose by what all gain
+        by_item = by_item.sum()
+    return float(by_item.clamp(min=0).max().sqrt())
 
 
 def with_missing_information(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
@@ -214,6 +231,8 @@ def with_missing_information(problem: Problem, derivatives: ItemDerivatives, ste
     factor, by_item = derivatives.factor, derivatives.missing
     if by_item is None:
         return step
+    if problem.prior.shared is not None:
+        return shared_solver(problem, derivatives).with_missing(by_item, step)
     if problem.guesses:
         onto = problem.guessing_free & (derivatives.items.guessing + step[:, GUESSING] == 0)
         if bool(onto.any()):

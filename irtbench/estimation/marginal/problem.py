@@ -11,7 +11,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import GUESSING, SLOPES, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, SLOPES, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
@@ -86,12 +86,14 @@ class Problem:
 
     @cached_property
     def free(self) -> Tensor:
-        """Which parameters (slopes, intercept, guessing) are estimated, shape (n_items, n_factors + 2)."""
+        """Which parameters (slopes, intercept, guessing) are not constants, shape (n_items, n_factors + 2)."""
         given = self.guessing_free
         free = torch.ones(len(given), self.n_factors + 2, dtype=torch.bool, device=given.device)
         free[:, GUESSING] = given
         if self.prior.slopes_free is not None:
             free[:, SLOPES] = self.prior.slopes_free
+        if self.prior.shared is not None:
+            free[:, LINEAR] = self.prior.shared.varies
         return free
 
     @cached_property

@@ -76,7 +76,9 @@ class GradientRule:
         items = self.problem.prior.items_of({name: value.detach() for name, value in self.point().items()})
         here = self.problem.evaluate(items)
         derivatives = item_derivatives(self.problem, items, here.counts)
-        gradient = distance(derivatives, scoring_step(self.problem, derivatives))
+        gradient = distance(
+            derivatives, scoring_step(self.problem, derivatives), shared=self.problem.prior.shared is not None
+        )
         matrix = items.matrix
         change = float("inf") if self._before is None else float((matrix - self._before).abs().max())
         self._before = matrix

@@ -20,9 +20,12 @@ from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
 
 #: Key of a sample statement's ``infer``: which items (or slopes) the values of the site belong to, in their order.
 FILLS = "fills"
+#: Key of a sample statement's ``infer``: the `SharedParameters` that the site is one of.
+SHARED = "shared"
 #: Key of the responses' ``infer``: c as it was given where it is not estimated, without the rounding of its logarithm.
 FIXED_GUESSING = "fixed_guessing"
 
@@ -36,13 +39,15 @@ def logistic_model(
     guessing_fixed: Tensor,
     slopes_free: Tensor | None = None,
     slope_sign: Tensor | None = None,
+    shared: SharedParameters | None = None,
     learn_mean: bool = False,
     batch_size: int | None = None,
 ) -> None:
     """Items drawn from their priors, and rows of responses from `CollapsedLogistic` at these items.
 
     The sites are ``slope`` and ``intercept``, or ``log_slope_and_intercept`` under a hierarchy, ``guessing_logit``
-    where c is estimated, and ``responses``.
+    where c is estimated, and ``responses``; ``common_slope`` (Rasch, 1PL) or ``population_sd`` and ``population_mean``
+    (known items) where items share parameters.
 
     Parameters
     ----------
@@ -60,6 +65,8 @@ def logistic_model(
         Where slopes are estimated, shape (n_items, n_factors); elsewhere they are zero. None for all.
     slope_sign
         1 or -1 for each slope, shape (n_items,), where a hierarchy is of log |a|; None for all positive.
+    shared
+        What slopes and intercepts are made of that are not an item's own; None where all are. For one ability.
     learn_mean
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
@@ -83,7 +90,9 @@ def logistic_model(
     n_respondents, n_items = len(rows), len(guessing_free)
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
-    if priors.hierarchy is None:
+    if shared is not None:
+        slope, intercept = shared_items(shared, priors, nodes.theta)
+    elif priors.hierarchy is None:
         if slopes_free is None:
             slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
         else:
@@ -105,6 +114,25 @@ def logistic_model(
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
+
+
+def shared_items(shared: SharedParameters, priors: Priors, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw shared parameters and the items' own: slopes of shape (n_items, 1), intercepts of shape (n_items,)."""
+    prior_of = {COMMON_SLOPE: priors.slope}
+    values = [
+        pyro.sample(name, normal_or_flat(prior_of.get(name), like.new_zeros(())), infer={SHARED: shared})
+        for name in shared.names
+    ]
+    columns = shared.at(torch.stack(values)).unbind(1)
+    drawn = []
+    for name, prior, own, column in zip(
+        ("slope", "intercept"), (priors.slope, priors.intercept), shared.own.unbind(1), columns, strict=True
+    ):
+        if bool(own.any()):
+            density = normal_or_flat(prior, like.new_zeros(int(own.sum()))).to_event(1)
+            column = column.masked_scatter(own, pyro.sample(name, density, infer={FILLS: own}))
+        drawn.append(column)
+    return drawn[0][:, None], drawn[1]
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,14 +22,16 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
-from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING
+from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, SHARED
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, POPULATION_MEAN, POPULATION_SD, SharedParameters
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
 
-ITEM_SITES = ("slope", "intercept", "log_slope_and_intercept", "guessing_logit")
+SHARED_SITES = (COMMON_SLOPE, POPULATION_SD, POPULATION_MEAN)
+ITEM_SITES = ("slope", "intercept", "log_slope_and_intercept", "guessing_logit", *SHARED_SITES)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class ItemPrior:
         Where slopes are estimated, shape (n_items, n_factors); None for all.
     slope_sign
         Sign of each slope where the model draws log |a|, shape (n_items,); None elsewhere.
+    shared
+        What slopes and intercepts are made of that are not an item's own; None where all are.
     """
 
     densities: Mapping[str, dist.TorchDistribution]
@@ -55,6 +59,7 @@ class ItemPrior:
     fixed: ItemTensors
     slopes_free: Tensor | None
     slope_sign: Tensor | None
+    shared: SharedParameters | None = field(default=None, kw_only=True)
 
     @property
     def guessing_is_flat(self) -> bool:
@@ -64,12 +69,20 @@ class ItemPrior:
     @property
     def slope_is_flat(self) -> bool:
         """Whether no density keeps slopes from growing."""
-        return "log_slope_and_intercept" not in self.densities and is_flat(self.densities["slope"])
+        named = self.densities.get("slope", self.densities.get(COMMON_SLOPE))
+        return "log_slope_and_intercept" not in self.densities and is_flat(named)
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
         values = {}
+        if self.shared is not None:
+            own, nearest = self.shared.own, self.shared.nearest(items.linear)
+            parts = {"slope": items.slope[own[:, :1]], "intercept": items.intercept[own[:, 1]]}
+            values = {name: parts[name] for name in self.densities if name in parts}
+            values = dict(zip(self.shared.names, nearest, strict=True)) | values
         for name in self.densities:
+            if name in values:
+                continue
             if name == "slope":
                 values[name] = items.slope if self.slopes_free is None else items.slope[self.slopes_free]
             elif name == "intercept":
@@ -82,7 +95,9 @@ class ItemPrior:
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the item sites."""
-        if "slope" in values:
+        if self.shared is not None:
+            slope, intercept = self._shared_items(self.shared, values)
+        elif "slope" in values:
             slope, intercept = values["slope"], values["intercept"]
             if self.slopes_free is not None:
                 slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
@@ -93,6 +108,14 @@ class ItemPrior:
         if "guessing_logit" in values:
             guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
         return ItemTensors(slope, intercept, guessing)
+
+    def _shared_items(self, shared: SharedParameters, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        slope, intercept = shared.at(torch.stack([values[name] for name in shared.names])).unbind(1)
+        if "slope" in values:
+            slope = slope.masked_scatter(shared.own[:, 0], values["slope"])
+        if "intercept" in values:
+            intercept = intercept.masked_scatter(shared.own[:, 1], values["intercept"])
+        return slope[:, None], intercept
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
@@ -138,6 +161,12 @@ class ItemPrior:
             if name == "guessing_logit":
                 first, second = _by_guessing(items.guessing[self.guessing_free], first, second, by_logit)
                 gradient[self.guessing_free, GUESSING], curvature[self.guessing_free, GUESSING] = first, second
+            elif name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
+                gradient[:, 0], curvature[:, 0] = first / n_items, second / n_items
+            elif self.shared is not None:
+                column = 0 if name == "slope" else INTERCEPT
+                own = self.shared.own[:, 0 if name == "slope" else 1]
+                gradient[own, column], curvature[own, column] = first, second
             elif name == "intercept":
                 gradient[:, INTERCEPT], curvature[:, INTERCEPT] = first, second
             else:
@@ -287,12 +316,14 @@ def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Ten
         free = guessing["infer"].get(FILLS, torch.ones_like(free))
     guessing_given = items.guessing if fixed_guessing is None else fixed_guessing
     fixed = torch.where(free, items.guessing, guessing_given)
+    shared = next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
     return ItemPrior(
         densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
         guessing_free=free,
         fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
-        slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn else None,
+        slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn and shared is None else None,
         slope_sign=items.slope[:, 0].detach().sign() if "log_slope_and_intercept" in drawn else None,
+        shared=shared,
     )
 
 

@@ -1,0 +1,101 @@
+"""Items beside people: order, what is expected of the population, and reading a bank or a table of items."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+
+ITEMS = irtbench.ItemParameters.from_difficulty(
+    [1.0, 2.0, 0.0, 1.5], [0.0, 1.0, 0.0, -2.0], [0.0, 0.25, 0.0, 0.0], item_ids=["a", "b", "c", "d"]
+)
+
+
+def test_expectations_over_the_population() -> None:
+    found = irtbench.item_map(ITEMS)
+    # a: by symmetry 1/2; c does not depend on theta and tells nothing
+    assert found.expected_correct[[0, 2]] == pytest.approx(0.5, abs=1e-12)
+    assert found.information[2] == 0
+    theta = np.linspace(-10, 10, 4001)
+    weights = np.exp(-0.5 * theta**2)
+    weights /= weights.sum()
+    np.testing.assert_allclose(found.information, weights @ irtbench.information(theta, ITEMS), atol=1e-9)
+    np.testing.assert_allclose(found.expected_correct, weights @ irtbench.icc(theta, ITEMS), atol=1e-9)
+    assert found.share_of_information.sum() == pytest.approx(1)
+    wide = irtbench.item_map(ITEMS, population=irtbench.normal_population(2.0, 1.0))
+    assert (wide.expected_correct >= found.expected_correct).all()
+
+
+def test_the_table_begins_with_the_hardest_and_the_extremes_are_the_ends() -> None:
+    details = irtbench.ItemTable(
+        ITEMS.item_ids, (None,) * 4, (None,) * 4, (None,) * 4, ("first", "second", "third", "fourth"), (False,) * 4
+    )
+    found = irtbench.item_map(irtbench.Scale("s", ITEMS, details))
+    table = found.table()
+    assert table["difficulty"].iloc[0] == 1.0
+    assert table["item_id"].iloc[-2:].tolist()[0] == "d"  # c, without a slope, has no difficulty
+    assert table["text"].iloc[0] == "second"
+    assert "key" not in table
+    ends = found.extremes(1)
+    assert ends[["measure", "end"]].apply(tuple, axis=1).tolist()[:2] == [
+        ("difficulty", "highest"), ("difficulty", "lowest"),
+    ]  # fmt: skip
+    by_end = ends.set_index(["measure", "end"])["item_id"]
+    assert by_end["discrimination", "highest"] == "b"
+    assert by_end["discrimination", "lowest"] == "c"
+    assert by_end["information", "lowest"] == "c"
+    assert len(irtbench.item_map(ITEMS.select(["a"])).extremes()) == 3
+
+
+def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
+    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
+    irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
+    ITEMS.table().to_csv(tmp_path / "items.csv", index=False)
+    for name in ("bank.json", "items.csv"):
+        (read,) = irtbench.read_bank(tmp_path / name).scales
+        pd.testing.assert_frame_equal(read.items.table()[["discrimination", "intercept", "guessing"]],
+                                      ITEMS.table()[["discrimination", "intercept", "guessing"]])  # fmt: skip
+        assert read.population is None
+    stated = ITEMS.table().assign(population_mean=0.5, population_sd=2.0)
+    stated.to_csv(tmp_path / "items.csv", index=False)
+    population = irtbench.read_bank(tmp_path / "items.csv").scales[0].population
+    assert population is not None
+    assert population.weights @ population.nodes == pytest.approx(0.5)
+    wrong = (("population_sd", 0.0, "above 0"), ("population_sd", "x", "expected a number"))
+    for column, value, said in (*wrong, ("population_mean", "", "column population_mean")):
+        stated.assign(**{column: value}).to_csv(tmp_path / "items.csv", index=False)
+        with pytest.raises(irtbench.InputError, match=said):
+            irtbench.read_bank(tmp_path / "items.csv")
+    stated.loc[0, "population_sd"] = 1.0
+    stated.to_csv(tmp_path / "items.csv", index=False)
+    with pytest.raises(irtbench.InputError, match="the same for every item"):
+        irtbench.read_bank(tmp_path / "items.csv")
+    with pytest.raises(irtbench.InputError, match="cannot be read"):
+        irtbench.read_bank(tmp_path / "nothing.json")
+
+
+def test_whose_parameters_they_are_is_kept_by_bank_and_table(tmp_path) -> None:
+    kind = ("rasch", "own", "fixed", "1pl")
+    items = irtbench.ItemParameters(
+        ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated, kind=kind
+    )
+    assert items.model == ("rasch", "2pl_fixed_guessing", "fixed", "1pl")
+    assert items.n_free.tolist() == [2, 2, 0, 2]
+    # own: intercepts of a and d, slope and intercept of b; shared: one slope, mean and sd beside known items
+    assert items.n_parameters == 1 + 2 + 0 + 1 + 1 + 2
+    assert items.select(["c", "b"]).kind == ("fixed", "own")
+    assert items.select(["b"]).kind is None
+    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    bank = irtbench.ItemBank((scale,))
+    assert bank.schema_version == 3
+    irtbench.save_bank(bank, tmp_path / "bank.json")
+    assert irtbench.load_bank(tmp_path / "bank.json").scales[0].items.kind == kind
+    assert irtbench.ItemBank((irtbench.Scale("all", ITEMS, scale.details),)).schema_version == 1
+    items.table().to_csv(tmp_path / "items.csv", index=False)
+    assert irtbench.read_parameters(tmp_path / "items.csv").kind == kind
+    assert irtbench.as_parameters(items.table()).kind == kind
+    with pytest.raises(irtbench.InputError, match="kind must be one of own, rasch, 1pl, fixed for each item"):
+        irtbench.ItemParameters(
+            ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated,
+            kind=("own",),
+        )  # fmt: skip

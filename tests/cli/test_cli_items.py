@@ -1,0 +1,109 @@
+"""``irtbench items``: a bank, or what `fit` alone left behind, as a thing to read."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.command_line import run_without_torch
+from builders.commands_here import run_main
+
+SCORE_TABLE = [
+    "score", "theta", "se", "theta_lower", "theta_upper", "percentile", "percentile_lower", "percentile_upper",
+    "probability", "scale",
+]  # fmt: skip
+
+
+@pytest.fixture
+def fitted(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), np.linspace(-2, 2, 12))
+    drawn = irtbench.simulate_responses(rng.normal(size=400), items, rng=rng)
+    drawn.to_long().astype({"response": int}).to_csv(tmp_path / "responses.csv", index=False)
+    assert run_main("fit", tmp_path / "responses.csv", "-o", tmp_path / "fit", "-q").status == 0
+    return tmp_path
+
+
+def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
+    (scale,) = irtbench.load_bank(fitted / "fit" / "bank.json").scales
+    own = pd.read_csv(fitted / "fit" / "scores.csv")
+    assert scale.norms is not None
+    np.testing.assert_allclose(scale.norms.theta, own["theta"], atol=1e-4)
+    assert scale.provenance["converged"] is True
+    assert "responses.csv" in scale.provenance["data"]
+    done = run_main("score", fitted / "fit" / "bank.json", fitted / "responses.csv", "-o", fitted / "again.csv", "-q")
+    assert done.status == 0, done.err
+    pd.testing.assert_series_equal(pd.read_csv(fitted / "again.csv")["theta"], own["theta"])
+    pd.testing.assert_series_equal(
+        pd.read_csv(fitted / "again.csv")["percentile_empirical"], own["percentile_empirical"]
+    )
+
+
+def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
+    bank = fitted / "fit" / "bank.json"
+    shown = run_without_torch("items", bank, "-o", fitted / "out", "--figures")
+    for words in ("hardest", "easiest", "most informative", "least discriminating", "raw score", "percentile"):
+        assert words in shown
+    out = fitted / "out"
+    names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
+    assert sorted(file.name for file in out.iterdir()) == names
+    scores = pd.read_csv(out / "score_table.csv")
+    assert list(scores) == SCORE_TABLE
+    (scale,) = irtbench.load_bank(bank).scales
+    expected = irtbench.sum_score_table(scale).table().assign(scale="all")
+    pd.testing.assert_frame_equal(scores, expected)
+    items = pd.read_csv(out / "items.csv")
+    assert items["difficulty"].is_monotonic_decreasing
+    again = irtbench.read_parameters(out / "items.csv")
+    np.testing.assert_allclose(again.select(scale.items.item_ids).intercept, scale.items.intercept)
+    assert "400 respondents" in (out / "wright_map.svg").read_text()
+
+
+def test_a_table_of_items_with_texts_from_another(fitted: Path) -> None:
+    names = pd.read_csv(fitted / "fit" / "items.csv")["item_id"]
+    texts = pd.DataFrame({"item_id": names, "question": [f"what is {name}?" for name in names]})
+    texts.to_csv(fitted / "texts.csv", index=False)
+    done = run_main("items", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv", "--item-column",
+                    "text=question", "--json")  # fmt: skip
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert found["items"][0]["text"] == f"what is {found['items'][0]['item_id']}?"
+    assert [row["score"] for row in found["score_table"]] == list(range(13))
+    texts.iloc[1:].to_csv(fitted / "texts.csv", index=False)
+    done = run_main("items", fitted / "fit" / "items.csv", "--items", fitted / "texts.csv",
+                    "--item-column", "text=question")  # fmt: skip
+    assert done.status == 2
+    assert "no row for item item1 of the bank" in done.lines[0]
+
+
+def test_several_scales_and_a_scale_too_long_for_a_table(tmp_path: Path) -> None:
+    short = irtbench.ItemParameters.from_difficulty([1.0, 2.0], [0.0, 1.0], item_ids=["$a$", "_b"])
+    long = irtbench.ItemParameters.from_difficulty([1.0] * 1001, np.linspace(-8, 8, 1001))
+    scales = [irtbench.Scale(name, items, irtbench.ItemTable.plain(items.item_ids))
+              for name, items in (("x", short), ("y", long))]  # fmt: skip
+    irtbench.save_bank(irtbench.ItemBank(tuple(scales)), tmp_path / "bank.json")
+    done = run_main("items", tmp_path / "bank.json", "-o", tmp_path / "out", "--figures")
+    assert done.status == 0, done.err
+    assert "no score table: 1001 items" in done.out
+    assert sorted(file.name for file in (tmp_path / "out").glob("*.svg")) == [
+        "test_information.svg", "wright_map_1.svg", "wright_map_2.svg",
+    ]  # fmt: skip
+    assert set(pd.read_csv(tmp_path / "out" / "score_table.csv")["scale"]) == {"x"}
+    assert len(pd.read_csv(tmp_path / "out" / "items.csv")) == 1003
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--figures"], "--figures: expected a folder for them"),
+        (["--item-column", "text=x"], "expected --items ITEMS with it"),
+        (["--norm", "empirical"], "scale all has no norm sample"),
+    ],
+)
+def test_wrong_options_are_said_in_a_line(fitted: Path, more: list[str], said: str) -> None:
+    done = run_main("items", fitted / "fit" / "items.csv", *more)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.lines[0]

@@ -1,0 +1,274 @@
+"""Rasch, 1PL and anchors: R's figures, one optimum by every engine, standard errors, counts of parameters."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import irtbench
+from irtbench.estimation.marginal import shared_scale
+
+
+def verbal(reference: Path) -> pd.DataFrame:
+    """Verbal aggression, 316 x 24 (De Boeck & Wilson, 2004), as difR has it."""
+    return pd.read_csv(reference / "next" / "data" / "verbal.csv").iloc[:, :24]
+
+
+def lsat6(real_data: Path) -> irtbench.ResponseMatrix:
+    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
+    return irtbench.ResponseMatrix.from_long(table)
+
+
+def figures(reference: Path, name: str) -> tuple[pd.DataFrame, dict[str, float]]:
+    folder = reference / "next" / "07_rasch"
+    stats = {str(row.stat): float(row.value) for row in pd.read_csv(folder / f"{name}_fit.csv").itertuples()}
+    return pd.read_csv(folder / f"{name}_pars.csv"), stats
+
+
+@pytest.mark.parametrize("name", ["lsat6", "verbal"])
+def test_rasch_and_1pl_equal_mirt_and_ltm(real_data: Path, reference: Path, name: str) -> None:
+    """mirt 1.45.1 itemtype "Rasch" and a common slope, ltm 1.2-0 rasch(), see reference/next/07_rasch."""
+    responses = lsat6(real_data) if name == "lsat6" else verbal(reference)
+    known, stats = figures(reference, name)
+    rasch = irtbench.fit_model(responses, model="rasch")
+    table = rasch.table()
+    assert (table["discrimination"] == 1).all()
+    assert (table["se_discrimination"] == 0).all()
+    np.testing.assert_allclose(table["intercept"], known["rasch_d"], atol=5e-4)
+    np.testing.assert_allclose(table["se_intercept"], known["rasch_se_d"], atol=5e-5)
+    np.testing.assert_allclose(table["difficulty"], known["rasch_b"], atol=5e-4)
+    # of the variance: 2 s se(s)
+    variance, error = rasch.population["sd"] ** 2, 2 * rasch.population["sd"] * rasch.population["se_sd"]
+    assert variance == pytest.approx(stats["variance_rasch_mirt"], abs=2e-3)
+    assert error == pytest.approx(stats["se_variance_rasch_mirt"], abs=5e-4)
+    assert rasch.log_likelihood > stats["loglik_mml_rasch_mirt"] - 1e-4
+    assert rasch.log_likelihood == pytest.approx(stats["loglik_ltm_rasch_GHk61"], abs=1e-3)
+    one = irtbench.fit_model(responses, model="1pl")
+    table = one.table()
+    for ours, theirs, tolerance in (
+        ("discrimination", "ltm_a", 5e-4),
+        ("se_discrimination", "ltm_se_a", 5e-5),
+        ("difficulty", "onepl_b", 5e-4),
+        ("difficulty", "ltm_b", 1e-3),
+        ("se_difficulty", "ltm_se_b", 5e-4),
+        ("intercept", "onepl_d", 5e-4),
+        ("se_intercept", "onepl_se_d", 5e-5),
+    ):
+        np.testing.assert_allclose(table[ours], known[theirs], atol=tolerance, err_msg=ours)
+    assert one.log_likelihood == pytest.approx(rasch.log_likelihood, abs=1e-8)
+    n_items = len(known)
+    assert one.n_parameters == rasch.n_parameters == n_items + 1
+    assert one.aic == pytest.approx(-2 * one.log_likelihood + 2 * (n_items + 1))
+    assert one.bic == pytest.approx(-2 * one.log_likelihood + (n_items + 1) * np.log(one.n_respondents))
+
+
+def test_abilities_and_diagnostics_of_lsat6_equal_mirts_rasch(real_data: Path, reference: Path) -> None:
+    responses = lsat6(real_data)
+    fitted = irtbench.fit_model(responses, model="rasch")
+    eap = pd.read_csv(reference / "mirt_lsat6_rasch_EAP.csv", dtype={"pattern": str}).set_index("pattern")
+    found = irtbench.estimate_ability(responses, fitted.items, quadrature=fitted.estimated_population)
+    patterns = ["".join(str(int(x)) for x in row) for row in responses.values]
+    np.testing.assert_allclose(found.theta, eap.loc[patterns, "theta"], atol=5e-4)
+    np.testing.assert_allclose(found.standard_error, eap.loc[patterns, "se"], atol=5e-4)
+    m2 = pd.read_csv(reference / "mirt_lsat6_rasch_M2.csv").iloc[0]
+    sx2 = pd.read_csv(reference / "mirt_lsat6_rasch_sx2.csv")
+    for model in (fitted, irtbench.fit_model(responses, model="1pl")):
+        whole = irtbench.global_fit(responses, model.items, quadrature=model.estimated_population)
+        assert whole.df == m2["df"]
+        assert whole.m2 == pytest.approx(m2["M2"], abs=5e-3)
+        assert whole.srmsr == pytest.approx(m2["SRMSR"], abs=5e-4)
+        fits = irtbench.item_fit(responses, model.items, quadrature=model.estimated_population)
+        np.testing.assert_array_equal(fits.df, sx2["df.S_X2"])
+        np.testing.assert_allclose(fits.s_x2, sx2["S_X2"], atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["a2pl", "a3pl"])
+def test_items_beside_anchors_equal_mirts(reference: Path, name: str) -> None:
+    """mirt 1.45.1, common items fixed, mean and variance of the group free: reference/next/05_linking."""
+    folder = reference / "next" / "05_linking"
+    anchors = pd.read_csv(folder / f"{name}_pars_X.csv").rename(
+        columns={"item": "item_id", "a": "discrimination", "b": "difficulty", "c": "guessing"}
+    )
+    prior = {} if name == "a2pl" else {"model": "3pl", "prior": "none", "prior_guessing": "normal:-1.5,0.5"}
+    responses = pd.read_csv(folder / f"{name}_data_Y.csv")
+    fitted = irtbench.fit_model(responses, anchors=anchors, **prior)
+    group = pd.read_csv(folder / f"{name}_fixed_group.csv").iloc[0]
+    assert fitted.converged
+    for ours, theirs, tolerance in (("mean", "mean", 5e-4), ("sd", "sd", 5e-4), ("se_mean", "se_mean", 1e-4)):
+        assert fitted.population[ours] == pytest.approx(group[theirs], abs=tolerance)
+    error = 2 * fitted.population["sd"] * fitted.population["se_sd"]
+    assert error == pytest.approx(group["se_var"], abs=5e-4)
+    # where the prior is flat; with one mirt's figure is without it
+    assert fitted.log_likelihood == pytest.approx(group["loglik"], abs=0.02)
+    known = pd.read_csv(folder / f"{name}_fixed_pars_Y.csv")
+    table = fitted.table()
+    assert table["item_id"].tolist() == known["item"].tolist()
+    own = ~known["fixed"].to_numpy()
+    for ours, theirs in (
+        ("discrimination", "a"), ("intercept", "d"), ("guessing", "c"), ("se_discrimination", "se_a"),
+        ("se_intercept", "se_d"),
+    ):  # fmt: skip
+        np.testing.assert_allclose(table[ours][own], known[theirs][own], atol=6e-4, err_msg=ours)
+    assert set(table["model"][~own]) == {"fixed"}
+    given = anchors.set_index("item_id").loc[table["item_id"][~own]]
+    np.testing.assert_array_equal(table["discrimination"][~own], given["discrimination"])
+    np.testing.assert_allclose(table["difficulty"][~own], given["difficulty"], atol=1e-12)
+    assert fitted.n_parameters == own.sum() * (2 if name == "a2pl" else 3) + 2
+
+
+@pytest.fixture(scope="module")
+def simulated() -> irtbench.ResponseMatrix:
+    rng = np.random.default_rng(4)
+    truth = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12))
+    return irtbench.simulate_responses(rng.normal(0, 1.6, 400), truth, rng=rng, missing=0.2)
+
+
+@pytest.mark.parametrize("options", [{}, {"prior": "weak"}, {"guessing": 0.1}], ids=str)
+def test_adam_on_pyros_elbo_reaches_the_same_optimum(simulated, options) -> None:
+    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2], [-2.0, 1.0], item_ids=["item1", "item9"])
+    for more in ({"model": "1pl"}, {"anchors": anchors}):
+        one = irtbench.fit_model(simulated, **options, **more)
+        other = irtbench.fit_model(simulated, optimiser="adam", **options, **more)
+        assert one.converged
+        assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-4)
+        np.testing.assert_allclose(other.items.discrimination, one.items.discrimination, atol=2e-3)
+        np.testing.assert_allclose(other.items.intercept, one.items.intercept, atol=2e-3)
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+def test_standard_errors_are_the_curvature_of_the_likelihood(simulated, anchored: bool) -> None:
+    """The Hessian of the marginal likelihood in the parameters themselves, by automatic differentiation."""
+    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2], [-2.0, 1.0])
+    if anchored:
+        fitted = irtbench.fit_model(simulated, anchors=anchors)
+    else:
+        fitted = irtbench.fit_model(simulated, model="rasch")
+    a, d = (torch.from_numpy(part.copy()) for part in (fitted.items.discrimination, fitted.items.intercept))
+    known = 2 if anchored else 0
+    moments = torch.tensor([fitted.population["sd"], fitted.population["mean"]], dtype=torch.float64)[: 1 + anchored]
+    at = torch.cat([moments, d[known:], a[known:] if anchored else a[:0]])
+    grid = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
+    rows = torch.from_numpy(np.nan_to_num(simulated.values, nan=-1).astype(np.int8))
+
+    def log_likelihood(values: torch.Tensor) -> torch.Tensor:
+        sd, mean = values[0], values[1] if anchored else torch.zeros((), dtype=torch.float64)
+        rest = values[1 + anchored :]
+        intercept = torch.cat([d[:known], rest[: len(d) - known]])
+        slope = torch.cat([a[:known], rest[len(d) - known :]]) if anchored else torch.ones_like(d)
+        # theta = mean + sd z
+        row = irtbench.CollapsedLogistic((sd * slope)[:, None], intercept + mean * slope, None, grid)
+        return row.log_prob(rows).sum()
+
+    covariance = torch.linalg.inv(-torch.autograd.functional.hessian(log_likelihood, at)).diagonal().sqrt()
+    table = fitted.table()
+    assert fitted.population["se_sd"] == pytest.approx(float(covariance[0]), rel=1e-4)
+    if anchored:
+        assert fitted.population["se_mean"] == pytest.approx(float(covariance[1]), rel=1e-4)
+        np.testing.assert_allclose(table["se_discrimination"][2:], covariance[12:], rtol=1e-4)
+    np.testing.assert_allclose(table["se_intercept"][known:], covariance[1 + anchored :][: 12 - known], rtol=1e-4)
+    assert (table["se_intercept"][:known] == 0).all()
+
+
+def test_known_parameters_come_back() -> None:
+    rng = np.random.default_rng(8)
+    truth = irtbench.ItemParameters.from_difficulty([1.0] * 30, rng.normal(0, 1, 30))
+    responses = irtbench.simulate_responses(rng.normal(0.0, 1.5, 1500), truth, rng=rng)
+    fitted = irtbench.fit_model(responses, model="rasch")
+    assert abs(fitted.population["sd"] - 1.5) < 3 * fitted.population["se_sd"]
+    z = (fitted.items.difficulty - truth.difficulty) / fitted.table()["se_difficulty"]
+    assert 0.4 < np.mean(z**2) < 1.9  # chi-squared(30)/30, a common shift of the sample's mean among it
+    # and beside anchors the population too
+    anchored = irtbench.fit_model(responses, anchors=truth.select(truth.item_ids[:6]))
+    assert abs(anchored.population["mean"]) < 3 * anchored.population["se_mean"]
+    assert abs(anchored.population["sd"] - 1.5) < 3 * anchored.population["se_sd"]
+    other = irtbench.fit_model(1 - responses.values, anchors=reversed_items(truth, 6))
+    assert other.population["sd"] == pytest.approx(anchored.population["sd"], abs=1e-4)
+
+
+def reversed_items(items: irtbench.ItemParameters, n: int) -> irtbench.ItemParameters:
+    """The first n items as they are where right and wrong change places."""
+    return irtbench.ItemParameters(
+        tuple(f"item{k + 1}" for k in range(n)), -items.discrimination[:n], -items.intercept[:n], np.zeros(n),
+        np.zeros(n, dtype=bool),
+    )  # fmt: skip
+
+
+def test_a_population_estimated_beside_a_common_slope(simulated) -> None:
+    one = irtbench.fit_model(simulated, model="1pl", population="estimated")
+    rasch = irtbench.fit_model(simulated, model="rasch", population="estimated")
+    assert one.converged
+    assert one.n_parameters == rasch.n_parameters == 12 + 1 + 4
+    assert rasch.estimated_population is not None
+    assert one.estimated_population is not None
+    assert one.estimated_population.deviation == pytest.approx(1, abs=1e-3)
+    assert rasch.estimated_population.deviation == pytest.approx(one.items.discrimination[0], rel=1e-3)
+    np.testing.assert_allclose(rasch.items.intercept, one.items.intercept, atol=1e-6)
+
+
+def test_many_items_have_the_same_standard_errors_by_the_shorter_way(monkeypatch) -> None:
+    rng = np.random.default_rng(2)
+    truth = irtbench.ItemParameters.from_difficulty([1.0] * 200, rng.normal(0, 1, 200))
+    responses = irtbench.simulate_responses(rng.normal(0, 1.2, 150), truth, rng=rng)
+    whole = irtbench.fit_model(responses, model="rasch")
+    monkeypatch.setattr(shared_scale, "MOST_COUPLED_ITEMS", 3)
+    shorter = irtbench.fit_model(responses, model="rasch")
+    np.testing.assert_allclose(shorter.table()["se_intercept"], whole.table()["se_intercept"], rtol=6e-3)
+    assert shorter.population["se_sd"] == pytest.approx(whole.population["se_sd"], rel=0.15)
+
+
+def test_an_anchor_that_all_got_right_is_no_obstacle() -> None:
+    rng = np.random.default_rng(1)
+    truth = irtbench.ItemParameters.from_difficulty([1.0] * 8, [-8.0, *np.linspace(-1, 1, 7)])
+    responses = irtbench.simulate_responses(rng.normal(size=200), truth, rng=rng)
+    values = responses.values.copy()
+    values[:, 0] = 1
+    assert irtbench.fit_model(values, anchors=truth.select(truth.item_ids[:3])).converged
+    with pytest.raises(irtbench.InputError, match="all responses are the same for item item1"):
+        irtbench.fit_model(values, anchors=truth.select(truth.item_ids[1:3]))
+
+
+def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
+    values = np.random.default_rng(3).integers(0, 2, (300, 10))
+    # under one slope the likelihood of coins is highest at a slope of 0 as often as not: make it so
+    values[:, 5:] = 1 - values[:, :5]
+    for model in ("rasch", "1pl"):
+        fitted = irtbench.fit_model(values, model=model)
+        assert not fitted.converged
+        assert fitted.stopped_because.startswith("ability does not vary; the items have nothing in common")
+        assert np.isfinite(fitted.items.intercept).all()
+    assert np.isnan(irtbench.fit_model(values, model="rasch").population["se_sd"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kind": "rasch", "prior": "hierarchical"}, "prior hierarchical is one of slopes"),
+        ({"kind": "1pl", "posterior": "normal"}, "a posterior goes with kind 2pl or 3pl"),
+        ({"kind": "1pl", "by_item": {"item1": "2pl"}}, "one slope for all items"),
+        ({"kind": "4pl"}, "an upper asymptote .4pl. is not estimated"),
+    ],
+)
+def test_what_does_not_go_with_a_common_slope_is_refused(settings, said: str) -> None:
+    with pytest.raises(irtbench.InputError, match=said):
+        irtbench.FitSettings(**settings)
+
+
+def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
+    anchor = irtbench.ItemParameters.from_difficulty([1.0], [0.0])
+    flat = irtbench.ItemParameters.from_difficulty([0.0], [0.0])
+    elsewhere = irtbench.ItemParameters.from_difficulty([1.0], [0.0], item_ids=["elsewhere"])
+    for anchors, options, said in (
+        (elsewhere, {}, "none of the anchors is among the items"),
+        (flat, {}, "a slope other than 0"),
+        (anchor, {"model": "rasch"}, "anchors go with model 2pl or 3pl"),
+        (anchor, {"prior": "hierarchical"}, "anchors go with model 2pl or 3pl"),
+        (anchor, {"population": "estimated"}, "the population is normal"),
+        (anchor, {"model": "3pl", "prior": "none"}, "guessing without a prior"),
+        ("items.csv", {}, "expected ItemParameters or a data frame"),
+    ):
+        with pytest.raises(irtbench.InputError, match=said):
+            irtbench.fit_model(simulated, anchors=anchors, **options)
+    with pytest.raises(irtbench.InputError, match="2pl or 3pl but kind is rasch"):
+        irtbench.fit_groups(simulated, ["a", "b"] * 200, model="rasch")
