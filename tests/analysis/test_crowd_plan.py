@@ -137,3 +137,14 @@ def test_wishes_out_of_reach_say_what_can_be_had() -> None:
         typical_items(1)
     with pytest.raises(InputError, match="discrimination of 0"):
         design_information(ItemParameters.from_difficulty([1.0, 0.0], [0.0, 0.0]), 2, rng=rng())
+
+
+@pytest.mark.parametrize(("guess", "slip"), [(1 / 3, 0.015), (0.5, 0.02), (0.25, 0.1), (0.5, 0.1)])
+def test_attention_checks_are_the_first_that_do_among_all(guess: float, slip: float) -> None:
+    def does(n: int, right: int) -> bool:
+        return bool(binom.sf(right - 1, n, guess) <= 0.05 and binom.cdf(right - 1, n, 1 - slip) <= 0.05)
+
+    n = next(n for n in range(1, 51) if any(does(n, right) for right in range(1, n + 1)))
+    strictest = max(right for right in range(1, n + 1) if does(n, right))
+    found = attention_checks(guess=guess, slip=slip)
+    assert (found.n_checks, found.fewest_right) == (n, strictest)

@@ -118,6 +118,10 @@ def test_simulate_and_fit_recover_what_was_simulated(tmp_path: Path) -> None:
     assert found["converged"]
     truth, items = pd.read_csv(tmp_path / "one" / "items.csv"), pd.read_csv(tmp_path / "fit" / "items.csv")
     z = (items["difficulty"] - truth["difficulty"]) / items["se_difficulty"]
+    # the truth is of the stated densities: 12 draws, five standard errors of a mean and of a standard deviation
+    log_a = np.log(truth["discrimination"])
+    assert abs(log_a.mean() - 0.2) < 5 * 0.3 / np.sqrt(12)
+    assert 0.3 / 2.2 < log_a.std() < 0.3 * 2.2
     assert 0.3 < np.mean(z**2) < 2.7  # chi-squared(12)/12: .1th and 99.9th percentiles are about .19 and 2.74
 
 

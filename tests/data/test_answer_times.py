@@ -63,6 +63,16 @@ def test_the_mixture_finds_planted_guesses_and_none_where_there_is_one_kind():
     assert rapid_guesses(times(np.zeros((60, 1))), method="mixture").effort.isna().all()
 
 
+def test_two_kinds_of_times_are_apart_in_their_own_standard_deviations():
+    # means .9 apart: 4.5 pooled standard deviations of .2, and 1.2 of .75
+    rng = np.random.default_rng(4)
+    guesses = rng.random(4_000) < 0.3
+    narrow = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.2, 4_000))
+    wide = np.exp(np.where(guesses, 1.4, 2.3) + rng.normal(0, 0.75, 4_000))
+    assert np.exp(1.6) < rapid_guesses(times(narrow[:, None]), method="mixture").thresholds["q0"] < np.exp(2.1)
+    assert np.isnan(rapid_guesses(times(wide[:, None]), method="mixture").thresholds["q0"])
+
+
 def rates(*texts):
     return pd.DataFrame({"respondent_id": [f"r{i}" for i in range(len(texts))], "approval_rate": texts})
 
@@ -73,6 +83,7 @@ def rates(*texts):
         (("97%", "100% (45/45)", "0% (0/2)", ""), [0.97, 1, 0]),
         ((".97", "1", "0.5", "NA"), [0.97, 1, 0.5]),
         (("97", "100", "1"), [0.97, 1, 0.01]),
+        (("0.5%", "1%"), [0.005, 0.01]),
     ],
 )
 def test_approval_rates_as_platforms_write_them(texts, expected):

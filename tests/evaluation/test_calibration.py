@@ -156,6 +156,16 @@ def test_the_debiased_error_by_hand() -> None:
     assert found.standard_error == pytest.approx(np.sqrt(2) / 9)
 
 
+def test_the_bounds_of_the_debiased_error_are_those_of_its_square() -> None:
+    # far from calibrated, so that the lower bound of the square lies above zero and below one
+    q, y = stretched(4_000, 0.3, rng())
+    found = calibration(q, y, n_samples=20, rng=rng())
+    squared = debiased_squared_error(q, y, adaptive_bins(q, found.bin_size))
+    bounds = squared.squared + 1.959964 * squared.standard_error * np.array([-1, 1])
+    assert 0 < bounds[0] < 1
+    assert [found.debiased_lower, found.debiased_upper] == pytest.approx(np.sqrt(bounds), abs=1e-6)
+
+
 def test_the_debiased_square_is_unbiased_and_its_interval_covers() -> None:
     generator = rng()
     for slope in (1.0, 0.7):

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -83,6 +84,13 @@ def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(s
     assert guessing.loc["right", "p"] == right.checks.guessing.p.min()
     assert guessing["n_items"].tolist() == [7, 8]
     assert pruning_prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
+
+
+def test_items_that_are_guessed_are_named() -> None:
+    tested = SimpleNamespace(item_ids=("i1", "i2"), guessing=np.array([0.25, 0.1]), p_adjusted=np.array([0.049, 0.05]))
+    scale = SimpleNamespace(name="all", pruning=SimpleNamespace(checks=SimpleNamespace(guessing=tested)))
+    said = pruning_prose.guessing([scale])
+    assert said.endswith(f"It improves the likelihood significantly for i1 (all, c = {decimal(0.25)}).")
 
 
 def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:

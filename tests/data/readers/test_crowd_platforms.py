@@ -140,6 +140,14 @@ def test_label_studio_cancelled_are_dropped_and_ground_truth_is_the_key(write_js
     }
 
 
+def test_label_studio_an_annotation_without_any_answer_ends_nothing(write_json, triples):
+    # at the first annotation no question is known yet; those after it count
+    tasks = [{"id": 1, "data": {}, "annotations": [annotation(4, result=[]), annotation(5), annotation(6, "no")]}]
+    table = read_answers(write_json("export.json", tasks))
+    assert triples(table) == [("5", "1", "yes"), ("6", "1", "no")]
+    assert table.left_out == {"annotations without an answer": 1}
+
+
 def test_label_studio_several_questions_are_chosen_from(write_json):
     both = annotation(4)
     both["result"] += [{"from_name": "sure", "to_name": "text", "type": "rating", "value": {"rating": 4}}]

@@ -57,3 +57,11 @@ def test_it_refuses_what_the_long_table_refuses(tmp_path: Path, text: str, sayin
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
     assert saying in messages[0]
+
+
+def test_words_of_truth_are_responses(tmp_path: Path) -> None:
+    (tmp_path / "words.csv").write_text(
+        "respondent_id,item_id,response\na,i1,true\na,i2,false\nb,i1,False\nb,i2,TRUE\n"
+    )
+    found = read_responses(tmp_path / "words.csv").frame
+    assert found["response"].tolist() == [1, 0, 0, 1]
