@@ -82,6 +82,21 @@ def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
     assert fitted.items.intercept[-1] > fitted.items.intercept[:-1].mean()
 
 
+def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right_there() -> None:
+    """Eleven people leave a slope open: its posterior mean is 151, far steeper than at the mode."""
+    rows = "1001 0000 0001 1011 1111 1101 1111 0001 1111 0111 0011"
+    fitted = fit_model(np.array([[float(x) for x in row] for row in rows.split()]), prior="hierarchical")
+    a, d = fitted.items.discrimination, fitted.items.intercept
+    assert a.max() > 30
+    # the integral by the rectangle rule on 400,001 points, by nothing but NumPy
+    theta = np.linspace(-10, 10, 400_001)
+    step = theta[1] - theta[0]
+    p = 1 / (1 + np.exp(-np.clip(theta[:, None] * a + d, -500, 500)))
+    density = np.exp(-0.5 * theta**2) / np.sqrt(2 * np.pi) * step
+    total = sum(np.log(np.where([x == "1" for x in row], p, 1 - p).prod(axis=1) @ density) for row in rows.split())
+    assert fitted.log_likelihood == pytest.approx(total, abs=44e-6)  # a millionth a response
+
+
 def test_nodes_near_integrate_a_narrow_posterior_exactly() -> None:
     place, width = 0.3, 0.02
     nodes = nodes_near(Posteriors(torch.tensor([place]), torch.tensor([width])), step=width)

@@ -35,7 +35,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
 )
 from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
 from irtbench.estimation.fixed_point import FixedPoint
-from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Status, Stop
@@ -155,6 +155,9 @@ def find_hierarchical_mode(
         stop = stop if definite else Stop.NOT_A_MAXIMUM
         quantiles = quantiles_of(averaged.logs, items, problem.guessing_free) if definite else None
     means = averaged.moments.items
+    problem, right = integrated_at(problem, means)
+    if stop is Stop.CONVERGED and not right:
+        stop = Stop.NODES_NOT_RIGHT
     remark = "estimates are posterior means"
     status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
     return (
@@ -241,13 +244,15 @@ def items_integrated_out(
     found = fit_random_items(problem.rows, theta, items.slope[:, 0] < 0, tolerance=tolerance, progress=progress)
     means = ItemTensors(found.mean[:, :1], found.mean[:, 1], torch.zeros_like(theta.new_zeros(len(items))))
     priors = replace(priors, hierarchy=found.prior)
-    problem = with_adapted_nodes(problem, means, room=0.6)
+    problem, right = integrated_at(problem, means)
     remark = "items integrated out, estimates are posterior means"
     if min(found.prior.deviation) <= LEAST_DEVIATION * 1.01:
         alike = f"items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}"
         remark = f"{alike}; {remark}"
     learning = replace(found.learning, remark=remark)
-    stop = Stop.CONVERGED if learning.settled else Stop.STEP_LIMIT
+    stop = Stop.STEP_LIMIT
+    if learning.settled:
+        stop = Stop.CONVERGED if right else Stop.NODES_NOT_RIGHT
     return (
         problem,
         priors,
@@ -271,3 +276,17 @@ def on_right_nodes(problem: Problem, mode: Estimate, *, tolerance: float, max_st
     if with_right_nodes(problem, mode.items, mode.counts) is problem:
         return problem, mode
     return find_mode_on_right_nodes(problem, mode.items, tolerance=tolerance, max_steps=max_steps)
+
+
+def integrated_at(problem: Problem, items: ItemTensors) -> tuple[Problem, bool]:
+    """The problem on nodes that are right at these items, and whether there are such.
+
+    The posterior mean of a slope that the responses leave open lies far above its mode: nodes that are right there may
+    be far too coarse here.
+    """
+    for _ in range(MOST_PLACINGS):
+        better = with_right_nodes(problem, items, problem.counts(items))
+        if better is problem:
+            return problem, True
+        problem = better
+    return problem, False
