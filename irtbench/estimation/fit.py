@@ -159,6 +159,7 @@ def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings,
         quantiles=quantiles,
         likelihood_intervals=intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
+        n_density_parameters=found.n_density_parameters,
     )
 
 

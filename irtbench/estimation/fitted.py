@@ -16,7 +16,6 @@ from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
-from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
@@ -101,6 +100,8 @@ class FittedModel(InformationCriteria):
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
+    n_density_parameters
+        Number of parameters of an estimated population; 0 for a normal one.
     """
 
     items: ItemParameters
@@ -123,6 +124,7 @@ class FittedModel(InformationCriteria):
     quantiles: NDArray[np.float64] | None = None
     likelihood_intervals: NDArray[np.float64] | None = None
     abilities: EstimatedAbilities | None = None
+    n_density_parameters: int = 0
 
     @property
     def estimator(self) -> str:
@@ -153,8 +155,7 @@ class FittedModel(InformationCriteria):
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters, those of an estimated population included."""
-        density = N_DENSITY_PARAMETERS if self.settings.population == "estimated" else 0
-        return int(self.items.n_free.sum()) + density
+        return int(self.items.n_free.sum()) + self.n_density_parameters
 
     @property
     def guessing_not_identified(self) -> tuple[str, ...]:
