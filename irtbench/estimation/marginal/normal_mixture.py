@@ -11,6 +11,7 @@ from torch import Tensor
 LEAST_DEVIATION = 0.3  # of a component: narrower ones make steps of items' curves where items are few
 EM_STEPS = 20
 LEAST_SHARE = 1e-6
+MOST_WIDENINGS, ROUNDING = 50, 1e-9
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,9 @@ class NormalMixture:
 
     @classmethod
     def at(cls, coordinates: Tensor) -> NormalMixture:
-        """The mixture with these coordinates, components no narrower than may be."""
+        """The mixture with these coordinates."""
         log_share, mean, log_deviation = coordinates.chunk(3)
-        return cls(torch.softmax(log_share, dim=0), mean, log_deviation.exp().clamp(min=LEAST_DEVIATION))
+        return cls(torch.softmax(log_share, dim=0), mean, log_deviation.exp())
 
     def log_components(self, theta: Tensor) -> Tensor:
         """Log of share times density up to a constant, shape (n_theta, n_components)."""
@@ -70,8 +71,21 @@ class NormalMixture:
             mixture = NormalMixture(total / total.sum(), mean, variance.sqrt().clamp(min=LEAST_DEVIATION))
         return mixture
 
-    def standardised(self) -> tuple[NormalMixture, float, float]:
-        """The density of (theta - mean) / deviation, with the mean and the standard deviation of theta."""
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the whole."""
         mean = float(self.share @ self.mean)
-        deviation = float(self.share @ (self.deviation.square() + (self.mean - mean).square())) ** 0.5
-        return NormalMixture(self.share, (self.mean - mean) / deviation, self.deviation / deviation), mean, deviation
+        return mean, float(self.share @ (self.deviation.square() + (self.mean - mean).square())) ** 0.5
+
+    def standardised(self) -> tuple[NormalMixture, float, float]:
+        """The density of (theta - mean) / deviation, with the mean and the standard deviation of theta.
+
+        There no component is narrower than may be: narrower ones are widened first, and the whole with them.
+        """
+        wide = self
+        for _ in range(MOST_WIDENINGS):
+            mean, deviation = wide.moments
+            if float(wide.deviation.min()) >= LEAST_DEVIATION * deviation * (1 - ROUNDING):
+                break
+            wide = NormalMixture(self.share, self.mean, wide.deviation.clamp(min=LEAST_DEVIATION * deviation))
+        return NormalMixture(self.share, (self.mean - mean) / deviation, wide.deviation / deviation), mean, deviation

@@ -23,6 +23,7 @@ from irtbench.models.pyro_model.node_tensors import NodeTensors
 MOST_COMPONENTS = 4
 MOST_UPDATES = 200
 MOST_SHIFT = 0.2  # of mean and log standard deviation, of an accelerated density: one further off is not tried
+SLACK = 1e-3  # by which the log-posterior may be lower, for a component at its least width
 HOPELESS = 0.01  # of the likelihood that BIC asks for: where an update gains less, another component is given up
 
 
@@ -122,7 +123,7 @@ def with_components(
     def update() -> tuple[float, bool]:
         nonlocal density, items, path, highest, plain
         mode = mode_of_items()
-        if plain is not None and not (mode.status.converged and mode.log_posterior >= highest):
+        if plain is not None and not (mode.status.converged and mode.log_posterior >= highest - SLACK):
             (density, items), path = plain, FixedPoint()
             mode = mode_of_items()
         if not mode.status.converged:
@@ -137,7 +138,7 @@ def with_components(
             return change, False
         if change >= 10 * tolerance:
             further = NormalMixture.at(path.after(before.coordinates, density.coordinates))
-            _, mean, deviation = further.standardised()
+            mean, deviation = further.moments
             if max(abs(mean), abs(math.log(deviation))) < MOST_SHIFT:
                 density, items = standardised(further, items)
         return change, True
