@@ -245,7 +245,7 @@ def responses_in_cells(
 def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:
     """The pairs of numbers right and wrong that occur, without that of no response."""
     most = float(wrong.max()) + 1
-    pairs = [divmod(code, most) for code in (right * most + wrong).unique().tolist()]
+    pairs = [divmod(code, most) for code in (right * most + wrong).unique().cpu().tolist()]
     return [(k, m) for k, m in pairs if k + m > 0]
 
 
