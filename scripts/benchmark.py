@@ -5,7 +5,8 @@
     python scripts/benchmark.py --device cuda
 
 Every tool fits every size in a process of its own, with the same responses and number of threads. Peers are optional
-(PyPI mirt, girth, py-irt): one that is not installed is named and left out. The folder then holds fits.csv,
+(PyPI mirt, girth, py-irt, theta-irt, torch-measure): one that is not installed is named and left out. One that another
+virtual environment has is found by its interpreter, PYTHON_THETA_IRT=/path/to/python. The folder then holds fits.csv,
 benchmark.md and benchmark.svg; docs/benchmark.md says how to read them. A run that was interrupted goes on where it
 stopped when it is started again with --resume and the same other options.
 """
@@ -41,6 +42,7 @@ def read_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", help=f"such as 3pl:1000x90; by default {' '.join(ON_PROCESSOR)}")
     parser.add_argument("--tools", nargs="+", choices=list(TOOLS), help="by default all that are installed")
+    parser.add_argument("--rounds", type=int, default=1, help="processes of each tool and size, in turns")
     parser.add_argument("--repeats", type=int, default=3, help="fits in each process, of which the median counts")
     parser.add_argument("--time-limit", type=float, default=600.0, help="seconds that one fit may take")
     parser.add_argument("--threads", type=int, default=2)
@@ -54,8 +56,8 @@ def read_options(arguments: list[str] | None = None) -> argparse.Namespace:
         sizes = [Size.parse(name) for name in options.sizes or (ON_GPU if options.device == "cuda" else ON_PROCESSOR)]
     except ValueError as error:
         parser.error(str(error))
-    if options.repeats < 1 or options.threads < 1 or options.time_limit <= 0:
-        parser.error("--repeats, --threads and --time-limit must be positive")
+    if options.repeats < 1 or options.rounds < 1 or options.threads < 1 or options.time_limit <= 0:
+        parser.error("--repeats, --rounds, --threads and --time-limit must be positive")
     if options.device == "cuda":
         import torch  # a second that only this device costs
 
@@ -82,6 +84,29 @@ def rmse(estimate: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean((estimate - truth) ** 2)))
 
 
+def coverage(estimate: Any, error: Any, truth: NDArray[np.float64]) -> float:
+    """Share of estimates no further than 1.96 standard errors from the truth; not a number where there are none."""
+    if error is None:
+        return float("nan")
+    return float(np.mean(np.abs(np.asarray(estimate) - truth) <= 1.96 * np.asarray(error)))
+
+
+def in_turns(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several processes as one: the estimates of the last, the times of all.
+
+    A process that is repeated has its first fit left out, with which a compiler may have been busy; ``first_seconds``
+    is the median of these.
+    """
+    last = found[-1]
+    if any(one["outcome"] != "fitted" for one in found):
+        return next(one for one in found if one["outcome"] != "fitted")
+    merged: dict[str, Any] = {"first_seconds": float(np.median([one["seconds"][0] for one in found]))}
+    merged["n_fits"] = sum(len(one["seconds"]) for one in found)
+    for name in ("seconds", "processor"):
+        merged[name] = [taken for one in found for taken in (one[name][1:] or one[name])]
+    return last | merged
+
+
 def row_of(size: Size, name: str, found: dict[str, Any], data: Simulated, time_limit: float) -> dict[str, Any]:
     """One row of fits.csv."""
     row = {"size": size.name, "tool": name, "outcome": found["outcome"], "time_limit": time_limit}
@@ -90,8 +115,11 @@ def row_of(size: Size, name: str, found: dict[str, Any], data: Simulated, time_l
     a, b, c = (np.asarray(found[key], dtype=np.float64) for key in ("discrimination", "difficulty", "guessing"))
     return row | {
         "seconds": float(np.median(found["seconds"])),
-        "first_seconds": found["seconds"][0],
-        "n_fits": len(found["seconds"]),
+        "processor_seconds": float(np.median(found["processor"])),
+        "first_seconds": found["first_seconds"],
+        "n_fits": found["n_fits"],
+        "coverage_b": coverage(b, found["se_difficulty"], data.difficulty),
+        "coverage_theta": coverage(*(found["theta"] or (None, None)), data.theta),
         "rmse_a": rmse(a, data.discrimination),
         "rmse_b": rmse(b, data.difficulty),
         "rmse_c": rmse(c, data.guessing) if size.kind == "3pl" else float("nan"),
@@ -117,27 +145,32 @@ def run_fits(
         with tempfile.TemporaryDirectory() as temporary:
             file = Path(temporary) / "responses.npy"
             np.save(file, data.values)
+            found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+            for _ in range(options.rounds):
+                for name in names:
+                    job = {
+                        "data": str(file),
+                        "tool": name,
+                        "size": size.name,
+                        "device": options.device,
+                        "seed": options.seed,
+                        "repeats": options.repeats,
+                        "threads": options.threads,
+                        "time_limit": options.time_limit,
+                    }
+                    if all(one["outcome"] == "fitted" for one in found[name]):
+                        found[name].append(fit_in_process(job, Path(temporary), python=TOOLS[name].python))
             for name in names:
-                job = {
-                    "data": str(file),
-                    "tool": name,
-                    "size": size.name,
-                    "device": options.device,
-                    "seed": options.seed,
-                    "repeats": options.repeats,
-                    "threads": options.threads,
-                    "time_limit": options.time_limit,
-                }
-                found = fit_in_process(job, Path(temporary))
-                rows.append(row_of(size, name, found, data, options.time_limit))
+                one = in_turns(found[name])
+                rows.append(row_of(size, name, one, data, options.time_limit))
                 save(options, rows, seconds, folder)
-                taken = f"{rows[-1]['seconds']:.3g} s" if found["outcome"] == "fitted" else found["outcome"]
+                taken = f"{rows[-1]['seconds']:.3g} s" if one["outcome"] == "fitted" else one["outcome"]
                 print(f"{size.label:>24}  {TOOLS[name].label:<26} {taken}", flush=True)
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """What two parts of one run must have in common."""
-    chosen = {key: getattr(options, key) for key in ("repeats", "time_limit", "threads", "seed", "device")}
+    chosen = {key: getattr(options, key) for key in ("repeats", "rounds", "time_limit", "threads", "seed", "device")}
     versions = {tool.distribution: tool.version for tool in TOOLS.values() if tool.installed}
     return chosen | {"versions": versions, "python": platform.python_version(), "cores": os.cpu_count()}
 

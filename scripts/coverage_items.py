@@ -154,7 +154,7 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     if design.aligned:
         new_theta = (new_theta - mean) / deviation
     found: dict[str, float] = {"converged": fitted.converged}
-    quantiles = fitted.quantile_columns()
+    ends = fitted.interval_columns()
     for name, column, estimate, true in (
         ("a", "discrimination", fitted.items.discrimination, a),
         ("b", "difficulty", fitted.items.difficulty, b),
@@ -163,8 +163,8 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     ):
         if name == "c" and design.kind == "2pl":
             continue
-        lower = quantiles.get(f"{column}_lower", estimate - 1.96 * errors[column])
-        upper = quantiles.get(f"{column}_upper", estimate + 1.96 * errors[column])
+        lower = ends.get(f"{column}_lower", estimate - 1.96 * errors[column])
+        upper = ends.get(f"{column}_upper", estimate + 1.96 * errors[column])
         covered = (lower < true) & (true < upper)
         found[f"{name} coverage"] = float(np.mean(covered))
         far = np.abs(true) > FAR

@@ -2,10 +2,11 @@
 
     python scripts/coverage_population.py --replications 10 --seed 1
 
-Abilities are normal, bimodal (.3 N(-1.6, .5) + .7 N(.69, .5), standardised) or skewed (2 - Gamma(2), standardised),
-slopes log-normal(.2, .3), difficulties normal. Each data set is scored by EAP three times: with items and density as
-they are in truth; both estimated; and with items estimated under a normal density. Shares of fewer than fifty
-intervals are left out. docs/estimation.md holds the table this prints.
+Abilities are normal, bimodal (.3 N(-1.6, .5) + .7 N(.69, .5), standardised), skewed (2 - Gamma(2), standardised) or
+with a tail (.25 uniform on -2.4 to -.8 and .75 logistic of mean 1.6 / 3 and scale .3, standardised: no mixture of
+normals), slopes log-normal(.2, .3), difficulties normal. Each data set is scored by EAP three times: with items and
+density as they are in truth; both estimated; and with items estimated under a normal density. Shares of fewer than
+fifty intervals are left out. docs/estimation.md holds the table this prints.
 """
 
 from __future__ import annotations
@@ -23,9 +24,14 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 
-SHAPES = ("normal", "bimodal", "skewed")
+SHAPES = ("normal", "bimodal", "skewed", "tail")
 SHARE, LOW, HIGH, WIDTH = 0.3, -1.6, 0.48 / 0.7, 0.5
 UNIT = float(np.sqrt(WIDTH**2 + SHARE * LOW**2 + (1 - SHARE) * HIGH**2))
+IN_TAIL, TAIL = 0.25, stats.uniform(-2.4, 1.6)
+OTHERS = stats.logistic(-IN_TAIL * TAIL.mean() / (1 - IN_TAIL), 0.3)
+TAIL_UNIT = float(
+    np.sqrt(IN_TAIL * (TAIL.var() + TAIL.mean() ** 2) + (1 - IN_TAIL) * (OTHERS.var() + OTHERS.mean() ** 2))
+)
 LOWEST = 1e-12  # of the highest density: so low it is taken to be where it is zero in truth
 
 
@@ -35,6 +41,9 @@ def draw(shape: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.normal(size=n)
     if shape == "skewed":
         return (2 - rng.gamma(2, size=n)) / np.sqrt(2)
+    if shape == "tail":
+        theta = np.where(rng.random(n) < IN_TAIL, TAIL.rvs(n, random_state=rng), OTHERS.rvs(n, random_state=rng))
+        return theta / TAIL_UNIT
     return np.where(rng.random(n) < SHARE, rng.normal(LOW, WIDTH, n), rng.normal(HIGH, WIDTH, n)) / UNIT
 
 
@@ -45,6 +54,8 @@ def true_population(shape: str) -> Quadrature:
         return normal_grid()
     if shape == "skewed":
         density = stats.gamma.pdf(2 - np.sqrt(2) * theta, 2)
+    elif shape == "tail":
+        density = IN_TAIL * TAIL.pdf(theta * TAIL_UNIT) + (1 - IN_TAIL) * OTHERS.pdf(theta * TAIL_UNIT)
     else:
         density = SHARE * stats.norm.pdf(theta * UNIT, LOW, WIDTH) + (1 - SHARE) * stats.norm.pdf(
             theta * UNIT, HIGH, WIDTH

@@ -52,7 +52,7 @@ INNER_FUNCTIONS = {
     "estimation.driver": "alternate fenced",
     "estimation.threads": "threads_for",
     "estimation.shared_items": "told",
-    "estimation.item_quantiles": "quantile_columns weighted_quantiles normal_points",
+    "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
     "models.curve_tensors": "log_probabilities",

@@ -43,6 +43,8 @@ class Estimate:
         (n_respondents, n_respondents).
     mode
         Where the posterior is highest, if the items are its means; None where it was not found, or where they are it.
+    n_density_parameters
+        Number of parameters of an estimated density of ability.
     """
 
     items: ItemTensors
@@ -55,3 +57,4 @@ class Estimate:
     quantiles: Tensor | None = None
     abilities: tuple[Tensor, Tensor] | None = None
     mode: ItemTensors | None = None
+    n_density_parameters: int = 0

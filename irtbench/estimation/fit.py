@@ -24,6 +24,7 @@ from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
+from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import sampling_covariance
@@ -141,15 +142,18 @@ def estimate(
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status, quantiles = with_names(found.status, responses), None
+        status, quantiles, intervals = with_names(found.status, responses), None, None
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
             quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
         elif settings.standard_errors and status.converged and not shared:
             covariance, definite = sampling_covariance(problem, found.items)
             items = replace(items, covariance=covariance)
+            wanted, _ = settings.guessing_of(responses.item_ids)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+            elif wanted.any() and priors.guessing is None and isinstance(responses, ResponseMatrix):
+                intervals = guessing_intervals(problem, items, wanted)
         if status.converged and ability_vanishes(problem, found.items):
             status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)
@@ -189,8 +193,10 @@ def estimate(
         posterior=posterior,
         log_binomial_coefficients=responses.log_coefficients(),
         quantiles=quantiles,
+        likelihood_intervals=intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
         moments=population,
+        n_density_parameters=found.n_density_parameters,
     )
 
 

@@ -15,8 +15,7 @@ from irtbench.data.responses import share_correct
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
-from irtbench.estimation.item_quantiles import quantile_columns
-from irtbench.estimation.marginal.population import N_DENSITY_PARAMETERS
+from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
@@ -97,11 +96,16 @@ class FittedModel(InformationCriteria):
     quantiles
         The 2.5, 50 and 97.5% posterior quantiles of (a, b, c) of each item, shape (3, n_items, 3), where the estimates
         are posterior means; None for modes, whose intervals are by standard errors.
+    likelihood_intervals
+        Lower and upper ends of likelihood-ratio intervals of (a, b, c), shape (2, n_items, 3), where guessing was
+        estimated without a prior; None elsewhere.
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
     moments
         The population's mean and standard deviation where they are estimated: Rasch, anchors; None for N(0, 1).
+    n_density_parameters
+        Number of parameters of an estimated population; 0 for a normal one.
     """
 
     items: ItemParameters
@@ -122,8 +126,10 @@ class FittedModel(InformationCriteria):
     posterior: ItemPosterior | None = None
     log_binomial_coefficients: float = 0.0
     quantiles: NDArray[np.float64] | None = None
+    likelihood_intervals: NDArray[np.float64] | None = None
     abilities: EstimatedAbilities | None = None
     moments: NormalMoments | None = None
+    n_density_parameters: int = 0
 
     @property
     def population(self) -> dict[str, float]:
@@ -159,8 +165,7 @@ class FittedModel(InformationCriteria):
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters, those of an estimated population included."""
-        density = N_DENSITY_PARAMETERS if self.settings.population == "estimated" else 0
-        return self.items.n_parameters + density
+        return self.items.n_parameters + self.n_density_parameters
 
     @property
     def guessing_not_identified(self) -> tuple[str, ...]:
@@ -181,6 +186,15 @@ class FittedModel(InformationCriteria):
         """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""
         return {} if self.quantiles is None else quantile_columns(self.quantiles, self.items.guessing_estimated)
 
+    def interval_columns(self) -> dict[str, NDArray[np.float64]]:
+        """Columns of items.csv that end it: posterior quantiles, or with guessing without a prior the ends of
+        likelihood-ratio intervals (`item_quantiles.interval_columns`); none where 1.96 standard errors say it.
+        """
+        if self.likelihood_intervals is None:
+            return self.quantile_columns()
+        wanted, _ = self.settings.guessing_of(self.items.item_ids)
+        return interval_columns(self.likelihood_intervals, wanted)
+
     @property
     def estimated_population(self) -> Quadrature | None:
         """The estimated density of ability, the prior of scoring; None for the standard normal."""
@@ -189,7 +203,7 @@ class FittedModel(InformationCriteria):
         return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
 
     def table(self) -> pd.DataFrame:
-        """One row an item, columns of items.csv: parameters, standard errors, responses, posterior quantiles if any."""
+        """One row an item, columns of items.csv: parameters, standard errors, responses, ends of intervals if any."""
         share = share_correct(self.n_correct_by_item, self.n_by_item)
         table = self.items.table().assign(n_responses=self.n_by_item, proportion_correct=share)
         if self.posterior is not None:
@@ -198,7 +212,7 @@ class FittedModel(InformationCriteria):
             )
         if self.moments is not None:
             table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
-        return table.assign(**self.quantile_columns())
+        return table.assign(**self.interval_columns())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the items' characteristic curves on these axes of matplotlib, or on new ones, and return them."""

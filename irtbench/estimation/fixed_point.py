@@ -42,7 +42,7 @@ class FixedPoint:
             lengths = moves.norm(dim=0).clamp(min=torch.finfo(moves.dtype).tiny)
             unit = moves / lengths
             # not by `lstsq`, whose last digits depend on where in memory it works
-            ridge = RELATIVE_RIDGE * torch.eye(len(lengths), dtype=moves.dtype)
+            ridge = RELATIVE_RIDGE * torch.eye(len(lengths), dtype=moves.dtype, device=moves.device)
             weights = torch.linalg.solve(unit.T @ unit + ridge, unit.T @ move) / lengths
             move = move - (values + moves) @ weights
         return before + move.clamp(-FURTHEST, FURTHEST)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 QUANTILES = {"lower": 0.025, "median": 0.5, "upper": 0.975}
+PARAMETERS = ("discrimination", "difficulty", "guessing")
 LEAST_MASS = 1e-12
 
 
@@ -30,9 +31,26 @@ def quantile_columns(
         Where c is estimated, shape (n_items,); elsewhere its quantiles are NaN.
     """
     found = {}
-    for k, name in enumerate(("discrimination", "difficulty", "guessing")):
+    for k, name in enumerate(PARAMETERS):
         for level, values in zip(QUANTILES, quantiles[:, :, k], strict=True):
             found[f"{name}_{level}"] = np.where(guessing_estimated, values, np.nan) if name == "guessing" else values
+    return found
+
+
+def interval_columns(ends: NDArray[np.float64], guessing_wanted: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
+    """Ends of intervals as columns of items.csv: ``discrimination_lower, discrimination_upper, ..., guessing_upper``.
+
+    Parameters
+    ----------
+    ends
+        Lower and upper ends of (a, b, c), shape (2, n_items, 3).
+    guessing_wanted
+        Where c was to be estimated, shape (n_items,); elsewhere its ends are NaN.
+    """
+    found = {}
+    for k, name in enumerate(PARAMETERS):
+        for end, values in zip(("lower", "upper"), ends[:, :, k], strict=True):
+            found[f"{name}_{end}"] = np.where(guessing_wanted, values, np.nan) if name == "guessing" else values
     return found
 
 

@@ -46,7 +46,8 @@ class FitSettings(Settings):
         A prior of guessing in place of the one that `prior` brings: ``normal:MEAN,SD`` of logit c, or
         ``beta:ALPHA,BETA`` of c. With prior ``none`` it is the only one.
     population
-        ``normal``, or a smooth density ``estimated`` with the items, of mean 0 and standard deviation 1.
+        ``normal``, or a density ``estimated`` with the items, of mean 0 and standard deviation 1: a mixture of as many
+        normal ones as BIC asks for.
     optimiser
         ``fisher_scoring`` of the Delta guide, accelerated (10 or 20 steps), or ``adam`` on Pyro's ELBO (hundreds).
     tolerance

@@ -26,7 +26,10 @@ REPEAT_WITHIN = 0.1  # a fit is repeated while all fits together took less than 
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Import, warm up, prepare, fit and repeat; seconds of every fit, memory in MB, and the estimates."""
+    """Import, warm up, prepare, fit and repeat.
+
+    Seconds of every fit by the clock and of the processor, memory in MB, the estimates and their errors.
+    """
     tool, size, limit = TOOLS[job["tool"]], Size.parse(job["size"]), job["time_limit"]
     tool.import_libraries()
     if "torch" in sys.modules:
@@ -48,17 +51,22 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     memory.reset_peak()
 
     seconds: list[float] = []
+    processor: list[float] = []
     while not seconds or (len(seconds) < job["repeats"] and sum(seconds) < REPEAT_WITHIN * limit):
         signal.setitimer(signal.ITIMER_REAL, limit)  # nobody handles the alarm: it ends the process
-        began = time.perf_counter()
+        began, spent = time.perf_counter(), time.process_time()
         result = prepared.fit()
         seconds.append(time.perf_counter() - began)
+        processor.append(time.process_time() - spent)
         signal.setitimer(signal.ITIMER_REAL, 0)
         if len(seconds) == 1:
             highest = memory.peak()
-    found = prepared.read(result)
+    found, errors = prepared.read(result), prepared.errors(result)
     return {
         "seconds": seconds,
+        "processor": processor,
+        "se_difficulty": None if errors.difficulty is None else errors.difficulty.tolist(),
+        "theta": None if errors.theta is None else errors.theta.tolist(),
         "input_mb": with_input - libraries,
         "fit_mb": highest - with_input,
         "gpu_mb": torch.cuda.max_memory_allocated() / memory.MEGABYTE if on_gpu else float("nan"),

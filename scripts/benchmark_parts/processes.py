@@ -25,7 +25,7 @@ def with_threads(threads: int) -> dict[str, str]:
     return os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
 
 
-def fit_in_process(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+def fit_in_process(job: dict[str, Any], folder: Path, *, python: str = sys.executable) -> dict[str, Any]:
     """Do one job of `one_fit`: its result with ``outcome`` ``fitted``, or only an outcome that says why there is none.
 
     Parameters
@@ -34,11 +34,13 @@ def fit_in_process(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         data, tool, size, device, seed, repeats, threads, time_limit.
     folder
         For the files that the two processes exchange.
+    python
+        The interpreter that has the tool.
     """
     result = folder / "result.json"
     result.unlink(missing_ok=True)
     (folder / "job.json").write_text(json.dumps(job | {"result": str(result)}))
-    command = [sys.executable, "-m", "benchmark_parts.one_fit", str(folder / "job.json")]
+    command = [python, "-m", "benchmark_parts.one_fit", str(folder / "job.json")]
     over = f"over {job['time_limit']:g} s"
     try:
         done = subprocess.run(

@@ -30,6 +30,7 @@ class Simulated:
     discrimination: NDArray[np.float64]
     difficulty: NDArray[np.float64]
     guessing: NDArray[np.float64]
+    theta: NDArray[np.float64]
 
 
 def simulate(size: Size, *, seed: int) -> Simulated:
@@ -51,7 +52,7 @@ def simulate(size: Size, *, seed: int) -> Simulated:
     while (constant := np.flatnonzero(_constant(values))).size:
         values[:, constant] = _answers(theta, a[constant], b[constant], c[constant], rng)
     mean, sd = theta.mean(), theta.std()
-    return Simulated(values, a * sd, (b - mean) / sd, c)
+    return Simulated(values, a * sd, (b - mean) / sd, c, (theta - mean) / sd)
 
 
 def _answers(

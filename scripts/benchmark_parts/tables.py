@@ -30,10 +30,13 @@ COLUMNS = {
     "time_limit": float,
     "seconds": float,
     "first_seconds": float,
+    "processor_seconds": float,
     "n_fits": float,
     "rmse_a": float,
     "rmse_b": float,
     "rmse_c": float,
+    "coverage_b": float,
+    "coverage_theta": float,
     "log_likelihood": float,
     "input_mb": float,
     "fit_mb": float,
@@ -96,8 +99,9 @@ def settings_line(settings: dict[str, Any], left_out: Sequence[str]) -> str:
     missing = f" Not installed and left out: {', '.join(left_out)}." if left_out else ""
     return (
         f"{settings['cores']} cores, {settings['threads']} threads, device {settings['device']}, Python "
-        f"{settings['python']}; {versions}.{missing} Median of up to {settings['repeats']} fits, time limit "
-        f"{settings['time_limit']:g} s, seed {settings['seed']}.\n"
+        f"{settings['python']}; {versions}.{missing} Median of up to {settings['repeats']} fits "
+        f"in each of {settings['rounds']} processes, in turns, time limit {settings['time_limit']:g} s, "
+        f"seed {settings['seed']}.\n"
     )
 
 
@@ -112,8 +116,12 @@ def _size_markdown(size: Size, rows: pd.DataFrame) -> str:
         "tool": lambda row: TOOLS[row["tool"]].label,
         "seconds": lambda row: _significant(row["seconds"]) if row["outcome"] == "fitted" else row["outcome"],
         "ratio": lambda row: _ratio(row["ratio"]),
+        "first": lambda row: _significant(row["first_seconds"]),
+        "processor": lambda row: _significant(row["processor_seconds"]),
         "RMSE a": lambda row: _decimals(row["rmse_a"], 4),
         "RMSE b": lambda row: _decimals(row["rmse_b"], 4),
+        "covers b": lambda row: _decimals(row["coverage_b"], 3),
+        "covers theta": lambda row: _decimals(row["coverage_theta"], 3),
         "log-likelihood a response": lambda row: _decimals(row["log_likelihood"], 7),
         "below best": lambda row: "" if math.isnan(row["behind_best"]) else f"{row['behind_best']:.1e}",
         "input MB": lambda row: _decimals(row["input_mb"], 0),
@@ -124,9 +132,9 @@ def _size_markdown(size: Size, rows: pd.DataFrame) -> str:
         columns = _after(columns, "RMSE b", "RMSE c", lambda row: _decimals(row["rmse_c"], 4))
     if on_gpu:
         columns = _after(columns, "fit MB", "GPU MB", lambda row: _decimals(row["gpu_mb"], 0))
-    return f"\n### {size.label}\n\n" + _markdown(
-        list(columns), [[cell(r) for cell in columns.values()] for _, r in rows.iterrows()]
-    )
+    cells = {name: [cell(row) for _, row in rows.iterrows()] for name, cell in columns.items()}
+    said = {name: column for name, column in cells.items() if any(column)}
+    return f"\n### {size.label}\n\n" + _markdown(list(said), list(zip(*said.values(), strict=True)))
 
 
 def _after(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from benchmark_parts.sizes import Size
 
 FLOAT32_FROM = 10_000_000  # responses, from which the line of single precision is run unless it is asked for
+MOST_FOR_HESSIAN = 100_000  # responses, up to which a peer's standard errors by a whole Hessian are asked for
 Device = Literal["cpu", "cuda"]
 
 
@@ -29,12 +33,37 @@ class Estimates:
     said: str
 
 
+@dataclass(frozen=True, eq=False)
+class StandardErrors:
+    """What a tool says of its errors; None where it does not.
+
+    Parameters
+    ----------
+    difficulty
+        Standard errors of b, shape (n_items,).
+    theta
+        Abilities and their standard errors, shape (2, n_respondents).
+    """
+
+    difficulty: NDArray[np.float64] | None = None
+    theta: NDArray[np.float64] | None = None
+
+
+def none_said(result: Any) -> StandardErrors:
+    """Of a tool that has no standard errors."""
+    return StandardErrors()
+
+
 @dataclass(frozen=True)
 class Prepared:
-    """A fit with its input laid out: ``fit`` is what is timed, ``read`` makes estimates of what it returns."""
+    """A fit with its input laid out.
+
+    ``fit`` is what is timed, ``read`` makes estimates of what it returns, ``errors`` says how sure they are.
+    """
 
     fit: Callable[[], Any]
     read: Callable[[Any], Estimates]
+    errors: Callable[[Any], StandardErrors] = none_said
 
 
 @dataclass(frozen=True)
@@ -66,14 +95,22 @@ class Tool:
     from_responses: int = 0
 
     @property
+    def python(self) -> str:
+        """The interpreter that has its package: this one, or that of the environment's ``PYTHON_THETA_IRT``."""
+        return os.environ.get("PYTHON_" + self.distribution.upper().replace("-", "_"), sys.executable)
+
+    @property
     def installed(self) -> bool:
         """Whether its package can be imported."""
-        return importlib.util.find_spec(self.modules[0]) is not None
+        return self.python != sys.executable or importlib.util.find_spec(self.modules[0]) is not None
 
     @property
     def version(self) -> str:
         """The version of its package."""
-        return version(self.distribution)
+        if self.python == sys.executable:
+            return version(self.distribution)
+        asked = f"from importlib.metadata import version; print(version({self.distribution!r}))"
+        return subprocess.run([self.python, "-c", asked], check=True, capture_output=True, text=True).stdout.strip()
 
     def import_libraries(self) -> None:
         """Import all it needs, so that no import is timed or counted as memory of the fit."""
@@ -92,6 +129,7 @@ class Irtbench:
         from irtbench.estimation.fit import fit_model
         from irtbench.estimation.fitted import FittedModel
         from irtbench.estimation.settings import FitSettings
+        from irtbench.scoring.ability import eap
 
         responses = ResponseMatrix(
             values,
@@ -107,7 +145,15 @@ class Irtbench:
                 items.discrimination, items.difficulty, items.guessing, fitted.converged, fitted.stopped_because
             )
 
-        return Prepared(lambda: fit_model(responses, settings, seed=seed), read)
+        def errors(fitted: FittedModel) -> StandardErrors:
+            scored = eap(responses, fitted.items)
+            return StandardErrors(
+                fitted.items.standard_errors()["difficulty"], np.stack([scored.theta, scored.standard_error])
+            )
+
+        return Prepared(
+            lambda: fit_model(responses, settings, seed=seed), read, errors if settings.standard_errors else none_said
+        )
 
 
 @dataclass(frozen=True)
@@ -196,7 +242,76 @@ def prepare_py_irt(values: NDArray[np.uint8], size: Size, device: Device, seed: 
     return Prepared(fit, read)
 
 
+def prepare_theta_irt(values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+    """`theta.fit` with its defaults: 61 Gauss-Hermite nodes, priors of c alone; errors from its whole Hessian."""
+    import theta
+
+    responses = values.astype(np.float64)
+
+    def read(model: Any) -> Estimates:
+        a, b, c = (np.asarray(part, dtype=np.float64) for part in (model.a, model.b, model.c))
+        return Estimates(a, b, c, bool(model.converged), f"{int(model.n_iter)} iterations")
+
+    def errors(model: Any) -> StandardErrors:
+        few = values.size <= MOST_FOR_HESSIAN
+        return StandardErrors(
+            np.asarray(model.standard_errors(responses)["b"]) if few else None,
+            np.stack([np.asarray(part) for part in model.score(responses)]),
+        )
+
+    return Prepared(lambda: theta.fit(responses, size.kind.upper()), read, errors)
+
+
+@dataclass(frozen=True)
+class TorchMeasure:
+    """`torch_measure`'s models with the defaults of their `fit`, 1,000 epochs.
+
+    Its abilities have a mean and sd of their own: those of the estimates, or with a posterior ("svi") of loc and scale,
+    as for py-irt.
+    """
+
+    method: str
+
+    def __call__(self, values: NDArray[np.uint8], size: Size, device: Device, seed: int) -> Prepared:
+        import torch
+        from torch_measure.models import ThreePL, TwoPL
+
+        responses = torch.from_numpy(values.astype(np.float32))
+
+        def fit() -> Any:
+            torch.manual_seed(seed)
+            model = (TwoPL if size.kind == "2pl" else ThreePL)(size.n_respondents, size.n_items)
+            return model, model.fit(responses, method=self.method, verbose=False)
+
+        def abilities(found: Any) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+            """Abilities with their deviations, on the tool's own scale, and its mean and sd."""
+            model, history = found
+            loc = model.ability.detach().numpy().astype(np.float64)
+            said = history.get("posterior")
+            deviation = np.zeros(loc.size) if said is None else said["ability"]["scale"].numpy().astype(np.float64)
+            return loc, deviation, float(loc.mean()), float(np.sqrt(loc.var() + (deviation**2).mean()))
+
+        def read(found: Any) -> Estimates:
+            model, history = found
+            _, _, mean, sd = abilities(found)
+            a = model.discrimination.detach().numpy().astype(np.float64) * sd
+            b = (model.difficulty.detach().numpy().astype(np.float64) - mean) / sd
+            c = model.guessing.detach().numpy().astype(np.float64) if size.kind == "3pl" else np.zeros(a.size)
+            return Estimates(a, b, c, None, f"stops after {len(history['losses'])} epochs")
+
+        def errors(found: Any) -> StandardErrors:
+            _, history = found
+            if "posterior" not in history:
+                return StandardErrors()
+            loc, deviation, mean, sd = abilities(found)
+            of_b = history["posterior"]["difficulty"]["scale"].numpy().astype(np.float64)
+            return StandardErrors(of_b / sd, np.stack([(loc - mean) / sd, deviation / sd]))
+
+        return Prepared(fit, read, errors)
+
+
 OURS = ("irtbench", "irtbench.estimation.fit")
+TORCH_MEASURE = ("torch_measure", "torch_measure.models")
 TOOLS = {
     "irtbench": Tool("irtbench", "irtbench", OURS, Irtbench({"standard_errors": False}), on_gpu=True),
     "irtbench-se": Tool("irtbench, standard errors", "irtbench", OURS, Irtbench(), on_gpu=True),
@@ -215,4 +330,7 @@ TOOLS = {
     "mirt-61": Tool("mirt (Python), 61 nodes", "mirt", ("mirt",), Mirt(61)),
     "girth": Tool("girth", "girth", ("girth",), prepare_girth),
     "py-irt": Tool("py-irt", "py-irt", ("py_irt", "py_irt.training"), prepare_py_irt),
+    "theta-irt": Tool("theta-irt", "theta-irt", ("theta",), prepare_theta_irt),
+    "torch-measure": Tool("torch_measure", "torch-measure", TORCH_MEASURE, TorchMeasure("mle")),
+    "torch-measure-svi": Tool("torch_measure, svi", "torch-measure", TORCH_MEASURE, TorchMeasure("svi")),
 }

@@ -61,7 +61,7 @@ def test_so_it_does_where_the_population_is_estimated_too() -> None:
     fixed = ~fitted.items.guessing_estimated
     assert fixed.any()
     assert (fitted.items.guessing[fixed] == 0).all()
-    assert fitted.n_parameters == 3 * 20 - fixed.sum() + 4  # the density has four
+    assert fitted.n_parameters == 3 * 20 - fixed.sum()  # the density is normal by BIC and has none
 
 
 def test_the_data_say_nothing_of_guessing_on_easy_items_and_much_on_hard_ones() -> None:

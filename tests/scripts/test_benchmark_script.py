@@ -20,6 +20,7 @@ from benchmark_parts import tables  # noqa: E402
 from benchmark_parts.likelihood import log_likelihood_per_response, n_nodes  # noqa: E402
 from benchmark_parts.simulated import simulate  # noqa: E402
 from benchmark_parts.sizes import ON_GPU, ON_PROCESSOR, Size  # noqa: E402
+from benchmark_parts.tools import TOOLS  # noqa: E402
 
 
 def test_likelihood_is_the_integral() -> None:
@@ -171,6 +172,30 @@ def test_tables_go_between_the_markers_of_a_document(tmp_path: Path) -> None:
     document.write_text("no markers")
     with pytest.raises(SystemExit, match="no lines"):
         benchmark.put_into(document, tmp_path)
+
+
+def test_rounds_are_one_fit_without_the_first_of_each_process() -> None:
+    one = {"outcome": "fitted", "seconds": [9.0, 1.0, 2.0], "processor": [8.0, 0.5, 0.7]}
+    two = {"outcome": "fitted", "seconds": [7.0], "processor": [6.0]}
+    merged = benchmark.in_turns([one, two])
+    assert merged["seconds"] == [1.0, 2.0, 7.0]  # the only fit of a process is not left out
+    assert merged["processor"] == [0.5, 0.7, 6.0]
+    assert merged["first_seconds"] == 8.0
+    assert merged["n_fits"] == 4
+    assert benchmark.in_turns([one, {"outcome": "over 5 s"}]) == {"outcome": "over 5 s"}
+
+
+def test_coverage_is_the_share_within_1_96_standard_errors() -> None:
+    assert benchmark.coverage([0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 0.1, 1.0], np.array([1.9, 3.0, 2.1, 3.0])) == 0.75
+    assert np.isnan(benchmark.coverage(None, None, np.zeros(2)))
+
+
+def test_a_tool_of_another_environment_is_found_by_its_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = TOOLS["theta-irt"]
+    assert tool.python == sys.executable
+    monkeypatch.setenv("PYTHON_THETA_IRT", "/elsewhere/bin/python")
+    assert tool.python == "/elsewhere/bin/python"
+    assert tool.installed
 
 
 def test_a_run_of_irtbench_alone(tmp_path: Path) -> None:

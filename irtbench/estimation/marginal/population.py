@@ -1,31 +1,54 @@
-"""The density of ability estimated with the items: smooth, with mean 0 and standard deviation 1.
+"""The density of ability estimated with the items: a mixture of normal ones, with mean 0 and standard deviation 1.
 
-Crowds have a tail of careless workers, and a normal density then distorts the items. The log density is a
-polynomial in theta of degree 6 (log-linear smoothing, Holland & Thayer, 2000), whose first two moments only fix
-theta's location and scale: four parameters more than the normal density has.
+Crowds have a tail of careless workers, or two kinds of people in them, and a normal density then distorts the items.
+With as many components as BIC asks for (Mislevy, 1984, has one to several) a normal crowd keeps its normal density.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
 
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fixed_point import FixedPoint
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.normal_mixture import NormalMixture
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.status import Learning
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
-DEGREE = 6
-N_DENSITY_PARAMETERS = DEGREE - 2  # mean and standard deviation are fixed
+MOST_COMPONENTS = 4
 MOST_UPDATES = 200
-MOST_SHIFT, MOST_AT_ENDS = 0.2, 1e-3  # of an accelerated density: one further off is not tried
+MOST_SHIFT = 0.2  # of mean and log standard deviation, of an accelerated density: one further off is not tried
+SLACK = 1e-3  # by which the log-posterior may be lower, for a component at its least width
+HOPELESS = 0.01  # of the likelihood that BIC asks for: where an update gains less, another component is given up
+
+
+@dataclass(frozen=True)
+class Populated:
+    """Items under a density of ability.
+
+    Parameters
+    ----------
+    problem
+        With the density on its nodes.
+    mode
+        The items.
+    n_components
+        Of the density.
+    """
+
+    problem: Problem
+    mode: Estimate
+    n_components: int
+
+    @property
+    def bic(self) -> float:
+        """Twice the negative log-posterior and the penalty of the density's parameters."""
+        return 3 * self.n_components * math.log(len(self.problem.rows)) - 2 * self.mode.log_posterior
 
 
 def find_mode_with_population(
@@ -38,101 +61,101 @@ def find_mode_with_population(
 ) -> tuple[Problem, Estimate]:
     """Mode of the items and the population's density together, and the problem with that density on its nodes.
 
+    The normal density first, then a component more as long as BIC falls, up to `MOST_COMPONENTS`.
+    """
+    problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+    normal = replace(mode.status, learning=Learning("density", 0, 0.0, settled=True, remark=in_words(1)))
+    best = Populated(problem, replace(mode, status=normal), 1)
+    for n_components in range(2, MOST_COMPONENTS + 1):
+        if not best.mode.status.converged:
+            break
+        more = with_components(
+            best, problem.nodes, n_components, tolerance=tolerance, max_steps=max_steps, progress=progress
+        )
+        if more.bic >= best.bic:
+            break
+        best = more
+    return best.problem, best.mode
+
+
+def in_words(n_components: int) -> str:
+    """Say how many components there are."""
+    return "normal by BIC" if n_components == 1 else f"{n_components} normal components by BIC"
+
+
+def with_components(
+    best: Populated,
+    nodes: NodeTensors,
+    n_components: int,
+    *,
+    tolerance: float,
+    max_steps: int,
+    progress: Callable[[str], None],
+) -> Populated:
+    """Mode of the items and of a density of so many components.
+
     Steps on the items and on the density alternate, an EM algorithm for the density. With ten items abilities tell so
     little of it that hundreds of plain updates would not settle: updates are accelerated, and where the log-posterior
     is lower after an accelerated one, the plain one is taken. Converged when the items have a mode under a density none
-    of whose cumulative masses the next plain update changes by more than ten times `tolerance`.
-    """
-    items, steps, path = start, 0, FixedPoint()
-    highest, plain = -math.inf, None  # the plain update in place of which an accelerated one is tried
-    weight = torch.exp(-0.25 * problem.nodes.theta[:, 0] ** 2)  # log densities count where there are people
+    of whose cumulative masses the next plain update changes by more than ten times `tolerance`. Where the likelihood no
+    longer rises and BIC asks for more, the updates end.
 
-    def mode_of_items() -> Estimate:
+    Parameters
+    ----------
+    best
+        With a component less.
+    nodes
+        Of the integration.
+    """
+    theta, wanted = nodes.theta[:, 0], best.mode.log_posterior + 1.5 * math.log(len(best.problem.rows))
+    density, items, steps = NormalMixture.slices(n_components, theta.device), best.mode.items, best.mode.status.steps
+    path, highest, plain = FixedPoint(), -math.inf, None  # the plain update in place of which another is tried
+
+    def under(density: NormalMixture) -> Problem:
+        return replace(best.problem, nodes=NodeTensors(nodes.theta, density.log_weights(theta), nodes.dtype))
+
+    def mode_of_items(tolerance: float = max(tolerance, 1e-4)) -> Estimate:
         nonlocal steps
-        mode = find_mode(problem, start=items, tolerance=max(tolerance, 1e-4), max_steps=max_steps)
+        mode = find_mode(under(density), start=items, tolerance=tolerance, max_steps=max_steps)
         steps += mode.status.steps
         return mode
 
     def update() -> tuple[float, bool]:
-        nonlocal problem, items, path, highest, plain
+        nonlocal density, items, path, highest, plain
         mode = mode_of_items()
-        if plain is not None and not (mode.status.converged and mode.log_posterior >= highest):
-            (nodes, items), path = plain, FixedPoint()
-            problem = replace(problem, nodes=nodes)
+        if plain is not None and not (mode.status.converged and mode.log_posterior >= highest - SLACK):
+            (density, items), path = plain, FixedPoint()
             mode = mode_of_items()
         if not mode.status.converged:
             return math.inf, False
-        highest, before = mode.log_posterior, problem.nodes.log_weights
-        nodes, items = plain = standardised(problem.nodes, problem.counts(mode.items).respondents, mode.items)
-        change = float((nodes.log_weights.exp() - before.exp()).cumsum(0).abs().max())
+        gain, highest = mode.log_posterior - highest, mode.log_posterior
+        problem, before = under(density), density
+        density, items = plain = standardised(
+            before.fitted_to(theta, problem.counts(mode.items).respondents), mode.items
+        )
+        change = float((density.log_weights(theta).exp() - before.log_weights(theta).exp()).cumsum(0).abs().max())
+        if gain < HOPELESS * (wanted - highest):
+            return change, False
         if change >= 10 * tolerance:
-            further = path.after(weight * before, weight * nodes.log_weights) / weight
-            mass = torch.softmax(further, dim=0)
-            if is_near_standard(nodes.theta[:, 0], mass):
-                nodes, items = standardised(nodes, mass, items)
-        problem = replace(problem, nodes=nodes)
+            further = NormalMixture.at(path.after(before.coordinates, density.coordinates))
+            mean, deviation = further.moments
+            if max(abs(mean), abs(math.log(deviation))) < MOST_SHIFT:
+                density, items = standardised(further, items)
         return change, True
 
     learning = alternate("density", update, tolerance=10 * tolerance, most=MOST_UPDATES, progress=progress)
-    mode = find_mode(problem, start=items, tolerance=tolerance, max_steps=max_steps)
-    status = replace(mode.status, steps=steps + mode.status.steps, learning=learning)
-    return problem, replace(mode, status=status)
-
-
-def is_near_standard(theta: Tensor, mass: Tensor) -> bool:
-    """Whether a density has nearly the mean 0 and the standard deviation 1, and nothing at the ends of the nodes."""
-    mean = float(mass @ theta)
-    deviation = float(mass @ (theta - mean) ** 2) ** 0.5
-    return (
-        abs(mean) < MOST_SHIFT and abs(math.log(deviation)) < MOST_SHIFT and float(mass[[0, -1]].max()) < MOST_AT_ENDS
+    learning = replace(learning, remark=in_words(n_components))
+    mode = mode_of_items(tolerance)
+    status = replace(mode.status, steps=steps, learning=learning)
+    return Populated(
+        under(density), replace(mode, status=status, n_density_parameters=density.n_parameters), n_components
     )
 
 
-def standardised(nodes: NodeTensors, respondents: Tensor, items: ItemTensors) -> tuple[NodeTensors, ItemTensors]:
-    """Smooth the expected counts into a density of mean 0 and standard deviation 1, and take the items along.
+def standardised(density: NormalMixture, items: ItemTensors) -> tuple[NormalMixture, ItemTensors]:
+    """A density of mean 0 and standard deviation 1, and the items with their curves.
 
-    With theta = m + s theta', the density of theta' on the same nodes is that of theta at m + s theta', and items keep
-    their curves with a' = s a, d' = d + m a.
+    With theta = m + s theta', items keep their curves with a' = s a, d' = d + m a.
     """
-    theta = nodes.theta[:, 0]
-    coefficients = smooth(theta, respondents)
-    weights = torch.softmax(powers(theta) @ coefficients, dim=0)
-    mean = float(weights @ theta)
-    deviation = float(weights @ (theta - mean) ** 2) ** 0.5
-    # the polynomial is known where there are nodes; carried on beyond them it may rise without limit
-    place = (mean + deviation * theta).clamp(float(theta[0]), float(theta[-1]))
-    log_weights = torch.log_softmax(powers(place) @ coefficients, dim=0)
-    return NodeTensors(nodes.theta, log_weights, nodes.dtype), items.rescaled(mean, deviation)
-
-
-def powers(theta: Tensor) -> Tensor:
-    """Powers 1 to `DEGREE` of theta / 3, which keeps them of one size, shape (n_nodes, DEGREE)."""
-    return torch.stack([(theta / 3) ** k for k in range(1, DEGREE + 1)], dim=1)
-
-
-def smooth(theta: Tensor, respondents: Tensor, *, tolerance: float = 1e-9, max_steps: int = 200) -> Tensor:
-    """Coefficients of the log density whose first `DEGREE` moments are those of the counts, shape (DEGREE,).
-
-    Newton's method on the multinomial likelihood sum_q n_q log w_q, which is concave; a step that lowers it is halved.
-    """
-    basis = powers(theta)
-    share = respondents / respondents.sum()
-    coefficients = torch.zeros(DEGREE, dtype=torch.float64, device=theta.device)
-    coefficients[1] = -4.5  # the standard normal density: -theta^2 / 2
-
-    def objective(values: Tensor) -> float:
-        return float(share @ torch.log_softmax(basis @ values, dim=0))
-
-    for _ in range(max_steps):
-        weights = torch.softmax(basis @ coefficients, dim=0)
-        gradient = basis.T @ (share - weights)
-        if float(gradient.abs().max()) < tolerance:
-            break
-        centred = basis - weights @ basis
-        information = centred.T @ (weights[:, None] * centred)
-        ridge = 1e-10 * torch.diag(torch.diagonal(information))
-        step = torch.linalg.solve(information + ridge, gradient)
-        while objective(coefficients + step) < objective(coefficients) - 1e-15 and float(step.abs().max()) > 1e-12:
-            step = step / 2
-        coefficients = coefficients + step
-    return coefficients
+    density, mean, deviation = density.standardised()
+    return density, items.rescaled(mean, deviation)
