@@ -166,7 +166,9 @@ def item_bias(
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out. Of several trials
+        of an item each is a response, independent of the others given ability: where they are not, tests reject too
+        often.
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
@@ -323,18 +325,21 @@ def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:
 
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    answers = np.concatenate([part.values[:, item].cpu().numpy() for part in linked.groups]).astype(np.float64)
+    right, asked = (
+        np.concatenate([numbers[:, item].cpu().numpy() for numbers in each]).astype(np.float64)
+        for each in ([part.rows.right for part in linked.groups], [part.rows.asked for part in linked.groups])
+    )
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
-    group = np.repeat([0.0, 1.0], [len(part.values) for part in linked.groups])
-    answered = answers >= 0
-    answers, theta, group = answers[answered], theta[answered], group[answered]
+    group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
+    answered = asked > 0
+    right, asked, theta, group = (values[answered] for values in (right, asked, theta, group))
     columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
     same, uniform, either = (
-        logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width)) for width in (2, 3, 4)
+        logistic_regression(columns[:, :width], right, FIRMNESS * np.eye(width), trials=asked) for width in (2, 3, 4)
     )
     in_focal = columns[group == 1]
     difference = expit(in_focal @ either.coefficients) - expit(in_focal[:, :2] @ either.coefficients[:2])
-    r2_change = nagelkerke(either.log_likelihood, answers) - nagelkerke(same.log_likelihood, answers)
+    r2_change = nagelkerke(either.log_likelihood, right, asked) - nagelkerke(same.log_likelihood, right, asked)
     return (
         max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
         max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),

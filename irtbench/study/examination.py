@@ -32,7 +32,6 @@ from irtbench.study.findings import (
 #: Findings that keep every fit from being what it seems, whatever the prior.
 OBSTACLES = {
     "duplicates": "repeated pairs",
-    "trials": "several trials (--trials)",
     "finer_scores": "scores are not 1 or 0 (--threshold)",
     "vocabulary": "answers do not fit the key (--map)",
     "blocks": "unconnected blocks",

@@ -301,8 +301,8 @@ def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
     names = [f"({r}, {i})" for r, i in repeated[pair].drop_duplicates().itertuples(index=False)]
     if "trial" in frame.columns and not frame.duplicated([*pair, "trial"]).any():
         return found(
-            "warning", "trials", names, "pairs of respondent and item have several trials",
-            "say which counts: --trials first, last, majority, any or mean",
+            "warning", "trials", names, "pairs of respondent and item have several trials, k right of n",
+            "to count one response each: --trials first, last, majority, any or mean",
         )  # fmt: skip
     return found(
         "error", "duplicates", names, "pairs of respondent and item come more than once, and no trial tells them apart",
