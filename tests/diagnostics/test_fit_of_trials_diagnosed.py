@@ -105,12 +105,12 @@ def test_pairs_by_products_of_shares() -> None:
 
 def test_items_that_share_more_than_ability_are_found() -> None:
     rng = np.random.default_rng(4)
-    n = rng.integers(0, 5, (400, 15))
-    theta, b = rng.normal(size=(400, 1)), rng.normal(size=15)
+    n = rng.integers(0, 5, (600, 15))
+    theta, b = rng.normal(size=(600, 1)), rng.normal(size=15)
     z = 1.2 * (theta - b)
-    z[:, :2] += rng.normal(0, 1.2, (400, 1))  # the first two share a deviation of each respondent
+    z[:, :2] += rng.normal(0, 1.5, (600, 1))  # the first two share a deviation of each respondent
     correct = np.where(n > 0, rng.binomial(n, 1 / (1 + np.exp(-z))), np.nan)
-    responses = ResponseMatrix(correct, [f"r{i}" for i in range(400)], [f"i{j}" for j in range(15)], n)
+    responses = ResponseMatrix(correct, [f"r{i}" for i in range(600)], [f"i{j}" for j in range(15)], n)
     items = fit_model(responses, standard_errors=False).items
     found = with_bootstrap(
         local_dependence(responses, items), responses, items,
