@@ -75,5 +75,5 @@ def test_answers_are_mapped_to_one_vocabulary_and_others_refused(
         run_here("agree", crowd / "codes.csv", "--items", crowd / "items.csv")
     run_here("agree", crowd / "codes.csv", "--json")  # without a key any labels will do
     capsys.readouterr()
-    run_here("agree", crowd / "codes.csv", "--map", "1=y,0=", "--json")
-    assert json.loads(capsys.readouterr().out)["overall"]["categories"] == ["y"]
+    run_here("agree", crowd / "codes.csv", "--map", "1=y,0=n", "--json")
+    assert json.loads(capsys.readouterr().out)["overall"]["categories"] == ["n", "y"]
