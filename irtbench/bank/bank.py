@@ -136,7 +136,10 @@ def load_bank(path: Path | str) -> ItemBank:
 
     path = Path(path)
     if is_table(path):
-        return ItemBank(scales_of_items(path))
+        try:
+            return ItemBank(scales_of_items(path))
+        except InputError as error:
+            raise InputError(f"{error}; expected bank.json, or a table of items such as items.csv of fit") from None
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
