@@ -29,8 +29,8 @@ OF_RESPONDENTS = {
     "accuracy", "age", "age group", "approval", "approval rate", "assignment", "batch", "comment", "comments",
     "condition", "country", "country of birth", "country of residence", "date", "device", "duration", "education",
     "email", "employment", "employment status", "ethnicity", "feedback", "first language", "form", "gender", "group",
-    "income", "ip", "language", "location", "n correct", "name", "nationality", "native", "native language", "native speaker",
-    "occupation", "region", "score", "seconds", "session", "sex", "student", "student status", "time", "total",
+    "income", "ip", "language", "location", "n correct", "name", "nationality", "native", "native language",
+    "native speaker", "occupation", "region", "score", "seconds", "session", "sex", "student", "student status", "time", "total",
     "total score", "weight",
 }  # fmt: skip
 COVARIATE = "cov_"
