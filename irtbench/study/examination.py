@@ -152,7 +152,11 @@ def examine(
         graded = _responses(frame, threshold, findings)
     if items is not None:
         findings += _unknown_items(frame, items)
-    shape = Shape(int(frame["respondent_id"].nunique()), 0, 0.0, graded=graded is not None, has_answers=has_answers)
+    given = frame.groupby("item_id").size()
+    shape = Shape(
+        int(frame["respondent_id"].nunique()), len(given), float(given.median()), graded=graded is not None,
+        has_answers=has_answers,
+    )  # fmt: skip
     if graded is not None:
         data = Observed.of(graded)
         for ask in OF_RESPONSES:
@@ -278,7 +282,7 @@ def _unknown_items(frame: pd.DataFrame, items: ItemTable) -> list[Finding]:
 
 
 def _shape(data: Observed, shape: Shape, items: ItemTable | None, findings: list[Finding]) -> Shape:
-    n = data.n_by_item
+    n = data.n_respondents_by_item
     checks = set() if items is None else set(items.attention_items)
     varied = data.varied & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
     labels = [] if items is None else list(items.scales())
