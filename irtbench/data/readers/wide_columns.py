@@ -30,8 +30,8 @@ OF_RESPONDENTS = {
     "condition", "country", "country of birth", "country of residence", "date", "device", "duration", "education",
     "email", "employment", "employment status", "ethnicity", "feedback", "first language", "form", "gender", "group",
     "income", "ip", "language", "location", "n correct", "name", "nationality", "native", "native language",
-    "native speaker", "occupation", "region", "score", "seconds", "session", "sex", "student", "student status", "time", "total",
-    "total score", "weight",
+    "native speaker", "occupation", "region", "score", "seconds", "session", "sex", "student", "student status",
+    "time", "total", "total score", "weight",
 }  # fmt: skip
 COVARIATE = "cov_"
 MOST_ODD, FEWEST_ALIKE = 0.2, 5  # names unlike those of the other items, of which there are at least so many
