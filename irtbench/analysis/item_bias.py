@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -142,6 +142,7 @@ def item_bias(
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
     settings: FitSettings | None = None,
+    **keywords: Any,
 ) -> ItemBias:
     """Differential item functioning of every item, with purified anchors.
 
@@ -182,6 +183,8 @@ def item_bias(
     settings
         The items' model (guessing is common to both groups), prior (none or weak) and device; None for a 2PL without
         a prior.
+    keywords
+        The same one by one: ``model="3pl"``; see `FitSettings`.
 
     Raises
     ------
@@ -208,7 +211,7 @@ def item_bias(
     """
     responses = as_responses(responses)
     focal = _check(responses, focal, alpha)
-    settings, n_items = settings or FitSettings(), responses.n_items
+    settings, n_items = fit_settings(settings, keywords), responses.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression

@@ -174,6 +174,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         return given
     if not isinstance(given, pd.DataFrame):
         given = as_responses(given).to_long()
+    given = one_row_a_trial(given)
     names = [str(name) for name in given.columns]
     if find_id_columns(names, {}) is None:
         wide = given.set_axis(names, axis=1)
@@ -209,7 +210,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
 
 def one_row_a_trial(frame: pd.DataFrame) -> pd.DataFrame:
     """A long table of counted trials with a row for each of them; any other as it is."""
-    if "n_trials" not in frame.columns:
+    if not {"n_correct", "n_trials"} <= set(frame.columns):
         return frame
     n = frame["n_trials"].fillna(0).to_numpy(dtype=np.intp)
     right = frame["n_correct"].fillna(0).to_numpy(dtype=np.intp)
