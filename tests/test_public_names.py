@@ -88,7 +88,7 @@ INNER_FILES = {
     "estimation": "doubts item_quantiles status threads",
     "diagnostics": "checks correlation logistic_regression pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking",
-    "bank": "left_out schema",
+    "bank": "item_file left_out schema",
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
     "evaluation": "exact_sums pairing",

@@ -151,16 +151,7 @@ def as_meant(
 
 
 def to_vocabulary(answers: pd.Series[str], settings: GradingSettings, keys: Collection[str] = ()) -> pd.Series[str]:
-    """Answers by the names of one vocabulary: those that the map gives them, and the keys.
-
-    Parameters
-    ----------
-    answers
-        Raw answers.
-    settings
-        The map, and how texts are normalised.
-    keys
-        Keys of the items, where they are known.
+    """Answers by the names of one vocabulary: those that the settings' map gives them, and the keys.
 
     Raises
     ------

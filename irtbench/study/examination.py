@@ -15,6 +15,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.summary import ReadingSummary, summarise
+from irtbench.data.readers.wide_columns import unlike_the_others
 from irtbench.data.shown import Shown, counted
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
 from irtbench.study.findings import (
@@ -139,6 +140,7 @@ def examine(
     2  warning      near_labels  1
     3  warning    few_responses  2
     """
+    read_from_file = isinstance(table, LongTable)
     table = _as_table(table)
     items = None if items is None else as_items(items)
     frame, findings = one_row_a_trial(table.frame), left_out(table.left_out)
@@ -152,6 +154,11 @@ def examine(
         graded = _responses(frame, threshold, findings)
     if items is not None:
         findings += _unknown_items(frame, items)
+    elif read_from_file and table.format == "wide":  # whose columns the reader took for items
+        findings += found(
+            "note", "odd_names", unlike_the_others(list(pd.unique(frame["item_id"]))),
+            "columns taken for items are named unlike all the others", "if they are none: --exclude-columns",
+        )  # fmt: skip
     given = frame.groupby("item_id").size()
     shape = Shape(
         int(frame["respondent_id"].nunique()), len(given), float(given.median()), graded=graded is not None,

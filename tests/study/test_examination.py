@@ -12,7 +12,7 @@ from irtbench.data.given import as_responses
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers import LongTable
+from irtbench.data.readers import LongTable, read_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.study.effort import Shape, advise, choose_prior
@@ -277,3 +277,18 @@ def test_answers_that_do_not_fit_the_key_are_named_as_what_stops_a_study() -> No
     build = next(command for command in found.commands if command.command == "build")
     assert build.why == "first: answers do not fit the key (--map)"
     assert found.prior_reason.startswith("20 responses to the median item")
+
+
+def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
+    names = [*(f"q{j}" for j in range(6)), "left"]
+    wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (30, 7)), columns=names).rename_axis("who")
+
+    def odd(columns: list[str]) -> Finding | None:
+        wide[columns].to_csv(tmp_path / "wide.csv")
+        return examine(read_responses(tmp_path / "wide.csv")).finding("odd_names")
+
+    found = odd(names)
+    assert found is not None
+    assert found.examples == ("left",)
+    assert odd(names[:-1]) is None
+    assert odd(["q0", "q1", "left"]) is None  # too few to be the rule

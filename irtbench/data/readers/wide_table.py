@@ -23,7 +23,6 @@ from irtbench.data.readers.wide_columns import (
     each_pattern,
     is_metadata,
     item_columns,
-    unlike_the_others,
     without_header_rows,
 )
 from irtbench.data.responses import ResponseMatrix, name_first
@@ -171,13 +170,6 @@ class _WideTable:
         )
         asked = each_pattern(exclude, [str(name) for name in others])
         unasked = [name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in asked)]
-        odd = unlike_the_others(names) if items is None else []
-        if odd:
-            warnings.warn(
-                f"file {path}: column {name_first(odd)} taken for an item, though it is not named like "
-                f"{name_first([name for name in names if name not in odd], most=3)} (--exclude-columns leaves it out)",
-                stacklevel=2,
-            )
         if unasked:
             warnings.warn(
                 f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",

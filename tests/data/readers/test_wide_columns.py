@@ -90,16 +90,13 @@ def test_no_item_left_says_so(write_text):
         read_responses(write_text("t.csv", "who,q1,q2\nann,yes,no\nbob,no,no\n"))
 
 
-def test_what_is_said_of_respondents_is_no_item_and_other_odd_names_are_named(write_text):
+def test_what_is_said_of_respondents_is_no_item(write_text):
     names = [f"q{k}" for k in range(1, 7)]
     rows = "\n".join(f"r{i},{','.join(str((i + k) % 2) for k in range(6))},{i % 2},1,{i % 2}" for i in range(4))
     path = write_text("t.csv", f"who,{','.join(names)},Native_Speaker,cov_student,left_handed\n{rows}\n")
-    with pytest.warns(UserWarning, match="Native_Speaker|left_handed") as warned:
+    with pytest.warns(UserWarning, match="left out as no items: column Native_Speaker, cov_student"):
         found = list(read_responses(path).frame["item_id"].unique())
     assert found == [*names, "left_handed"]
-    said = [str(each.message) for each in warned]
-    assert any("left out as no items: column Native_Speaker, cov_student" in each for each in said)
-    assert any("column left_handed taken for an item, though it is not named like q1, q2, q3" in each for each in said)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asked = read_responses(path, exclude=["left_handed, Native*,cov_student"])
