@@ -85,7 +85,7 @@ class DataSettings(Settings):
     where: dict[str, str] = field(default_factory=dict)
     respondents: Path | None = None
     respondent_columns: dict[str, str] = field(default_factory=dict)
-    trials: Literal["error", "first", "last", "mean", "majority", "any"] = "error"
+    trials: Literal["count", "error", "first", "last", "mean", "majority", "any"] = "count"
     threshold: float | None = None
     metric: tuple[str, ...] = ()
     errored: Literal["missing", "wrong"] = "missing"

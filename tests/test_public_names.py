@@ -90,7 +90,7 @@ INNER_FILES = {
     "estimation": "doubts item_quantiles shared_items status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking",
-    "bank": "left_out schema",
+    "bank": "item_file left_out schema",
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
     "evaluation": "categorical_draws exact_sums pairing",

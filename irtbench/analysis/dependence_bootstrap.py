@@ -50,7 +50,7 @@ def with_bootstrap(
 
     which keeps the chance of any false alarm at the level (Westfall & Young, 1993) and, unlike Holm's, can be small
     with few samples. Refitting is what makes p right: X2 at parameters estimated from the same responses is another
-    statistic than X2 at the true ones.
+    statistic than X2 at the true ones. With several trials of an item the samples have as many, and this is the only p.
 
     Parameters
     ----------
@@ -127,8 +127,12 @@ def with_bootstrap(
 def simulate_like(
     responses: ResponseMatrix, items: ItemParameters, population: Quadrature, rng: np.random.Generator
 ) -> ResponseMatrix:
-    """Draw responses of as many respondents from the population, missing where these responses are missing."""
+    """Draw responses of as many respondents from the population, missing and tried as often as these are."""
     theta = rng.choice(population.nodes, size=responses.n_respondents, p=population.weights)
+    if responses.trials is not None:
+        return simulate_responses(
+            theta, items, rng=rng, trials=responses.trials, respondent_ids=responses.respondent_ids
+        )
     drawn = simulate_responses(theta, items, rng=rng).values
     return ResponseMatrix(np.where(responses.observed, drawn, np.nan), responses.respondent_ids, responses.item_ids)
 

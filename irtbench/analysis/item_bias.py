@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -142,6 +142,7 @@ def item_bias(
     alpha: float = 0.05,
     adjustment: Adjustment = "fdr_bh",
     settings: FitSettings | None = None,
+    **keywords: Any,
 ) -> ItemBias:
     """Differential item functioning of every item, with purified anchors.
 
@@ -166,7 +167,9 @@ def item_bias(
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out.
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out. Of several trials
+        of an item each is a response, independent of the others given ability: where they are not, tests reject too
+        often.
     focal
         Who belongs to the focal group (machines, say); the others are the reference. Shape (n_respondents,).
     method
@@ -180,6 +183,8 @@ def item_bias(
     settings
         The items' model (guessing is common to both groups), prior (none or weak) and device; None for a 2PL without
         a prior.
+    keywords
+        The same one by one: ``model="3pl"``; see `FitSettings`.
 
     Raises
     ------
@@ -206,7 +211,7 @@ def item_bias(
     """
     responses = as_responses(responses)
     focal = _check(responses, focal, alpha)
-    settings, n_items = settings or FitSettings(), responses.n_items
+    settings, n_items = fit_settings(settings, keywords), responses.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
@@ -323,18 +328,21 @@ def _curve(linked: LinkedGroups, item: ItemTensors) -> torch.Tensor:
 
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    answers = np.concatenate([part.values[:, item].cpu().numpy() for part in linked.groups]).astype(np.float64)
+    right, asked = (
+        np.concatenate([numbers[:, item].cpu().numpy() for numbers in each]).astype(np.float64)
+        for each in ([part.rows.right for part in linked.groups], [part.rows.asked for part in linked.groups])
+    )
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
-    group = np.repeat([0.0, 1.0], [len(part.values) for part in linked.groups])
-    answered = answers >= 0
-    answers, theta, group = answers[answered], theta[answered], group[answered]
+    group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
+    answered = asked > 0
+    right, asked, theta, group = (values[answered] for values in (right, asked, theta, group))
     columns = np.stack([np.ones_like(theta), theta, group, group * theta], axis=1)
     same, uniform, either = (
-        logistic_regression(columns[:, :width], answers, FIRMNESS * np.eye(width)) for width in (2, 3, 4)
+        logistic_regression(columns[:, :width], right, FIRMNESS * np.eye(width), trials=asked) for width in (2, 3, 4)
     )
     in_focal = columns[group == 1]
     difference = expit(in_focal @ either.coefficients) - expit(in_focal[:, :2] @ either.coefficients[:2])
-    r2_change = nagelkerke(either.log_likelihood, answers) - nagelkerke(same.log_likelihood, answers)
+    r2_change = nagelkerke(either.log_likelihood, right, asked) - nagelkerke(same.log_likelihood, right, asked)
     return (
         max(2 * (either.log_likelihood - same.log_likelihood), 0.0),
         max(2 * (uniform.log_likelihood - same.log_likelihood), 0.0),

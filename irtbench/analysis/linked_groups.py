@@ -19,7 +19,7 @@ from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.rows import MISSING, as_rows
+from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, as_rows, encode_responses
 
 LARGEST_INTERCEPT = 20.0  # stands for that of an item which all of a group get right
 TOLERANCE, STUDIED_TOLERANCE = 1e-4, 1e-3  # standard errors: twice a log-likelihood is off by about their square
@@ -32,8 +32,8 @@ class GroupLikelihood:
 
     Parameters
     ----------
-    values
-        Responses 1, 0, -1 for missing, shape (n_members, n_items).
+    rows
+        The responses of its members to all items.
     items
         The items as the group meets them.
     log_weights
@@ -47,7 +47,7 @@ class GroupLikelihood:
         Average information of a respondent's answers to each item at each node, shape (n_items, n_nodes).
     """
 
-    values: Tensor
+    rows: DenseRows
     items: ItemTensors
     log_weights: Tensor
     log_p: Tensor
@@ -57,9 +57,13 @@ class GroupLikelihood:
 
     def without(self, item: int) -> Tensor:
         """Log-likelihood of the responses to all other items, shape (n_members, n_nodes)."""
-        answers = self.values[:, item, None]
-        own = torch.where(answers == 1, self.log_p[item], self.log_q[item])
-        return torch.where(answers == MISSING, self.joint, self.joint - own)
+        right, asked = (numbers[:, item, None].to(torch.float64) for numbers in (self.rows.right, self.rows.asked))
+        return self.joint - right * self.log_p[item] - (asked - right) * self.log_q[item]
+
+    def to_item(self, item: int) -> DenseRows:
+        """The responses to one item."""
+        own = self.rows.of_items(slice(item, item + 1))
+        return replace(own, complete=own.trials is None and not bool((own.values == MISSING).any()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,18 +148,20 @@ def link(
         The model and its prior, none or weak.
     """
     members = (~focal, focal)
-    alike = np.stack([answered_alike(responses.values[part]) for part in members])
+    parts = [responses.select_respondents(part) for part in members]
+    alike = np.stack([answered_alike(part) for part in parts])
     counted: NDArray[np.bool_] = ~(alike & freed)
-    values = responses.values.copy()
+    asked = responses.n_trials
     for group, part in enumerate(members):
-        values[np.ix_(part, ~counted[group])] = np.nan
+        asked[np.ix_(part, ~counted[group])] = 0
     kept: NDArray[np.bool_] = np.asarray(counted.any(axis=0))
-    data = replace(responses, correct=values).select_items(
+    correct = np.where(asked > 0, responses.correct, np.nan)
+    data = replace(responses, correct=correct, trials=asked.astype(np.int64)).select_items(
         [i for i, there in zip(responses.item_ids, kept, strict=True) if there]
     )
     differs = np.repeat((freed & counted.all(axis=0))[kept][:, None], 2, axis=1)
     settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
-    with threads_for(values.size), torch.no_grad():
+    with threads_for(correct.size), torch.no_grad():
         while True:
             problem, start = group_problem(data, members, settings, differs=differs)
             problem, mode = find_group_mode(problem, start, settings)
@@ -164,21 +170,20 @@ def link(
                 break
             differs[steep, 0] = False
         items, mean, log_deviation = problem.group_prior.split(mode.items)
-        parts = []
+        linked = []
         for group, (rows, row) in enumerate(zip(problem.groups, problem.group_rows(mode.items), strict=True)):
             own_items = spread(items_of_group(items, group), kept)
             log_q = torch.zeros(len(kept), row.log_q.shape[1], dtype=torch.float64, device=row.log_q.device)
             log_q[torch.from_numpy(kept)] = row.log_q.to(torch.float64)
             log_q[torch.from_numpy(~counted[group])] = 0.0
             log_p = torch.where(log_q == 0, 0.0, torch.log(-torch.expm1(log_q)))
-            coded = np.nan_to_num(responses.values[members[group]], nan=MISSING)
-            own = torch.from_numpy(coded.astype(np.int8)).to(rows.device)
-            joint = (own == 1).to(torch.float64) @ log_p + (own == 0).to(torch.float64) @ log_q
-            share = (own != MISSING).to(torch.float64).mean(dim=0)
-            told = share[:, None] * item_information(own_items, log_p, log_q, row.nodes.basis)
-            parts.append(GroupLikelihood(own, own_items, row.nodes.log_weights, log_p, log_q, joint, told))
+            own = dense_rows(parts[group], rows.device)
+            n_right, n_asked = own.right.to(torch.float64), own.asked.to(torch.float64)
+            joint = n_right @ log_p + (n_asked - n_right) @ log_q
+            told = n_asked.mean(dim=0)[:, None] * item_information(own_items, log_p, log_q, row.nodes.basis)
+            linked.append(GroupLikelihood(own, own_items, row.nodes.log_weights, log_p, log_q, joint, told))
     return LinkedGroups(
-        groups=(parts[0], parts[1]),
+        groups=(linked[0], linked[1]),
         mean=float(mean[0]),
         sd=float(log_deviation[0].exp()),
         alike=alike,
@@ -198,9 +203,17 @@ def item_information(items: ItemTensors, log_p: Tensor, log_q: Tensor, basis: Te
     return torch.where(log_q < 0, slope**2 / (log_p + log_q).exp().clamp(min=1e-300), 0.0)
 
 
-def answered_alike(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def dense_rows(responses: ResponseMatrix, device: torch.device) -> DenseRows:
+    """The responses on their device."""
+    rows = encode_responses(responses, device)
+    assert isinstance(rows, DenseRows)
+    return rows
+
+
+def answered_alike(responses: ResponseMatrix) -> NDArray[np.bool_]:
     """Items to which all responses are right, or all wrong, shape (n_items,)."""
-    return np.asarray(~((values == 1).any(axis=0) & (values == 0).any(axis=0)))
+    n_correct = responses.n_correct_by_item
+    return np.asarray((n_correct == 0) | (n_correct == responses.n_by_item))
 
 
 def spread(items: ItemTensors, kept: NDArray[np.bool_]) -> ItemTensors:
@@ -256,9 +269,9 @@ class StudiedItem:
         What is free cannot be told in a group that answered alike: at an infinite difficulty its answers are certain.
         """
         linked, free = self.linked, slope or intercept
-        values = [part.values[:, self.item, None] for part in linked.groups]
-        if free:
-            values = [torch.full_like(v, MISSING) if same else v for v, same in zip(values, self.alike, strict=True)]
+        rows: list[ResponseRows] = [part.to_item(self.item) for part in linked.groups]
+        for group in np.flatnonzero(self.alike & free):
+            rows[group] = as_rows(torch.full((len(rows[group]), 1), MISSING, device=linked.theta.device))
         guessing_free, guessing_fixed = linked.settings.guessing_of([linked.item_ids[self.item]])
         device = linked.theta.device
         differs = torch.tensor([[slope, intercept]], device=device) & (not self.alike.any())
@@ -269,10 +282,9 @@ class StudiedItem:
             guessing_fixed=torch.from_numpy(guessing_fixed).to(device),
             differs=differs,
         )
-        rows = tuple(as_rows(part) for part in values)
         nodes = replace(linked.problem.own_nodes, dtype=torch.float64)
         told = torch.stack([part.information.sum(dim=0) - part.information[self.item] for part in linked.groups])
-        return GroupProblem.of_groups(model, rows, nodes, known=self.others, known_information=told)
+        return GroupProblem.of_groups(model, tuple(rows), nodes, known=self.others, known_information=told)
 
     def common(self) -> Studied:
         """The item the same in both groups; where it is in the fit, that is its maximum."""
@@ -295,7 +307,7 @@ class StudiedItem:
         item = ItemTensors.from_matrix(found.parameters.matrix[:1])  # below it stands the focal population
         own = [items_of_group(item, group) for group in (0, 1)]
         for group in np.flatnonzero(self.alike):
-            right = bool((self.linked.groups[group].values[:, self.item] == 1).any())
+            right = bool(self.linked.groups[group].rows.right[:, self.item].any())
             certain = torch.full_like(own[group].intercept, LARGEST_INTERCEPT if right else -LARGEST_INTERCEPT)
             own[group] = replace(own[group], slope=torch.zeros_like(own[group].slope), intercept=certain)
         return own[0], own[1]

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, demand_single, name_first
 
 FEWEST_IN_GROUP = 10
 FEWEST_ITEMS = 3
@@ -83,6 +83,7 @@ def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], refere
         raise InputError(f"item bias: {len(groups)} groups for {responses.n_respondents} respondents; expected as many")
     if responses.n_items < FEWEST_ITEMS:
         raise InputError(f"item bias: {responses.n_items} items; expected at least {FEWEST_ITEMS}, to have a score")
+    demand_single(responses, "matching by sum score (by ability it is)")
     names = list(dict.fromkeys(name for name in groups if name is not None))
     if len(names) < 2:
         raise InputError("item bias: expected respondents of two groups or more but all are in one")

@@ -104,8 +104,12 @@ def parallel_analysis(
 
 def shuffled(responses: ResponseMatrix, rng: np.random.Generator) -> ResponseMatrix:
     """Shuffle each item's responses among those who answered it: nothing but the proportions correct is left."""
-    values = responses.values.copy()
-    for column in values.T:
-        observed = ~np.isnan(column)
-        column[observed] = rng.permutation(column[observed])
-    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    correct = responses.correct.copy()
+    trials = None if responses.trials is None else responses.trials.copy()
+    for j, column in enumerate(correct.T):
+        observed = np.flatnonzero(~np.isnan(column))
+        dealt = rng.permutation(observed)
+        column[observed] = column[dealt]
+        if trials is not None:
+            trials[observed, j] = trials[dealt, j]
+    return ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, trials)

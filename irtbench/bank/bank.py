@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from irtbench.bank.item_file import is_of_py_irt, is_table, scales_of_items
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -109,6 +110,9 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
 def load_bank(path: Path | str) -> ItemBank:
     """Read a bank and check it: format, version, types, that every number is finite, and the hash.
 
+    A table of items (items.csv of a fit or of a study), and py-irt's ``best_parameters.json``, is taken for a bank
+    without norms and without the covariances of its items.
+
     Raises
     ------
     InputError
@@ -130,8 +134,14 @@ def load_bank(path: Path | str) -> ItemBank:
     """
     from irtbench.bank.schema import scale_of
 
+    path = Path(path)
+    if is_table(path):
+        try:
+            return ItemBank(scales_of_items(path))
+        except InputError as error:
+            raise InputError(f"{error}; expected bank.json, or a table of items such as items.csv of fit") from None
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"bank {path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -140,6 +150,8 @@ def load_bank(path: Path | str) -> ItemBank:
         content = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise InputError(f"bank {path}: not JSON: {error}") from None
+    if is_of_py_irt(path, content):
+        return ItemBank(scales_of_items(path))
     try:
         document = _read_document(content)
         return ItemBank(tuple(scale_of(entry) for entry in document.scales))

@@ -25,7 +25,9 @@ Record = TypeVar("Record")
 
 def checkpoint_key(responses: ResponseMatrix, *settings: object) -> str:
     """Hash of the responses and of all settings on which the steps depend, by what they print as."""
-    digest = hashlib.sha256(np.ascontiguousarray(responses.values).tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(responses.correct).tobytes())
+    if responses.trials is not None:
+        digest.update(np.ascontiguousarray(responses.trials).tobytes())
     for part in (responses.respondent_ids, responses.item_ids, *settings):
         digest.update(repr(part).encode())
     return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
@@ -113,6 +113,10 @@ class PruneRules(Settings):
         both = sorted({exclusion.item_id for exclusion in self.exclude} & set(self.protect))
         if both:
             raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
+
+    def of_trials(self) -> PruneRules:
+        """The same where there are several trials of an item: LD-X2 has the p of a bootstrap alone."""
+        return replace(self, local_dependence_p="bootstrap")
 
 
 #: The procedure of Lalor, Wu & Yu (2016), section 3.3.

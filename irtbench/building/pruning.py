@@ -222,6 +222,9 @@ def prune(
     item fit (the worst), local dependence (one item of the worst pair). The others wait for the next fit, since one bad
     item may be what makes another look bad.
 
+    With several trials of an item, k right of n, M2 is not known and rejects nothing, and the p of local dependence is
+    that of the bootstrap whatever the rules say.
+
     Parameters
     ----------
     responses
@@ -266,6 +269,8 @@ def prune(
     """
     responses = as_responses(responses)
     rules = with_keywords(rules or PruneRules(), keywords)
+    if responses.trials is not None:
+        rules = rules.of_trials()
     fit = fit or fit_model
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]

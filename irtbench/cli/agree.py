@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, ItemColumns, Json, Quiet, Seed, Where, named
+from irtbench.cli.options import Answers, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+
+if TYPE_CHECKING:
+    from irtbench.data.items import ItemTable
 
 
 @reads_files
@@ -30,6 +33,7 @@ def agree(
         typer.Option("--gold", help="How an item's label is formed from its answers; dawid-skene needs crowd-kit."),
     ] = "majority",
     level: Annotated[float, typer.Option("--level", help="Nominal coverage of the intervals.")] = 0.95,
+    answers_map: Map = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
     seed: Seed = 0,
@@ -39,6 +43,9 @@ def agree(
     reading: Reading,
 ) -> None:
     """Agreement: majorities, Fleiss' kappa, Krippendorff's alpha, Gwet's AC1, overall, by label, item and respondent.
+
+    With --map answers get the names of one vocabulary, and those that have none in it are refused. Where items have
+    keys, labels that differ from them in capitals or spaces alone count as one.
 
     Writes agreement.json, item_agreement.csv (with gold labels, and items whose majority contradicts the key) and
     respondent_agreement.csv.
@@ -56,6 +63,7 @@ def agree(
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
         if where:
             given = given[given["item_id"].isin(known.item_ids)]
+    given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
     overall = agreement(given, items=known, level=level)
     by_label = {} if known is None else agreement_by_label(given, known, level=level)
     labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
@@ -83,9 +91,20 @@ def agree(
                 "krippendorff_alpha": result.krippendorff_alpha,
                 "interval": f"{result.krippendorff_lower:.3f} to {result.krippendorff_upper:.3f}",
                 "gwet_ac1": result.gwet_ac1,
+                "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
             }
             for name, result in {"all": overall, **by_label}.items()
         ]
         show_table(pd.DataFrame(rows))
         if contradicted:
             say(f"the majority contradicts the key of item {name_first(contradicted)}")
+
+
+def in_one_vocabulary(given: pd.DataFrame, known: ItemTable | None, meant: dict[str, str]) -> pd.Series[str]:
+    """The answers by the names that are mapped to and the keys; refused where they cannot be meant for the keys."""
+    from irtbench.data.grading import GradingSettings, as_compared, as_meant, normalised_keys, to_vocabulary
+
+    settings = GradingSettings(map=meant, unknown="stray")
+    keys = {} if known is None else normalised_keys(known, settings)
+    own = to_vocabulary(given["answer"], settings, keys.values()) if meant else as_compared(given["answer"], settings)
+    return as_meant(own, keys, settings, given["respondent_id"]) if keys else own

@@ -29,7 +29,7 @@ SHOWN = (
 DIRECTION = ": negative delta is harder for the focal group"
 
 
-@reads_files
+@reads_files(trials="count")
 def bias(
     responses: Responses,
     groups: Annotated[Path, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")],

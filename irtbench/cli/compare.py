@@ -20,7 +20,7 @@ from irtbench.data.input_error import InputError
 ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
 
 
-@reads_files
+@reads_files(trials="count")
 def compare(
     responses: Annotated[
         Path, typer.Argument(metavar="RESPONSES", help="Responses 1 / 0 of two systems or more; answers with --bank.")
@@ -75,7 +75,7 @@ def compare(
             name = ALL_ITEMS if scale is None else scale.name
             progress(f"comparing on {name}")
             own = graded if scale is None else own_responses(scale, graded)
-            tested = compare_systems(own.values, own.respondent_ids, level=level, adjustment=adjustment, rng=rng)
+            tested = compare_systems(own.shares, own.respondent_ids, level=level, adjustment=adjustment, rng=rng)
             rows = accuracy_columns(tested.table())
             if scale is not None:
                 n_item_draws = N_ITEM_DRAWS if item_error == "draw" else 0

@@ -24,7 +24,7 @@ from irtbench.cli.options import (
     Threshold,
     named,
 )
-from irtbench.cli.output import output_file, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -66,13 +66,19 @@ def convert(
 ) -> None:
     """Write the long table of any format: respondent_id, item_id, response or answer, and trial where there are some.
 
-    With --trials count a row holds n_correct and n_trials in place of a response.
+    With --trials count a row holds n_correct and n_trials in place of a response. Of py-irt's best_parameters.json the
+    items are written, as items.csv of fit has them.
 
     Says what was read and what was left out, and why.
     """
+    from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.py_irt_parameters import recognises
     from irtbench.data.readers.recognise import read
     from irtbench.data.readers.summary import summarise
 
+    if len(inputs) == 1 and inputs[0].is_file() and recognises(look_at(inputs[0])):
+        convert_items(inputs[0], output, quiet=quiet, json=json)
+        return
     if not output.name.endswith(ENDINGS):
         raise InputError(f"output {output}: expected a name that ends in {', '.join(ENDINGS)}")
     columns = named("--column", column)
@@ -88,6 +94,21 @@ def convert(
         print(to_json(asdict(found) | {"output": output}))
     elif not quiet:
         show(found, output)
+
+
+def convert_items(path: Path, output: Path, *, quiet: bool, json: bool) -> None:
+    """Write the items that py-irt estimated."""
+    from irtbench.models.parameter_table import read_parameters
+
+    demand_table_name(output)
+    items = read_parameters(path)
+    with output_file(output.absolute()) as file:
+        write_table(items.table(), file)
+    if json:
+        print(to_json({"format": "py-irt parameters", "n_items": items.n_items, "output": output}))
+    elif not quiet:
+        what = f"{items.n_items} items on the scale where its subjects have mean 0 and standard deviation 1"
+        print(f"best_parameters.json of py-irt, a (theta - b): {what}\nwritten to {output}")
 
 
 def show(found: ReadingSummary, output: Path) -> None:

@@ -52,8 +52,8 @@ def diagnose(
     Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
     test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
 
-    Of several trials of an item, k right of n, items and respondents are tested; pairs and the whole are not, and there
-    is no infit_outfit.csv.
+    Of several trials of an item, k right of n, items and respondents are tested, and pairs by the bootstrap alone; the
+    whole is not, and there is no infit_outfit.csv.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
     it when none is named.
@@ -63,7 +63,7 @@ def diagnose(
     from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
-    from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+    from irtbench.diagnostics.local_dependence import local_dependence
     from irtbench.diagnostics.mean_square_fit import mean_square_fit
     from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
@@ -86,12 +86,8 @@ def diagnose(
         item_fits = item_fit(data, parameters, theta=theta, quadrature=stated)
         fits = item_fits.table()
         progress("local dependence")
-        # both are of one response each: with trials the table has no row, and the JSON a reason
-        single = data.trials is None
-        dependence = LocalDependence.none()
-        if single:
-            dependence = local_dependence(data, parameters, theta=theta, quadrature=stated)
-        if bootstrap and single:
+        dependence = local_dependence(data, parameters, theta=theta, quadrature=stated)
+        if bootstrap:
             settings, sd = bootstrap_settings(parameters), 1.0 if stated is None else stated.deviation
 
             def refit(sample: ResponseMatrix) -> ItemParameters | None:
@@ -108,7 +104,7 @@ def diagnose(
         progress("global fit")
         whole = asdict(global_fit(data, parameters, quadrature=stated))
         persons = person_fit(data, parameters, theta).table()
-        if single:  # at Warm's estimates, which no prior draws to the middle
+        if data.trials is None:  # at Warm's estimates, which no prior draws to the middle
             own_theta = estimate_ability(data, parameters, method="wle").theta
             write_table(mean_square_fit(data, parameters, own_theta).table(), folder / "infit_outfit.csv")
         write_table(fits, folder / "item_fit.csv")
@@ -123,14 +119,13 @@ def diagnose(
     elif not quiet:
         show_table(classical, title="Items as answered")
         show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
-        if not single:
-            say("local dependence and M2 are not available: they are of one response of a respondent to an item")
-            say(in_words(reliability))
-            return
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
         if whole["reason"]:
             say(f"M2 is not available: {whole['reason']}")
+        if np.isnan(whole["srmsr"]):
+            say(in_words(reliability))
+            return
         say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "

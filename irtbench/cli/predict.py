@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 50  # shown on a terminal
 
 
-@reads_files
+@reads_files(trials="count")
 def predict(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[
@@ -67,7 +67,8 @@ def predict(
         whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
         correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
     found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
-    found["method"] = "model" if correction is None else "corrected"
+    place = list(found.columns).index("predicted_upper") + 1
+    found.insert(place, "method", "model" if correction is None else "corrected")
     if output is not None:
         with output_file(output) as file:
             write_table(found, file)
@@ -90,11 +91,12 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
 def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None) -> None:
     """Print what is expected of each system, in words."""
     shown = found.head(MOST_ROWS)
+    n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
     show_table(
         pd.DataFrame(
             {
                 "who": shown["respondent_id"],
-                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown["n_seen"], strict=True)],
+                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], n_asked, strict=True)],
                 "% right of these": ["" if pd.isna(share) else f"{100 * share:.1f}" for share in shown["accuracy"]],
                 f"% right of all {found['n_items'].iloc[0]} items, expected": [
                     f"{100 * p:.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.vocabulary import as_labels, demand_meant, is_closed
+from irtbench.data.vocabulary import MAP_ADVICE, as_labels, demand_meant, is_closed
 
 NormalisationRule = Literal["strip", "casefold", "collapse_spaces", "punctuation", "unicode"]
 Empty = Literal["wrong", "missing"]
@@ -148,6 +148,37 @@ def as_meant(
             f"item: {name_first(strange)}; expected {name_first(sorted(known), most=8)}; {_advice(strange, known)}"
         )
     return answers
+
+
+def to_vocabulary(answers: pd.Series[str], settings: GradingSettings, keys: Collection[str] = ()) -> pd.Series[str]:
+    """Answers by the names of one vocabulary: those that the settings' map gives them, and the keys.
+
+    Raises
+    ------
+    InputError
+        If nobody gave an answer that is mapped, or an answer has no name in the vocabulary.
+
+    Examples
+    --------
+    >>> answers = pd.Series(["0", "1", "no", "0"])
+    >>> to_vocabulary(answers, GradingSettings(map={"0": "yes", "1": "no"})).tolist()
+    ['yes', 'no', 'no', 'yes']
+    """
+    given, renamed = normalise_answers(answers, settings.normalise), settings.renamed()
+    counts = given[given != ""].value_counts()
+    if absent := sorted(set(renamed) - set(counts.index)):
+        raise InputError(
+            f"answers: nobody answered {name_first(absent)}, which is mapped; expected some of "
+            f"{name_first([str(text) for text in counts.index])}"
+        )
+    vocabulary = set(renamed.values()) | {normalise_text(key, settings.normalise) for key in keys}
+    strange = [str(text) for text in counts.index if text not in renamed and text not in vocabulary]
+    if strange:
+        raise InputError(
+            f"answers: {int(counts[strange].sum())} of {int(counts.sum())} are {name_first(strange)}; expected some of "
+            f"{name_first(sorted(vocabulary - {''}))}: map them too, to nothing where they are no answer ({MAP_ADVICE})"
+        )
+    return as_compared(answers, settings)
 
 
 def _advice(strange: Sequence[str], known: set[str]) -> str:

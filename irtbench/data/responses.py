@@ -63,6 +63,8 @@ class Sized(Protocol):
     @property
     def n_responses(self) -> int: ...  # noqa: D102
     @property
+    def n_pairs(self) -> int: ...  # noqa: D102
+    @property
     def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
 
 
@@ -72,7 +74,9 @@ def size_in_short(responses: Sized) -> str:
     n_cells, n = responses.n_respondents * responses.n_items, responses.n_responses
     if n == 0:
         return f"{size}, none observed"
-    return f"{size}, {n / n_cells:.0%} observed, {responses.n_correct_by_item.sum() / n:.0%} correct"
+    several = f" with {n / responses.n_pairs:.3g} trials" if n > responses.n_pairs else ""
+    right = responses.n_correct_by_item.sum() / n
+    return f"{size}, {responses.n_pairs / n_cells:.0%} observed{several}, {right:.0%} correct"
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -209,6 +213,13 @@ class ResponseMatrix(Shown):
         """Number of responses observed, 0 where missing and else 1 or the trials, shape (n_respondents, n_items)."""
         return (self.observed if self.trials is None else self.trials).astype(np.float64)
 
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Responses 1, 0 and NaN, or the share right of several trials, shape (n_respondents, n_items)."""
+        if self.trials is None:
+            return self.correct
+        return np.asarray(self.correct / np.where(self.trials > 0, self.trials, np.nan), dtype=np.float64)
+
     @cached_property
     def is_complete(self) -> bool:
         """Whether no response is missing."""
@@ -218,6 +229,11 @@ class ResponseMatrix(Shown):
     def n_responses(self) -> int:
         """Number of observed responses, each trial being one."""
         return int(self.n_by_item.sum())
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of a respondent and an item with a response, or several."""
+        return int(self.n_items_by_respondent.sum())
 
     @cached_property
     def n_by_respondent(self) -> NDArray[np.int64]:
@@ -260,8 +276,8 @@ class ResponseMatrix(Shown):
         n_items = self.n_items_by_respondent
         if self.trials is None:
             return share_correct(self.n_correct_by_respondent, n_items)
-        shares = np.divide(self.correct, self.trials, out=np.zeros(self.trials.shape), where=self.trials > 0)
-        return np.divide(shares.sum(axis=1), n_items, out=np.full(n_items.shape, np.nan), where=n_items > 0)
+        n_right = np.nansum(self.shares, axis=1)
+        return np.divide(n_right, n_items, out=np.full(n_items.shape, np.nan), where=n_items > 0)
 
     def log_coefficients(self) -> float:
         """Sum of the logarithms of the binomial coefficients n over k, 0 without trials.

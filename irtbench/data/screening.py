@@ -307,10 +307,8 @@ def screen(
     raw = None if answers is None else answers[answers["item_id"].isin(scale.item_ids)]
     if raw is not None:
         raw = raw.sort_values("respondent_id", kind="stable")
-    n_responses = scale.observed.sum(axis=1)
-    n_correct = (scale.values == 1).sum(axis=1)
-    attention_asked = checks.observed.sum(axis=1)
-    attention_correct = (checks.values == 1).sum(axis=1)
+    n_responses, n_correct = scale.n_by_respondent, scale.n_correct_by_respondent
+    attention_asked, attention_correct = checks.n_by_respondent, checks.n_correct_by_respondent
     found = {
         "approval_rate": by_respondent(approval),
         "median_seconds": by_respondent(None if times is None else median_seconds(times)),

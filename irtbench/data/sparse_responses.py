@@ -60,6 +60,11 @@ class SparseResponses(Shown):
         return len(self.item_ids)
 
     @property
+    def n_pairs(self) -> int:
+        """Number of pairs of a respondent and an item with a response, or several."""
+        return len(self.rows)
+
+    @property
     def n_responses(self) -> int:
         """Number of observed responses, each trial being one."""
         return len(self.rows) if self.trials is None else int(self.trials.sum())

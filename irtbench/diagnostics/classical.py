@@ -150,20 +150,13 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
     )
 
 
-def shares_of(responses: ResponseMatrix) -> NDArray[np.float64]:
-    """Responses 1, 0 and NaN, or the share right of several trials, shape (n_respondents, n_items)."""
-    if responses.trials is None:
-        return responses.values
-    return np.asarray(responses.correct / np.where(responses.trials > 0, responses.trials, np.nan), dtype=np.float64)
-
-
 def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Covariance of every two items; pairs that fewer than two respondents answered get m_i m_j / m.
 
     Here m_i is the mean of item i's covariances with the items it was answered with, m the mean over all such pairs:
     what one common factor would give. Shape (n_items, n_items); all NaN off the diagonal without any pair.
     """
-    covariance, _ = pairwise_covariance(shares_of(responses))
+    covariance, _ = pairwise_covariance(responses.shares)
     between = np.where(np.eye(responses.n_items, dtype=bool), np.nan, covariance)
     known = np.isfinite(between)
     if not known.any():
@@ -180,7 +173,7 @@ def filled_covariance(responses: ResponseMatrix) -> NDArray[np.float64]:
 def _discrimination_index(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Proportion right among the upper 27% less that among the lower 27%, shape (n_items,)."""
     answered = responses.n_by_respondent > 0
-    values = shares_of(responses)[answered]
+    values = responses.shares[answered]
     score = np.nanmean(values, axis=1)
     number = int(np.floor(EXTREME_SHARE * len(score) + 0.5))
     if number == 0:

@@ -13,7 +13,6 @@ from scipy.special import expit, ndtri
 
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import demand_single
 from irtbench.data.shown import Drawn
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.logistic_regression import logistic_regression
@@ -82,6 +81,8 @@ def empirical_curve(
     model's curve is there because the responses ask for it. lambda maximises the marginal likelihood of f; the band
     is f +- z sd from f's posterior, carried to the scale of shares.
 
+    Of several trials each is a response.
+
     Abilities estimated from the same responses hold a little of the item itself, more so where items are few.
 
     Parameters
@@ -121,19 +122,19 @@ def empirical_curve(
     """
     responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
-    demand_single(responses, "the empirical curve")
     theta = check_theta(theta, responses)
     if item_id not in items.item_ids:
         raise InputError(f"empirical curve: unknown item {item_id}")
     if not 0 < level < 1:
         raise InputError(f"empirical curve: level must be between 0 and 1 but got {level:g}")
-    answers = responses.values[:, items.item_ids.index(item_id)]
-    answered = ~np.isnan(answers)
+    column = items.item_ids.index(item_id)
+    answers, trials = responses.correct[:, column], responses.n_trials[:, column]
+    answered = trials > 0
     abilities = theta[answered]
     if abilities.size == 0 or np.ptp(abilities) == 0:
         raise InputError(f"empirical curve: respondents of different ability must have answered item {item_id}")
     points = np.linspace(abilities.min(), abilities.max(), n_points)
-    coefficients, covariance = _smooth(_basis(abilities, points), answers[answered])
+    coefficients, covariance = _smooth(_basis(abilities, points), answers[answered], trials[answered])
     basis = _basis(points, points)
     logit = basis @ coefficients
     width = ndtri((1 + level) / 2) * np.sqrt(np.einsum("ij,jk,ik->i", basis, covariance, basis))
@@ -160,7 +161,7 @@ def _basis(theta: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[n
 
 
 def _smooth(
-    basis: NDArray[np.float64], answers: NDArray[np.float64]
+    basis: NDArray[np.float64], answers: NDArray[np.float64], trials: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Coefficients and their covariance under the penalty of the largest marginal likelihood (Laplace)."""
     n_coefficients = basis.shape[1]
@@ -169,7 +170,7 @@ def _smooth(
     best: tuple[float, NDArray[np.float64], NDArray[np.float64]] = -np.inf, coefficients, np.eye(n_coefficients)
     for smoothness in SMOOTHNESS:
         penalty = smoothness * bends.T @ bends + FIRMNESS * np.eye(n_coefficients)
-        fit = logistic_regression(basis, answers, penalty, start=coefficients)
+        fit = logistic_regression(basis, answers, penalty, start=coefficients, trials=trials)
         coefficients, precision = fit.coefficients, fit.precision
         log_likelihood = fit.log_likelihood - coefficients @ penalty @ coefficients / 2
         log_determinants = len(bends) * np.log(smoothness) - np.linalg.slogdet(precision)[1]

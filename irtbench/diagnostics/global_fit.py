@@ -120,10 +120,6 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     """
     responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
-    if responses.trials is not None:
-        reason = "several trials of an item, and it is of one response each"
-        none = float("nan")
-        return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
     moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
     return _global_fit(responses, moments, items.n_parameters)
 
@@ -185,6 +181,10 @@ def global_fit_of_factors(
 
 def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) -> GlobalFit:
     """The statistics of these moments."""
+    if responses.trials is not None:
+        reason = "several trials of an item, and it is of one response each"
+        none = float("nan")
+        return GlobalFit(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
     margins = Margins.of(responses, moments)
     correlations = pairwise_correlation(responses.values)
     pairs = margins.pairs[0], margins.pairs[1]

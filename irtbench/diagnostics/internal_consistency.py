@@ -14,7 +14,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
-from irtbench.diagnostics.classical import filled_covariance, shares_of
+from irtbench.diagnostics.classical import filled_covariance
 from irtbench.diagnostics.correlation import pairwise_covariance
 from irtbench.diagnostics.tetrachoric import tetrachoric
 
@@ -160,6 +160,6 @@ def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
 
 def _typical_respondents(responses: ResponseMatrix) -> float:
     """Harmonic mean, over the pairs of items answered together, of their respondents."""
-    _, n = pairwise_covariance(shares_of(responses))
+    _, n = pairwise_covariance(responses.shares)
     pairs = n[np.triu_indices(responses.n_items, 1)]
     return float(hmean(pairs[pairs > 0])) if (pairs > 0).any() else 0.0

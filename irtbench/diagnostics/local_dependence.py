@@ -12,7 +12,7 @@ from scipy.special import chdtrc, rel_entr
 
 from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
-from irtbench.data.responses import ResponseMatrix, demand_single
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
@@ -36,7 +36,7 @@ class LocalDependence(Shown):
     x2, g2
         Pearson's and the likelihood-ratio statistic of the observed 2 x 2 table against the model's; df 1.
     p
-        Of X2 as chi-square with one degree of freedom.
+        Of X2 as chi-square with one degree of freedom; NaN with several trials of an item.
     p_adjusted
         p after Holm over the pairs.
     cramers_v
@@ -61,12 +61,6 @@ class LocalDependence(Shown):
     n_respondents: NDArray[np.int64]
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
-
-    @classmethod
-    def none(cls) -> LocalDependence:
-        """Of no pair."""
-        none = np.empty(0)
-        return cls((), (), none, none, none, none, none, none, np.empty(0, dtype=np.int64))
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:
@@ -125,6 +119,10 @@ def local_dependence(
     complete responses it is smaller (about 1% of independent pairs fall below p = .05), with many missing larger.
     `dependence_bootstrap.with_bootstrap` gives a p that keeps its level.
 
+    With several trials of an item the cells of a respondent are the products of the shares right and wrong, which have
+    the same expectation: each respondent counts once. X2 is then too small for a chi-square, and p that of the
+    bootstrap alone.
+
     Parameters
     ----------
     responses
@@ -164,7 +162,6 @@ def local_dependence(
     """
     responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
-    demand_single(responses, "local dependence")
     first, second = np.triu_indices(responses.n_items, 1)
     population = normal_grid() if quadrature is None else quadrature
     observed, expected = observed_tables(responses), expected_tables(responses, items, population)
@@ -181,10 +178,10 @@ def local_dependence(
     g2[unanswered] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
         cramers_v = np.where(_gamma(observed) < _gamma(expected), -1, 1) * np.sqrt(x2 / n)
-    p = chdtrc(1, x2)
+    p = chdtrc(1, x2) if responses.trials is None else np.full(n.size, np.nan)
     q3 = np.full(n.size, np.nan)
     if theta is not None:
-        q3 = pairwise_correlation(residuals(responses.values, check_theta(theta, responses), items))[first, second]
+        q3 = pairwise_correlation(residuals(responses.shares, check_theta(theta, responses), items))[first, second]
     return LocalDependence(
         item_1=tuple(items.item_ids[k] for k in first),
         item_2=tuple(items.item_ids[k] for k in second),
@@ -200,8 +197,8 @@ def local_dependence(
 
 def observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:
     """Counts of the cells 11, 10, 01, 00 of every pair of items, shape (4, n_pairs)."""
-    right = (responses.values == 1).astype(np.float64)
-    wrong = (responses.values == 0).astype(np.float64)
+    right = np.nan_to_num(responses.shares)
+    wrong = responses.observed - right
     pairs = np.triu_indices(responses.n_items, 1)
     mixed = right.T @ wrong
     return np.stack([cell[pairs] for cell in (right.T @ right, mixed, mixed.T, wrong.T @ wrong)])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single, share_correct
+from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
@@ -65,6 +65,8 @@ class FactorModel(InformationCriteria):
         Of the log-likelihood, a response, against other nodes; NaN if not known.
     n_by_item, n_correct_by_item
         Observed and correct responses to each item, shape (n_items,); None if not known.
+    log_binomial_coefficients
+        What to add to the log-likelihood for that of the numbers right of several trials; 0 without trials.
     """
 
     item_ids: tuple[str, ...]
@@ -79,6 +81,7 @@ class FactorModel(InformationCriteria):
     integration_error: float = math.nan
     n_by_item: NDArray[np.int64] | None = None
     n_correct_by_item: NDArray[np.int64] | None = None
+    log_binomial_coefficients: float = 0.0
 
     @property
     def converged(self) -> bool:
@@ -143,6 +146,7 @@ class FactorModel(InformationCriteria):
             "quadrature": self.nodes,
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": self.what_errors_are_of,
+            "log_binomial_coefficients": self.log_binomial_coefficients,
         }
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
@@ -226,6 +230,7 @@ def fit_factors(
     ----------
     responses
         Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
+        Of several trials of an item each is a response, independent of the others given the abilities.
     n_factors
         Number of abilities, independent of each other.
     zero_loadings
@@ -259,7 +264,6 @@ def fit_factors(
     1   item2     2.64       0.84
     """
     responses = as_responses(responses)
-    demand_single(responses, "a model of several abilities")
     check_estimable(responses, Priors.named("none"))
     zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
     blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)
@@ -330,6 +334,7 @@ def combined(
         integration_error=sum(errors) / sum(n_responses),
         n_by_item=responses.n_by_item,
         n_correct_by_item=responses.n_correct_by_item,
+        log_binomial_coefficients=responses.log_coefficients(),
     )
 
 
@@ -362,7 +367,8 @@ def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 
     Returns
     -------
     DataFrame
-        Columns ``respondent_id, n_items, n_correct, accuracy, theta_1, se_1, theta_2, ...``.
+        Columns ``respondent_id, n_items, n_correct, accuracy, theta_1, se_1, theta_2, ...``. With several trials of an
+        item ``n_correct`` and a last column ``n_trials`` count responses, and ``accuracy`` is the mean share right.
 
     Examples
     --------
@@ -379,18 +385,21 @@ def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 
     """
     responses = as_responses(responses, item_ids=fitted.item_ids)
     data = responses.select_items(fitted.item_ids)
-    n_correct = np.nansum(data.values, axis=1).astype(int)
     table = pd.DataFrame(
-        {"respondent_id": data.respondent_ids, "n_items": data.n_by_respondent, "n_correct": n_correct}
+        {
+            "respondent_id": data.respondent_ids,
+            "n_items": data.n_items_by_respondent,
+            "n_correct": data.n_correct_by_respondent,
+            "accuracy": np.nan_to_num(data.accuracy()),
+        }
     )
-    table["accuracy"] = n_correct / np.maximum(data.n_by_respondent, 1)
     mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
     for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
         mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed)
     for k in range(fitted.n_factors):
         table[f"theta_{k + 1}"] = mean[:, k]
         table[f"se_{k + 1}"] = deviation[:, k]
-    return table
+    return table if data.trials is None else table.assign(n_trials=data.n_by_respondent)
 
 
 @torch.no_grad()

@@ -149,11 +149,11 @@ def estimate(
         elif settings.standard_errors and status.converged and not shared:
             covariance, definite = sampling_covariance(problem, found.items)
             items = replace(items, covariance=covariance)
-            wanted, _ = settings.guessing_of(responses.item_ids)
+            guessed, _ = settings.guessing_of(responses.item_ids)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
-            elif wanted.any() and priors.guessing is None and isinstance(responses, ResponseMatrix):
-                intervals = guessing_intervals(problem, items, wanted)
+            elif guessed.any() and priors.guessing is None and isinstance(responses, ResponseMatrix):
+                intervals = guessing_intervals(problem, items, guessed)
         if status.converged and ability_vanishes(problem, found.items):
             status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, numbered
@@ -19,14 +19,14 @@ def simulate_responses(
     *,
     rng: np.random.Generator,
     missing: float = 0.0,
-    trials: int = 1,
+    trials: int | NDArray[np.int64] = 1,
     respondent_ids: Sequence[str] | None = None,
 ) -> ResponseMatrix:
     """Draw responses of people with these abilities.
 
     Each is missing, completely at random, with probability ``missing``. With several ``trials`` of every item each
-    counts the right ones, and is missing as a whole. Respondents are named ``r1 ...`` unless ``respondent_ids`` is
-    given.
+    counts the right ones, and is missing as a whole; an array of shape (n_respondents, n_items) has the number of each,
+    0 for none. Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
 
     Examples
     --------
@@ -41,11 +41,16 @@ def simulate_responses(
     """
     items = as_parameters(items)
     p = icc(theta, items)
-    if trials < 1:
-        raise InputError(f"simulation: expected at least one trial of an item but got {trials}")
-    values = (rng.random(p.shape) < p).astype(np.float64) if trials == 1 else rng.binomial(trials, p).astype(np.float64)
+    each = np.asarray(trials)
+    if each.ndim and each.shape != p.shape:
+        raise InputError(f"simulation: numbers of trials of shape {each.shape} for responses of {p.shape}")
+    if (each < (0 if each.ndim else 1)).any():
+        raise InputError(f"simulation: expected at least one trial of an item but got {each.min()}")
+    single = not each.ndim and trials == 1
+    values = (rng.random(p.shape) < p if single else rng.binomial(trials, p)).astype(np.float64)
+    values[np.broadcast_to(each == 0, p.shape)] = np.nan
     if missing > 0:
         values[rng.random(p.shape) < missing] = np.nan
     ids = numbered("r", p.shape[0]) if respondent_ids is None else tuple(respondent_ids)
-    tried = None if trials == 1 else np.where(np.isnan(values), 0, trials)
+    tried = None if single else np.where(np.isnan(values), 0, trials)
     return ResponseMatrix(values, ids, items.item_ids, tried)

@@ -55,11 +55,12 @@ class Posterior:
         return np.sqrt((self.mass * deviation**2).sum(axis=1))
 
     def number_right(
-        self, p: NDArray[np.float64], counted: NDArray[np.bool_]
+        self, p: NDArray[np.float64], counted: NDArray[np.bool_], *, trials: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and variance of the number of right responses to come, each of shape (n_respondents,).
 
-        The variance includes theta's error and the chance of the responses: Var(sum P) + E(sum P (1 - P)).
+        The variance includes theta's error and the chance of the responses: Var(sum P) + E(sum P (1 - P)). Of several
+        trials of an item the share right counts, and that chance is divided by their number.
 
         Parameters
         ----------
@@ -67,9 +68,13 @@ class Posterior:
             Probability of a right response at the nodes, shape (n_nodes, n_items).
         counted
             Whether a respondent's response to the item counts, shape (n_respondents, n_items).
+        trials
+            Number of trials of each item to come, shape (n_respondents,); None for one.
         """
         weight = counted.astype(np.float64)
         mean_at, noise_at = weight @ p.T, weight @ (p * (1 - p)).T  # at each node, shape (n_respondents, n_nodes)
+        if trials is not None:
+            noise_at = noise_at / trials[:, None]
         mean = (self.mass * mean_at).sum(axis=1)
         return mean, (self.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
 

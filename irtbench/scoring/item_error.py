@@ -172,7 +172,10 @@ def demand_covariance(items: ItemParameters, responses: ResponseMatrix) -> None:
     unknown = responses.observed.any(axis=0) & np.isnan(covariance).any(axis=(1, 2))
     lacking = [items.item_ids[k] for k in np.flatnonzero(unknown)]
     if lacking:
-        raise InputError(f"item error: no covariance is known for item {name_first(lacking)}; fit standard errors")
+        raise InputError(
+            f"item error: no covariance is known for item {name_first(lacking)}; fit standard errors, or take "
+            "the items as known (--item-error none)"
+        )
 
 
 def draw_items(items: ItemParameters, n_draws: int, *, rng: np.random.Generator) -> list[ItemParameters]:

@@ -14,9 +14,10 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, demand_single, name_first
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.models.curves import icc
+from irtbench.models.likelihood import some_rows
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
 
@@ -42,9 +43,13 @@ class PredictedAccuracy(Shown):
     level
         Of the interval.
     n_seen, n_correct
-        Responses seen of each, and those of them that are right.
+        Items seen of each, and the responses to them that are right.
     n_items
         Items of the bank.
+    accuracy_seen
+        Mean over the items seen of the share right, NaN without any.
+    n_trials
+        Responses of each, where there were several trials of an item; else None.
     """
 
     respondent_ids: tuple[str, ...]
@@ -56,16 +61,17 @@ class PredictedAccuracy(Shown):
     n_seen: NDArray[np.int64]
     n_correct: NDArray[np.int64]
     n_items: int
+    accuracy_seen: NDArray[np.float64]
+    n_trials: NDArray[np.int64] | None = None
 
     def table(self) -> pd.DataFrame:
         """One row a system, columns of prediction.csv; ``accuracy`` is that on the items seen, NaN without any."""
-        seen = np.full(self.n_seen.shape, np.nan)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "respondent_id": self.respondent_ids,
                 "n_seen": self.n_seen,
                 "n_correct": self.n_correct,
-                "accuracy": np.divide(self.n_correct, self.n_seen, out=seen, where=self.n_seen > 0),
+                "accuracy": self.accuracy_seen,
                 "n_items": self.n_items,
                 "predicted_accuracy": self.accuracy,
                 "se": self.standard_error,
@@ -73,6 +79,7 @@ class PredictedAccuracy(Shown):
                 "predicted_upper": self.upper,
             }
         )
+        return table if self.n_trials is None else table.assign(n_trials=self.n_trials)
 
     def in_short(self) -> str:
         """How many systems and items, and the range of the predicted accuracies."""
@@ -120,8 +127,11 @@ def predict_accuracy(
 
         A = (sum of x_j seen + sum over scales and j not seen of E(P_j(theta) | x)) / n
 
+    With several trials of an item x_j is the share right, and the accuracy predicted is that of a run in which items
+    not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
+
     Its variance includes theta's error and the chance of the responses not seen:
-    n^2 Var = sum over scales of Var(sum P_j | x) + E(sum P_j (1 - P_j) | x). That is all there is if the model is
+    n^2 Var = sum over scales of Var(sum P_j | x) + E(sum P_j (1 - P_j) | x) / m. That is all there is if the model is
     right. On a benchmark of many abilities it is not: a ``correction`` learnt from systems whose responses are all
     known (see ``learn_correction``) replaces the second sum, and its residuals give the variance.
 
@@ -175,8 +185,20 @@ def predict_accuracy(
     least, most = seen_right / total, (seen_right + n_unseen) / total
     lower, upper = (_truncated_quantile(accuracy, sd, least, most, q) for q in ((1 - level) / 2, (1 + level) / 2))
     n_seen = (total - n_unseen).astype(np.int64)
-    n_correct = seen_right.astype(np.int64)
-    return PredictedAccuracy(responses.respondent_ids, accuracy, sd, lower, upper, level, n_seen, n_correct, int(total))
+    seen = responses.select_items([item for item in responses.item_ids if item in set(_items_of(scales))])
+    return PredictedAccuracy(
+        respondent_ids=responses.respondent_ids,
+        accuracy=accuracy,
+        standard_error=sd,
+        lower=lower,
+        upper=upper,
+        level=level,
+        n_seen=n_seen,
+        n_correct=seen.n_correct_by_respondent,
+        n_items=int(total),
+        accuracy_seen=seen.accuracy(),
+        n_trials=None if responses.trials is None else seen.n_by_respondent,
+    )
 
 
 def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[str]) -> Correction:
@@ -221,7 +243,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     features = _features(_parts(scales, seen))
     if len(features) < 10 * features.shape[1]:
         raise InputError(f"prediction: a correction needs {10 * features.shape[1]} systems but got {len(features)}")
-    share = outside.values.mean(axis=1)
+    share = outside.shares.mean(axis=1)
     coefficients = np.linalg.lstsq(features, share, rcond=None)[0]
     degrees = len(features) - features.shape[1]
     sd = float(np.sqrt(((share - features @ coefficients) ** 2).sum() / degrees))
@@ -255,21 +277,32 @@ def _parts(scales: Scales, responses: ResponseMatrix) -> _Parts:
     every = _items_of(scales)
     if len(set(every)) < len(every):
         raise InputError("prediction: an item stands in two scales; expected each in one")
-    demand_single(responses, "a prediction of the whole from a part")
+    n_trials = _trials_a_response(responses)
     seen_right, n_unseen, expected, variance = np.zeros((4, len(scales), responses.n_respondents))
     for k, scale in enumerate(scales):
         own = own_responses(scale, responses)
         known = scale.items.select(own.item_ids)
         columns = [scale.items.item_ids.index(item) for item in own.item_ids]
         for rows in row_batches(own.n_respondents, scale.items.n_items):
-            values = own.values[rows]
-            unseen = np.ones((len(values), scale.items.n_items), dtype=np.bool_)
-            unseen[:, columns] = np.isnan(values)
-            posterior = posterior_of(values, known, scale.population or STANDARD_NORMAL)
-            expected[k, rows], variance[k, rows] = posterior.number_right(icc(posterior.nodes, scale.items), unseen)
-            seen_right[k, rows] = np.nansum(values, axis=1)
+            share = own.shares[rows]
+            unseen = np.ones((len(share), scale.items.n_items), dtype=np.bool_)
+            unseen[:, columns] = np.isnan(share)
+            posterior = posterior_of(
+                own.correct[rows], known, scale.population or STANDARD_NORMAL, trials=some_rows(own.trials, rows)
+            )
+            expected[k, rows], variance[k, rows] = posterior.number_right(
+                icc(posterior.nodes, scale.items), unseen, trials=n_trials[rows]
+            )
+            seen_right[k, rows] = np.nansum(share, axis=1)
             n_unseen[k, rows] = unseen.sum(axis=1)
     return _Parts(seen_right, n_unseen, expected, variance, np.array([scale.items.n_items for scale in scales]))
+
+
+def _trials_a_response(responses: ResponseMatrix) -> NDArray[np.float64]:
+    """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,)."""
+    n, n_items = responses.n_trials, responses.n_items_by_respondent
+    inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
+    return np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
 
 
 def _features(parts: _Parts) -> NDArray[np.float64]:

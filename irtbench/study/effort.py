@@ -131,7 +131,7 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
 
 def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:
     if not shape.graded:
-        return "answers are not graded: --items with their key"
+        return f"first: {', '.join(obstacles)}" if obstacles else "answers are not graded: --items with their key"
     if shape.n_respondents < FEWEST_RESPONDENTS:
         return f"{shape.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}"
     if shape.n_items == 0:

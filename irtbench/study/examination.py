@@ -15,6 +15,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.readers.long_table import LongTable, find_column, find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.summary import ReadingSummary, summarise
+from irtbench.data.readers.wide_columns import unlike_the_others
 from irtbench.data.shown import Shown, counted
 from irtbench.study.effort import CommandAdvice, Prior, Shape, advise, choose_prior
 from irtbench.study.findings import (
@@ -32,7 +33,6 @@ from irtbench.study.findings import (
 #: Findings that keep every fit from being what it seems, whatever the prior.
 OBSTACLES = {
     "duplicates": "repeated pairs",
-    "trials": "several trials (--trials)",
     "finer_scores": "scores are not 1 or 0 (--threshold)",
     "vocabulary": "answers do not fit the key (--map)",
     "blocks": "unconnected blocks",
@@ -140,6 +140,7 @@ def examine(
     2  warning      near_labels  1
     3  warning    few_responses  2
     """
+    read_from_file = isinstance(table, LongTable)
     table = _as_table(table)
     items = None if items is None else as_items(items)
     frame, findings = one_row_a_trial(table.frame), left_out(table.left_out)
@@ -153,7 +154,16 @@ def examine(
         graded = _responses(frame, threshold, findings)
     if items is not None:
         findings += _unknown_items(frame, items)
-    shape = Shape(int(frame["respondent_id"].nunique()), 0, 0.0, graded=graded is not None, has_answers=has_answers)
+    elif read_from_file and table.format == "wide":  # whose columns the reader took for items
+        findings += found(
+            "note", "odd_names", unlike_the_others(list(pd.unique(frame["item_id"]))),
+            "columns taken for items are named unlike all the others", "if they are none: --exclude-columns",
+        )  # fmt: skip
+    given = frame.groupby("item_id").size()
+    shape = Shape(
+        int(frame["respondent_id"].nunique()), len(given), float(given.median()), graded=graded is not None,
+        has_answers=has_answers,
+    )  # fmt: skip
     if graded is not None:
         data = Observed.of(graded)
         for ask in OF_RESPONSES:
@@ -171,6 +181,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
         return given
     if not isinstance(given, pd.DataFrame):
         given = as_responses(given).to_long()
+    given = one_row_a_trial(given)
     names = [str(name) for name in given.columns]
     if find_id_columns(names, {}) is None:
         wide = given.set_axis(names, axis=1)
@@ -206,7 +217,7 @@ def _as_table(given: ResponsesLike | AnswersLike) -> LongTable:
 
 def one_row_a_trial(frame: pd.DataFrame) -> pd.DataFrame:
     """A long table of counted trials with a row for each of them; any other as it is."""
-    if "n_trials" not in frame.columns:
+    if not {"n_correct", "n_trials"} <= set(frame.columns):
         return frame
     n = frame["n_trials"].fillna(0).to_numpy(dtype=np.intp)
     right = frame["n_correct"].fillna(0).to_numpy(dtype=np.intp)
@@ -279,7 +290,7 @@ def _unknown_items(frame: pd.DataFrame, items: ItemTable) -> list[Finding]:
 
 
 def _shape(data: Observed, shape: Shape, items: ItemTable | None, findings: list[Finding]) -> Shape:
-    n = data.n_by_item
+    n = data.n_respondents_by_item
     checks = set() if items is None else set(items.attention_items)
     varied = data.varied & np.array([item not in checks for item in data.item_ids], dtype=np.bool_)
     labels = [] if items is None else list(items.scales())

@@ -58,7 +58,7 @@ class Finding(Figures):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Graded responses as a list, one entry each, repeated pairs reduced to the first.
+    """Graded responses as a list, one entry each: every trial, or the first of a pair that no trial tells apart.
 
     Parameters
     ----------
@@ -78,13 +78,15 @@ class Observed:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Observed:
-        """From a long table ``respondent_id, item_id, response`` of 1, 0 and NaN."""
+        """From a long table ``respondent_id, item_id, response`` of 1, 0 and NaN, and perhaps ``trial``."""
         rows, respondents = pd.factorize(frame["respondent_id"])
         columns, items = pd.factorize(frame["item_id"])
         correct = frame["response"].to_numpy(dtype=np.float64)
         seen = ~np.isnan(correct)
         first = np.zeros(len(frame), dtype=np.bool_)
-        first[seen] = ~pd.Series(rows[seen] * max(1, len(items)) + columns[seen]).duplicated().to_numpy()
+        trials = frame["trial"].to_numpy()[seen] if "trial" in frame else np.zeros(int(seen.sum()))
+        told = pd.DataFrame({"row": rows[seen], "column": columns[seen], "trial": trials})
+        first[seen] = ~told.duplicated().to_numpy()
         return cls(
             rows[first].astype(np.intp), columns[first].astype(np.intp), correct[first],
             tuple(map(str, respondents)), tuple(map(str, items)),
@@ -94,6 +96,12 @@ class Observed:
     def n_by_item(self) -> NDArray[np.int64]:
         """Responses to each item, shape (n_items,)."""
         return np.bincount(self.columns, minlength=len(self.item_ids))
+
+    @property
+    def n_respondents_by_item(self) -> NDArray[np.int64]:
+        """Respondents with a response to each item, or several, shape (n_items,)."""
+        pairs = pd.DataFrame({"row": self.rows, "column": self.columns}).drop_duplicates()
+        return np.bincount(pairs["column"], minlength=len(self.item_ids))
 
     @property
     def n_by_respondent(self) -> NDArray[np.int64]:
@@ -301,8 +309,8 @@ def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
     names = [f"({r}, {i})" for r, i in repeated[pair].drop_duplicates().itertuples(index=False)]
     if "trial" in frame.columns and not frame.duplicated([*pair, "trial"]).any():
         return found(
-            "warning", "trials", names, "pairs of respondent and item have several trials",
-            "say which counts: --trials first, last, majority, any or mean",
+            "warning", "trials", names, "pairs of respondent and item have several trials, k right of n",
+            "to count one response each: --trials first, last, majority, any or mean",
         )  # fmt: skip
     return found(
         "error", "duplicates", names, "pairs of respondent and item come more than once, and no trial tells them apart",

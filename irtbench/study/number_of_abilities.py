@@ -30,7 +30,9 @@ def study_dimensions(
     labels = [label_of[item] for item in data.item_ids]
     answered_both = data.observed.astype(np.float64).T @ data.observed
     why_not = ""
-    if data.n_items <= MOST_FACTORS or data.n_respondents < FEWEST_RESPONDENTS:
+    if data.trials is not None:
+        why_not = "tetrachoric correlations are of one response each, and there are several trials of an item"
+    elif data.n_items <= MOST_FACTORS or data.n_respondents < FEWEST_RESPONDENTS:
         why_not = f"{data.n_respondents} respondents and {data.n_items} items are too few"
     elif (answered_both == 0).any():
         why_not = "some two items were answered by nobody together"

@@ -22,7 +22,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
 
     A scale for each label if each has enough items; attention checks are all to be right; with few options, and enough
     answers each, respondents must do better than by guessing; the prior that suits the number of respondents; of
-    several trials the first.
+    several trials of raw answers the first.
 
     Raises
     ------
@@ -42,7 +42,8 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
     each = examination.summary.n_responses / max(1, examination.summary.n_respondents)
     guessed = is_closed(keys) and 2 <= n_options <= MOST_OPTIONS and each >= FEWEST_TO_JUDGE
     data = dict(template.data)
-    if examination.finding("trials") is not None and data.get("trials", "error") == "error":
+    several = examination.finding("trials") is not None and template.content == "answers"
+    if several and data.get("trials", "error") == "error":
         data["trials"] = "first"
     return Template(
         title=template.title,

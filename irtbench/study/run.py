@@ -77,6 +77,12 @@ def run_study(
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
     data = read_data(settings)
+    if data.responses.trials is not None:
+        progress(
+            f"up to {int(data.responses.trials.max())} trials of an item: k right of n; M2 and the number of abilities "
+            "are of one response each and left open, local dependence has the p of a bootstrap alone"
+        )
+        settings = replace(settings, pruning=settings.pruning.of_trials())
     parts = divide(data.items, settings)
     check_named_items(parts, settings)
     check_published(parts, settings)

@@ -130,7 +130,7 @@ def _row(
         "stage": stage,
         "n_respondents": int((responses.n_by_respondent > 0).sum()),
         "n_responses": responses.n_responses,
-        "proportion_correct": float(np.nanmean(responses.values)),
+        "proportion_correct": float(np.nanmean(responses.shares)),
         "fleiss_kappa": np.nan if agreed is None else agreed.fleiss_kappa,
         "krippendorff_alpha": np.nan if agreed is None else agreed.krippendorff_alpha,
         "gwet_ac1": np.nan if agreed is None else agreed.gwet_ac1,

@@ -26,9 +26,9 @@ class StudyData:
     Parameters
     ----------
     answers
-        Raw answers; None if graded responses were given.
+        Raw answers, the first of several trials of a pair; None if graded responses were given.
     responses
-        Graded responses.
+        Graded responses, of several trials the number right.
     items
         The items.
     respondents
@@ -69,7 +69,8 @@ def read_data(settings: StudyFile) -> StudyData:
         if data.where:
             answers = answers[answers["item_id"].isin(items.item_ids)]
         approval = read_approval(settings, answers)
-        return StudyData(answers, grade(answers, items, settings.grading), items, norms, norms_from, approval)
+        responses = grade(answers, items, settings.grading)
+        return StudyData(first_trials(answers), responses, items, norms, norms_from, approval)
     table = read_study_table(data)
     norms, norms_from = read_columns_of_norms(settings, table)
     if items is not None and data.where:
@@ -77,6 +78,11 @@ def read_data(settings: StudyFile) -> StudyData:
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     approval = read_approval(settings, table)
     return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
+
+
+def first_trials(answers: pd.DataFrame) -> pd.DataFrame:
+    """The first answer of each respondent to each item, for what is of one each: agreement, patterns, seconds."""
+    return answers[~answers.duplicated(["respondent_id", "item_id"])]
 
 
 def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:

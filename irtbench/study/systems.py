@@ -33,10 +33,13 @@ class SystemResponses:
 
 @dataclass(frozen=True, eq=False)
 class SystemScores:
-    """The systems of a study: columns of scores.csv, explanations, and percentiles in groups of the norm samples."""
+    """The systems of a study: columns of scores.csv, explanations, and percentiles in groups of the norm samples.
+
+    Explanations are of one response each: None where all systems have several trials of an item.
+    """
 
     scores: pd.DataFrame
-    explanation: Explanation
+    explanation: Explanation | None
     group_percentiles: pd.DataFrame | None
 
 
@@ -76,16 +79,25 @@ def score_systems(bank: ItemBank, settings: StudyFile, systems: Sequence[SystemR
         graded = graded.select_items(answered)
         graded = graded.select_respondents(graded.n_by_respondent > 0)
         scores.append(score_responses(bank, graded, scoring))
-        explanations.append(explain_all(bank, graded))
+        if graded.trials is None:
+            explanations.append(explain_all(bank, graded))
+        else:
+            log.warning("file %s: several trials of an item: surprises are of one response each", system.path)
         if groups:
             in_groups.append(percentiles_by_group(bank, graded, groups, scoring))
     if not scores:
         return None
     return SystemScores(
         pd.concat(scores, ignore_index=True),
-        Explanation(
-            pd.concat([found.items for found in explanations], ignore_index=True),
-            pd.concat([found.difficulty for found in explanations], ignore_index=True),
-        ),
+        _together(explanations),
         pd.concat(in_groups, ignore_index=True) if in_groups else None,
+    )
+
+
+def _together(found: Sequence[Explanation]) -> Explanation | None:
+    if not found:
+        return None
+    return Explanation(
+        pd.concat([each.items for each in found], ignore_index=True),
+        pd.concat([each.difficulty for each in found], ignore_index=True),
     )

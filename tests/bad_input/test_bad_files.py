@@ -156,7 +156,7 @@ def must_not_run(*arguments: object) -> None:
         (["score", "bank.json", "systems.csv", "-o", "s.xlsx"], "expected a name that ends in .csv"),
         (["predict", "bank.json", "wide.csv", "-o", "s.txt"], "expected a name that ends in .csv"),
         (["score", "bank.json", "graded.csv", "--content", "answers"], "no answer is the key of any item: 0, 1"),
-        (["score", "systems.csv", "systems.csv"], "not JSON"),
+        (["score", "systems.csv", "systems.csv"], "column 'discrimination' missing"),
         (["score", "bank.json", "systems.csv", "-o", "bank.json"], "is an input of this command"),
         (["score", "bank.json", "systems.csv", "-o", "./link.json"], "is an input of this command"),
         (["score", "bank.json", "systems.csv", "-o", "hard.json"], "is an input of this command"),

@@ -79,9 +79,91 @@ def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
 def test_what_is_not_available_says_so_in_one_line(simulated: Path, tmp_path: Path) -> None:
     responses = simulated / "responses.csv"
     refused(
-        "fit", responses, "-o", tmp_path / "x", "--factors", 2, saying="a model of several abilities is not available"
-    )
-    refused(
         "dimensions", responses, "-o", tmp_path / "x", saying="several trials of a pair, counted without their order"
     )
     refused("power", "--accuracy", 0.7, saying="expected one of --accuracy with --agreement, --responses, and --bank")
+
+
+def test_several_abilities(simulated: Path, tmp_path: Path) -> None:
+    run_here("fit", simulated / "responses.csv", "-o", tmp_path / "two", "--factors", 2, "--quiet")
+    scores = pd.read_csv(tmp_path / "two" / "scores.csv")
+    assert {"theta_1", "theta_2", "n_trials"} <= set(scores)
+
+
+@pytest.fixture
+def bank(simulated: Path, tmp_path: Path) -> Path:
+    """The true items; those of a simulation have no errors."""
+    items = read_parameters(simulated / "items.csv")
+    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
+    return tmp_path / "bank.json"
+
+
+def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(simulated / "responses.csv")
+    few = table["respondent_id"].unique()[:3]
+    table[table["respondent_id"].isin(few)].to_csv(tmp_path / "few.csv", index=False)
+    out = tmp_path / "compared"
+    run_here("compare", tmp_path / "few.csv", "--bank", bank, "--item-error", "none", "-o", out, "--quiet")
+    pairs = pd.read_csv(out / "comparison.csv")
+    assert len(pairs) == 3
+    shares = table.assign(share=table["n_correct"] / table["n_trials"]).pivot(
+        index="item_id", columns="respondent_id", values="share"
+    )
+    run_here("score", bank, tmp_path / "few.csv", "-o", tmp_path / "scores.csv", "--quiet")
+    theta = pd.read_csv(tmp_path / "scores.csv").set_index("respondent_id")["theta"]
+    for _, row in pairs.iterrows():
+        both = shares[[row["first"], row["second"]]].dropna()
+        assert row["accuracy_difference"] == pytest.approx((both[row["first"]] - both[row["second"]]).mean())
+        assert row["theta_difference"] == pytest.approx(theta[row["first"]] - theta[row["second"]], abs=0.03)
+
+
+def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(simulated / "responses.csv")
+    table[table["item_id"].isin(sorted(table["item_id"].unique())[:6])].to_csv(tmp_path / "form.csv", index=False)
+    run_here("predict", bank, tmp_path / "form.csv", "-o", tmp_path / "prediction.csv", "--quiet")
+    found = pd.read_csv(tmp_path / "prediction.csv")
+    assert list(found)[-2:] == ["method", "n_trials"]
+    assert (found["n_trials"] == 4 * found["n_seen"]).all()
+    own = table.assign(share=table["n_correct"] / table["n_trials"]).groupby("respondent_id")["share"].mean()
+    away = found.set_index("respondent_id")["predicted_accuracy"] - own
+    assert away.abs().mean() < 0.1
+
+
+def test_a_study_of_trials(tmp_path: Path) -> None:
+    run_here("simulate", "-o", tmp_path / "s", "--respondents", 150, "--items", 8, "--trials", 3, "--seed", 2, "-q")
+    study = """
+    [data]
+    answers = "s/responses.csv"
+    content = "responses"
+    [pruning]
+    preset = "lalor2016"
+    bootstrap_samples = 19
+    [score]
+    systems = ["systems.csv"]
+    """
+    (tmp_path / "study.toml").write_text(study)
+    table = pd.read_csv(tmp_path / "s" / "responses.csv")
+    systems = table[table["respondent_id"].isin(table["respondent_id"].unique()[:2])]
+    systems.replace({"respondent_id": r"^"}, {"respondent_id": "s"}, regex=True).to_csv(
+        tmp_path / "systems.csv", index=False
+    )
+    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "built", "--quiet")
+    summary = json.loads((tmp_path / "built" / "summary.json").read_text())
+    (scale,) = summary["scales"]
+    assert scale["rejected"] is None  # M2 is not known and rejects nothing
+    assert "several trials" in scale["global_fit_before"]["reason"]
+    items = pd.read_csv(tmp_path / "built" / "items.csv")
+    assert len(items) > 4
+    scores = pd.read_csv(tmp_path / "built" / "scores.csv")
+    assert (scores["n_trials"] == 3 * scores["n_items"]).all()
+    pairs = pd.read_csv(tmp_path / "built" / "rounds_pairs.csv")
+    assert pairs["p"].isna().all()  # of LD-X2 by chi-square: with trials there is the bootstrap alone
+    assert "p_bootstrap" in pairs
+    truth = pd.read_csv(tmp_path / "s" / "items.csv").set_index("item_id").loc[items["item_id"], "difficulty"]
+    assert np.corrcoef(items["difficulty"], truth)[0, 1] > 0.95
+    # and the same with every trial on a row of its own
+    rows = table.loc[table.index.repeat(3)].assign(trial=np.tile([1, 2, 3], len(table)))
+    rows["response"] = (rows["trial"] <= rows["n_correct"]).astype(int)
+    rows.drop(columns=["n_correct", "n_trials"]).to_csv(tmp_path / "s" / "responses.csv", index=False)
+    run_here("build", tmp_path / "study.toml", "-o", tmp_path / "again", "--quiet")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again" / "items.csv"), items)

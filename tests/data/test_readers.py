@@ -329,7 +329,7 @@ def test_neither_long_nor_wide_is_refused(write):
         InputError, match=r"column respondent_id: s1 is there more than once; expected one row for each"
     ):
         read_responses(write("respondent_id,q1,q2\ns1,1,1\ns1,0,1\ns2,0,0\n"))
-    with pytest.raises(InputError, match=r"got '2'; grade scores on a finer scale right or wrong first"):
+    with pytest.raises(InputError, match=r"got '2'; say from which score on one is right"):
         read_responses(write("respondent_id,q1,q2\ns1,1,1\ns2,0,2\n"))
 
 

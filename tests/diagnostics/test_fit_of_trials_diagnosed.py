@@ -5,12 +5,13 @@ import warnings
 import numpy as np
 import pytest
 
+from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.diagnostics.local_dependence import local_dependence
+from irtbench.diagnostics.local_dependence import local_dependence, observed_tables
 from irtbench.diagnostics.residuals import mean_squares
 from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
@@ -78,13 +79,55 @@ def test_trials_that_are_alike_raise_mean_squares_and_the_fit_says_so() -> None:
 def test_what_is_of_one_response_each_says_so() -> None:
     items = ItemParameters.from_difficulty(np.ones(20), np.linspace(-1, 1, 20), item_ids=[f"i{j}" for j in range(20)])
     responses = simulate_responses(np.linspace(-2, 2, 30), items, rng=np.random.default_rng(0), trials=3)
-    theta = np.zeros(30)
-    with pytest.raises(InputError, match="for which local dependence is not available; reduce them"):
-        local_dependence(responses, items)
-    with pytest.raises(InputError, match="for which the empirical curve is not available"):
-        empirical_curve(responses, items, "i0", theta)
     with pytest.raises(InputError, match="for which this is not available"):
         _ = responses.values
     found = global_fit(responses, items)
     assert np.isnan(found.m2)
     assert "several trials" in found.reason
+
+
+def test_pairs_by_products_of_shares() -> None:
+    # 1 of 2 and 2 of 2: the cells 11, 10, 01, 00 are 1/2, 0, 1/2, 0; a second respondent is right in all, a third has
+    # answered the first item alone
+    responses = ResponseMatrix(
+        np.array([[1.0, 2.0], [3.0, 1.0], [1.0, np.nan]]),
+        ("r", "s", "t"),
+        ("a", "b"),
+        np.array([[2, 2], [3, 1], [2, 0]]),
+    )  # fmt: skip
+    np.testing.assert_allclose(observed_tables(responses)[:, 0], [1.5, 0, 0.5, 0])
+    items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0], item_ids=("a", "b"))
+    found = local_dependence(responses, items, theta=np.array([0.0, 1.0, 0.0]))
+    assert found.n_respondents.tolist() == [2]
+    assert np.isnan(found.p).all()  # no chi-square; the bootstrap has a p
+    assert np.isfinite(found.q3).all()
+
+
+def test_items_that_share_more_than_ability_are_found() -> None:
+    rng = np.random.default_rng(4)
+    n = rng.integers(0, 5, (600, 15))
+    theta, b = rng.normal(size=(600, 1)), rng.normal(size=15)
+    z = 1.2 * (theta - b)
+    z[:, :2] += rng.normal(0, 1.5, (600, 1))  # the first two share a deviation of each respondent
+    correct = np.where(n > 0, rng.binomial(n, 1 / (1 + np.exp(-z))), np.nan)
+    responses = ResponseMatrix(correct, [f"r{i}" for i in range(600)], [f"i{j}" for j in range(15)], n)
+    items = fit_model(responses, standard_errors=False).items
+    found = with_bootstrap(
+        local_dependence(responses, items), responses, items,
+        lambda sample: fit_model(sample, standard_errors=False).items, rng=rng, n_samples=39,
+    )  # fmt: skip
+    assert found.p_bootstrap_adjusted is not None
+    assert found.p_bootstrap_adjusted[0] <= 0.05
+    assert (found.p_bootstrap_adjusted[1:] > 0.05).mean() > 0.95
+
+
+def test_the_empirical_curve_of_trials_is_that_of_the_trials_one_by_one() -> None:
+    items = ItemParameters.from_difficulty(np.ones(3), [-1.0, 0.0, 1.0])
+    theta = np.linspace(-2, 2, 40)
+    counted = simulate_responses(theta, items, rng=np.random.default_rng(0), trials=3)
+    right = (np.arange(3) < counted.correct[:, :, None]).astype(float)  # respondent, item, trial
+    single = ResponseMatrix(right.transpose(0, 2, 1).reshape(120, 3), [f"s{i}" for i in range(120)], items.item_ids)
+    found = empirical_curve(counted, items, "item2", theta)
+    apart = empirical_curve(single, items, "item2", np.repeat(theta, 3))
+    np.testing.assert_allclose(found.proportion, apart.proportion, atol=1e-6)
+    np.testing.assert_allclose(found.upper, apart.upper, atol=1e-6)

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from builders.problem import make_problem
 from builders.simulated import simulated
-from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
@@ -217,12 +215,6 @@ def test_variational_posterior_of_trials_agrees_with_the_mode() -> None:
     assert mode.items.covariance is not None
     deviation = np.sqrt(mode.items.covariance[:, 1, 1])
     assert (np.abs(posterior.items.intercept - mode.items.intercept) < 0.5 * deviation).all()
-
-
-def test_models_of_several_abilities_say_that_they_take_one_response_each() -> None:
-    responses, _, _ = unequal_trials(30, 6, seed=12)
-    with pytest.raises(InputError, match="trials of a respondent at an item, for which a model of several abilities"):
-        fit_factors(responses, 2)
 
 
 def test_groups_take_trials() -> None:

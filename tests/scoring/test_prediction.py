@@ -124,3 +124,39 @@ def test_bad_input_is_refused() -> None:
     gap[0, 19] = np.nan
     with pytest.raises(InputError, match="some are missing"):
         learn_correction(scale, ResponseMatrix(gap, responses.respondent_ids, responses.item_ids), form)
+
+
+def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
+    # the two items again, of the first 3 trials seen, all right: E(P | 3 of 3) = E(P^4) / E(P^3), and items not seen
+    # are tried three times too, so that the chance of their share has a third of the variance
+    items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
+    scale = Scale("two", items, ItemTable.plain(items.item_ids))
+    seen = ResponseMatrix(np.array([[3.0, np.nan]]), ("one",), items.item_ids, np.array([[3, 0]]))
+    theta = np.linspace(-8, 8, 4001)
+    weight = np.exp(-(theta**2) / 2) / (1 + np.exp(-theta)) ** 3
+    p = 1 / (1 + np.exp(-theta))
+    mean = (weight @ p) / weight.sum()
+    variance = (weight @ (p - mean) ** 2 + weight @ (p * (1 - p)) / 3) / weight.sum()
+    found = predict_accuracy(scale, seen)
+    assert found.accuracy[0] == pytest.approx((1 + mean) / 2, abs=1e-5)
+    assert found.standard_error[0] == pytest.approx(np.sqrt(variance) / 2, abs=1e-5)
+    table = found.table()
+    assert list(table.columns[-1:]) == ["n_trials"]
+    assert table.loc[0, ["n_seen", "n_correct", "accuracy", "n_trials"]].tolist() == [1, 3, 1.0, 3]
+
+
+def test_intervals_of_trials_cover() -> None:
+    # 30 of 150 items tried four times, 500 people: 95% (sd 1%) of the intervals cover the accuracy on all, tried alike
+    scale = make_scale("a", 150)
+    rng = np.random.default_rng(3)
+    whole = simulate_responses(rng.normal(size=500), scale.items, rng=rng, trials=4)
+    truth, form = whole.accuracy(), list(whole.item_ids[:30])
+    found = predict_accuracy(scale, whole.select_items(form))
+    assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.025)
+    once = predict_accuracy(scale, ResponseMatrix(whole.select_items(form).shares > 0.5, whole.respondent_ids, form))
+    assert found.standard_error.mean() < 0.75 * once.standard_error.mean()
+    correction = learn_correction(scale, whole.select_respondents(np.arange(500) < 400), form)
+    new = whole.select_items(form).select_respondents(np.arange(500) >= 400)
+    corrected = predict_accuracy(scale, new, correction=correction)
+    covered = (corrected.lower <= truth[400:]) & (truth[400:] <= corrected.upper)
+    assert covered.mean() == pytest.approx(0.95, abs=0.05)

@@ -12,7 +12,9 @@ from irtbench.data.given import as_responses
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.readers import LongTable
+from irtbench.data.readers import LongTable, read_responses
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
 from irtbench.study.effort import Shape, advise, choose_prior
 from irtbench.study.examination import Examination, examine
 from irtbench.study.findings import Finding
@@ -254,3 +256,39 @@ def test_a_text_among_responses_is_named() -> None:
     named = f"respondent {frame['respondent_id'][1]}, item {frame['item_id'][1]}: expected a number .* got 'right'"
     with pytest.raises(InputError, match=named):
         examine(frame)
+
+
+def test_every_trial_is_looked_at() -> None:
+    items = ItemParameters.from_difficulty(np.ones(4), [-1.0, 0.0, 0.5, 1.0])
+    responses = simulate_responses(np.linspace(-2, 2, 60), items, rng=np.random.default_rng(3), trials=5)
+    for given in (responses, responses.to_long()):
+        found = examine(given)
+        assert found.summary.n_responses == 60 * 4 * 5
+        assert found.finding("few_answers") is None  # four items, but twenty responses each
+        assert {command.command for command in found.commands if command.works} >= {"fit", "compare", "score"}
+        # how much is known of an item's slope goes by who answered it, not by how often
+        assert found.prior_reason.startswith("60 responses to the median item")
+
+
+def test_answers_that_do_not_fit_the_key_are_named_as_what_stops_a_study() -> None:
+    answers = pd.DataFrame({f"i{j}": ["ja", "nein"] * 10 for j in range(6)})
+    items = pd.DataFrame({"key": ["yes", "no"] * 3}, index=[f"i{j}" for j in range(6)])
+    found = examine(answers, items=items)
+    build = next(command for command in found.commands if command.command == "build")
+    assert build.why == "first: answers do not fit the key (--map)"
+    assert found.prior_reason.startswith("20 responses to the median item")
+
+
+def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
+    names = [*(f"q{j}" for j in range(6)), "left"]
+    wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (30, 7)), columns=names).rename_axis("who")
+
+    def odd(columns: list[str]) -> Finding | None:
+        wide[columns].to_csv(tmp_path / "wide.csv")
+        return examine(read_responses(tmp_path / "wide.csv")).finding("odd_names")
+
+    found = odd(names)
+    assert found is not None
+    assert found.examples == ("left",)
+    assert odd(names[:-1]) is None
+    assert odd(["q0", "q1", "left"]) is None  # too few to be the rule

@@ -48,6 +48,6 @@ def to_responses(
         first = int(wrong.argmax())
         raise InputError(
             f"{place(first)}: expected 1, 0 or missing but got '{texts.iloc[first]}'; "
-            "grade scores on a finer scale right or wrong first"
+            "say from which score on one is right (--threshold); labels are answers (convert, score: --content answers)"
         )
     return scores

@@ -12,6 +12,7 @@ from irtbench.data.readers import prolific
 from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.observations import Reader
+from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
 from irtbench.data.responses import name_first
 
 _TABLE_SUFFIXES = {".csv", ".tsv", ".txt", ".gz", ".parquet"}
@@ -116,5 +117,7 @@ def _describe_unknown(head: Head, format: str) -> str:
         "lines": f"JSON lines with {name_first(list(head.first), most=12)}",
         "object": f"a JSON object with {name_first(list(head.first), most=12)}",
     }[head.kind]
+    if of_py_irt(head):
+        return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
     return f"file {head.path}: {held}: no format that is known; expected a table or one of {known}"

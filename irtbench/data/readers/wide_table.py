@@ -18,7 +18,13 @@ from irtbench.data.readers.long_table import LongTable
 from irtbench.data.readers.observations import Want
 from irtbench.data.readers.response_values import to_responses, to_scores
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, demand_filled, read_table, row_place
-from irtbench.data.readers.wide_columns import RESPONDENTS, is_metadata, item_columns, without_header_rows
+from irtbench.data.readers.wide_columns import (
+    RESPONDENTS,
+    each_pattern,
+    is_metadata,
+    item_columns,
+    without_header_rows,
+)
 from irtbench.data.responses import ResponseMatrix, name_first
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)
@@ -162,9 +168,8 @@ class _WideTable:
         names, left = item_columns(
             frame, respondent_column, path, items=items, exclude=exclude, graded=graded, threshold=threshold
         )
-        unasked = [
-            name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in exclude)
-        ]
+        asked = each_pattern(exclude, [str(name) for name in others])
+        unasked = [name for name in left if items is None and not any(fnmatchcase(name, pattern) for pattern in asked)]
         if unasked:
             warnings.warn(
                 f"file {path}: left out as no items: column {name_first(unasked, most=20)} (--items chooses the items)",

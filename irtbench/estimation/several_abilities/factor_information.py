@@ -1,9 +1,10 @@
 """The observed information of a model with several abilities, and the sampling covariance it gives.
 
 As in `marginal.observed_information` it is what complete data would have told, less the sum over respondents of the
-posterior covariance of their score (Louis, 1982). A respondent's score by item j's slopes and intercept is
-(x_j - P_j) (theta, 1), so that the sums needed are of products of two curves with products of two abilities; with
-several abilities these functions are too many for a shared basis, and the sums are taken over the nodes themselves.
+posterior covariance of their score (Louis, 1982). A respondent who was right x_j times in n_j responses to item j has
+the score (x_j - n_j P_j) (theta, 1) by its slopes and intercept, so that the sums needed are of products of two curves
+with products of two abilities; with several abilities these functions are too many for a shared basis, and the sums are
+taken over the nodes themselves.
 
 Where axes may turn the information is singular. Standard errors are then those of the solution named: slopes on
 principal axes satisfy sum_j a_jk a_jm = 0, and the covariance is that under these constraints (Silvey, 1959).
@@ -99,12 +100,15 @@ def factor_information(problem: Problem, items: ItemTensors) -> Tensor:
 
 
 def curve_products(p: Tensor, products: Tensor, posterior: Tensor, batch: Batch) -> Tensor:
-    """Sums over those who answered two items of E[P_j P_l product], shape (n_products, n_items, n_items)."""
+    """Sums over those who answered two items of n_j n_l E[P_j P_l product], shape (n_products, n_items, n_items).
+
+    n_j is the number of a respondent's responses to an item.
+    """
     assert batch.observed is not None
     result = p.new_empty(products.shape[1], len(p), len(p))
     for j in range(len(p)):
-        answered = batch.observed[:, j] == 1
-        both = batch.observed[answered].T @ posterior[answered]
+        answered = batch.observed[:, j] > 0
+        both = (batch.observed[answered] * batch.observed[answered, j, None]).T @ posterior[answered]
         result[:, j] = (products.T * p[j]) @ (both * p).T
     return result
 

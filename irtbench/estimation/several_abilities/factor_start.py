@@ -50,7 +50,7 @@ def principal_loadings(problem: Problem) -> Tensor:
     deviation = (p * (1 - p)).sqrt().clamp(min=1e-6)
     for batch in problem.batches(dtype=torch.float64):
         observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
-        standard = observed * (batch.correct - p) / deviation
+        standard = (batch.correct - observed * p) / deviation
         both_correct, both = both_correct + standard.T @ standard, both + observed.T @ observed
     correlation = both_correct / both.clamp(min=1)
     # the largest correlation of each item with another stands for its communality

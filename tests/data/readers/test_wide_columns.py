@@ -61,8 +61,8 @@ def test_items_are_chosen_by_pattern_and_columns_excluded_without_a_warning(writ
         assert list(chosen.frame["item_id"].unique()) == ["Q1", "Q2"]
         assert chosen.left_out == {"columns that are no items: age, group": 2}
         assert list(read_responses(path, exclude=["age", "gr*"]).frame["item_id"].unique()) == ["Q1", "Q2"]
-    with pytest.warns(UserWarning, match="left out as no items: column age "):
-        assert list(read_responses(path).frame["item_id"].unique()) == ["Q1", "Q2", "group"]
+    with pytest.warns(UserWarning, match="left out as no items: column age, group "):
+        assert list(read_responses(path).frame["item_id"].unique()) == ["Q1", "Q2"]
     with pytest.raises(InputError, match=r"no column matches 'X\*'; it has: age, Q1, Q2, group"):
         read_responses(path, items="X*")
     with pytest.raises(InputError, match="no column matches 'sex'"):
@@ -88,3 +88,20 @@ def test_no_item_left_says_so(write_text):
         InputError, match="no column of 1, 0 or missing beside 'who'; it has: q1, q2; raw answers are graded"
     ):
         read_responses(write_text("t.csv", "who,q1,q2\nann,yes,no\nbob,no,no\n"))
+
+
+def test_what_is_said_of_respondents_is_no_item(write_text):
+    names = [f"q{k}" for k in range(1, 7)]
+    rows = "\n".join(f"r{i},{','.join(str((i + k) % 2) for k in range(6))},{i % 2},1,{i % 2}" for i in range(4))
+    path = write_text("t.csv", f"who,{','.join(names)},Native_Speaker,cov_student,left_handed\n{rows}\n")
+    with pytest.warns(UserWarning, match="left out as no items: column Native_Speaker, cov_student"):
+        found = list(read_responses(path).frame["item_id"].unique())
+    assert found == [*names, "left_handed"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asked = read_responses(path, exclude=["left_handed, Native*,cov_student"])
+    assert list(asked.frame["item_id"].unique()) == names
+    # answers too: what a person is belongs to no item
+    answers = write_text("a.csv", "who,q1,q2,age,gender\nann,yes,no,31,f\nbob,no,no,25,m\n")
+    with pytest.warns(UserWarning, match="column age, gender"):
+        assert list(read_answers(answers).frame["item_id"].unique()) == ["q1", "q2"]

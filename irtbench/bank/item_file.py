@@ -1,0 +1,51 @@
+"""A file of item parameters in the place of a bank: items.csv of a fit or a study, or py-irt's estimates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.data.readers.head import Head
+from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.py_irt_parameters import recognises
+from irtbench.data.readers.table import read_table
+from irtbench.models.parameter_table import read_parameters
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")
+ALL = "all"  # the scale where the file names none
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, by its name."""
+    return path.name.endswith(ENDINGS)
+
+
+def is_of_py_irt(path: Path, content: object) -> bool:
+    """Whether a JSON file holds py-irt's estimates."""
+    return isinstance(content, dict) and recognises(Head(path, "object", content))
+
+
+def scales_of_items(path: Path) -> tuple[Scale, ...]:
+    """A scale for each name in a column ``scale``, or one of all items; without norms, and with keys if there are any.
+
+    Raises
+    ------
+    InputError
+        As `read_parameters`.
+    """
+    items = read_parameters(path)
+    names = np.full(items.n_items, ALL, dtype=object)
+    details = ItemTable.plain(items.item_ids)
+    if is_table(path):
+        details = read_items(path)
+        table = read_table(path)
+        if "scale" in table:
+            names = table["scale"].to_numpy(dtype=object)
+    scales = []
+    for name in dict.fromkeys(names):
+        own = [item for item, there in zip(items.item_ids, names == name, strict=True) if there]
+        scales.append(Scale(str(name), items.select(own), details.select(own), provenance={"items": path.name}))
+    return tuple(scales)
