@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
 FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
-    "test_information.csv",
+    "test_information.csv", "not_available.json",
 )  # fmt: skip
+MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
+Result = TypeVar("Result")
 GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
 
@@ -35,11 +39,15 @@ def diagnose(
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
     output: Folder,
     bootstrap: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.", min=0, max=100_000
+            "--bootstrap",
+            metavar="N",
+            help="Most samples for the p of local dependence, 0 for none; 99, or fewer of over 500,000 responses.",
+            min=0,
+            max=100_000,
         ),
-    ] = 99,
+    ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -54,9 +62,12 @@ def diagnose(
     Of several trials of an item, k right of n, items and respondents are tested; pairs and the whole are not.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
-    it when none is named.
+    it when none is named. It ends early where ten samples show that no pair is dependent; on how many samples p stands
+    is in local_dependence.csv (bootstrap_samples).
+
+    A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
     """
-    from irtbench.analysis.dependence_bootstrap import with_bootstrap
+    from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
     from irtbench.building.pruning import answered
     from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
@@ -72,59 +83,123 @@ def diagnose(
         parameters = read_parameters(items)
         given = reading.matrix(responses)
         data = answered(given.select_items(parameters.item_ids))
+        single = data.trials is None  # pairs and M2 are of one response each: otherwise no row, and a reason
+        n_samples = (samples_for(data.n_responses) if bootstrap is None else bootstrap) if single else 0
+        settings = bootstrap_settings(parameters) if n_samples else None
         abilities = eap(data, parameters)
         theta = abilities.theta
-        classical = classical_statistics(data).table()
+        tried = Tried()
+        classical = tried.table("classical.csv", lambda: classical_statistics(data).table())
         precision = measurement_precision(parameters)
-        reliability = reliability_of(data, parameters, precision, abilities)
+        reliability = tried.figures("reliability.json", lambda: reliability_of(data, parameters, precision, abilities))
         progress("item fit")
-        item_fits = item_fit(data, parameters, theta=theta)
-        fits = item_fits.table()
+        item_fits = tried.result("item_fit.csv", lambda: item_fit(data, parameters, theta=theta))
+        fits = pd.DataFrame() if item_fits is None else item_fits.table()
         progress("local dependence")
-        # both are of one response each: with trials the table has no row, and the JSON a reason
-        single = data.trials is None
-        dependence = local_dependence(data, parameters, theta=theta) if single else LocalDependence.none()
-        if bootstrap and single:
-            settings = bootstrap_settings(parameters)
+        found = LocalDependence.none()
+        if single:
+            found = (
+                tried.result("local_dependence.csv", lambda: local_dependence(data, parameters, theta=theta)) or found
+            )
+        if settings is not None and found.item_1:
 
             def refit(sample: ResponseMatrix) -> ItemParameters | None:
-                fitted = fit_model(sample, settings, seed=seed)
+                fitted = fit_model(sample, settings, seed=seed, start=parameters)
                 return fitted.items if fitted.converged else None
 
-            dependence = with_bootstrap(
-                dependence, data, parameters, refit,
-                rng=np.random.default_rng(seed), n_samples=bootstrap, progress=progress,
-            )  # fmt: skip
-        pairs = dependence.table()
+            alone = found
+            found = tried.result(
+                "p_bootstrap in local_dependence.csv",
+                lambda: with_bootstrap(
+                    alone, data, parameters, refit,
+                    rng=np.random.default_rng(seed), n_samples=n_samples, suffices=little_to_find, progress=progress,
+                ),
+            ) or alone  # fmt: skip
+        pairs = found.table()
         progress("global fit")
-        whole = asdict(global_fit(data, parameters))
-        persons = person_fit(data, parameters, theta).table()
-        write_table(fits, folder / "item_fit.csv")
-        write_table(pairs, folder / "local_dependence.csv")
-        write_json(whole, folder / "global_fit.json")
-        write_table(persons, folder / "person_fit.csv")
-        write_table(classical, folder / "classical.csv")
-        write_json(reliability, folder / "reliability.json")
-        write_table(precision.table(), folder / "test_information.csv")
+        whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters)))
+        if whole.get("reason"):
+            tried.reasons["M2 in global_fit.json"] = whole["reason"]
+        persons = tried.table("person_fit.csv", lambda: person_fit(data, parameters, theta).table())
+        tables = {
+            "item_fit.csv": fits,
+            "local_dependence.csv": pairs,
+            "person_fit.csv": persons,
+            "classical.csv": classical,
+            "test_information.csv": precision.table(),
+        }
+        figures = {"global_fit.json": whole, "reliability.json": reliability, "not_available.json": tried.reasons}
+        for name, table in tables.items():
+            if name not in tried.reasons:
+                write_table(table, folder / name)
+        for name, values in figures.items():
+            if values:
+                write_json(values, folder / name)
     if json:
-        print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole, "reliability": reliability}))
-    elif not quiet:
-        show_table(classical, title="Items as answered")
-        show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
-        if not single:
-            say("local dependence and M2 are not available: they are of one response of a respondent to an item")
-            say(in_words(reliability))
-            return
+        results = {"item_fit": fits, "local_dependence": pairs, "global_fit": whole, "reliability": reliability}
+        print(to_json(results | {"not_available": tried.reasons}))
+        return
+    if quiet:
+        return
+    show_worst(classical, by="item_rest", title="Items as answered", file=output / "classical.csv")
+    by_rest = item_fits is not None and item_fits.statistic != "s_x2"
+    show_worst(
+        fits, by="p", title="Item fit; s_x2 holds X2 by the rest" if by_rest else "Item fit",
+        file=output / "item_fit.csv",
+    )  # fmt: skip
+    if not single:
+        say("local dependence and M2 are not available: they are of one response of a respondent to an item")
+    else:
+        if found.bootstrap_samples:
+            say(f"p_bootstrap of local dependence stands on {found.bootstrap_samples} samples")
         worst = pairs.sort_values("x2", ascending=False).head(10)
         show_table(worst, title="Local dependence: the ten largest X2")
-        if whole["reason"]:
-            say(f"M2 is not available: {whole['reason']}")
-        say(
-            f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
-            f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
-            f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
-        )
+        for what, reason in tried.reasons.items():
+            say(f"{what.removesuffix(' in global_fit.json')} is not available: {reason}")
+        if whole:
+            say(
+                f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
+                f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
+                f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
+            )
+    if reliability:
         say(in_words(reliability))
+
+
+@dataclass
+class Tried:
+    """What could not be computed, and why: the other statistics stand."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def result(self, name: str, compute: Callable[[], Result]) -> Result | None:
+        """What is computed; None where its equations have no solution, or not enough memory."""
+        try:
+            return compute()
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            self.reasons[name] = str(error)
+        except MemoryError:
+            self.reasons[name] = "not enough memory"
+        return None
+
+    def table(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """The same for a table; without a column where there is none."""
+        found = self.result(name, compute)
+        return pd.DataFrame() if found is None else found
+
+    def figures(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The same for single figures; without any where there are none."""
+        return self.result(name, compute) or {}
+
+
+def show_worst(table: pd.DataFrame, *, by: str, title: str, file: Path) -> None:
+    """Print a row for each item; of many the least by one column."""
+    if len(table) <= MOST_ITEMS_SHOWN:
+        if len(table):
+            show_table(table, title=title)
+        return
+    show_table(table.sort_values(by, kind="stable").head(WORST_SHOWN), title=f"{title}: the {WORST_SHOWN} least {by}")
+    say(f"all {len(table):,} items are in {file}")
 
 
 def reliability_of(
@@ -191,4 +266,4 @@ def bootstrap_settings(items: ItemParameters) -> FitSettings:
     if len(models) > 1:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
     estimated, guessing = models.pop()
-    return FitSettings(kind="3pl" if estimated else "2pl", guessing=float(guessing), standard_errors=False)
+    return FitSettings(kind="3pl" if estimated else "2pl", guessing=float(guessing)).for_samples()

@@ -48,7 +48,12 @@ SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated,
 
 
 def fit_model(
-    responses: ResponsesLike | SparseResponses, settings: FitSettings | None = None, *, seed: int = 0, **keywords: Any
+    responses: ResponsesLike | SparseResponses,
+    settings: FitSettings | None = None,
+    *,
+    seed: int = 0,
+    start: ItemParameters | None = None,
+    **keywords: Any,
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
 
@@ -64,6 +69,9 @@ def fit_model(
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     seed
         For Pyro's random numbers; the default optimiser draws none.
+    start
+        Parameters of these items from which the iterations start, as of a fit to like responses; None for a rough
+        estimate from the data.
     keywords
         Of the settings, in the words of the command line too: ``model="3pl"`` is ``kind``, ``options=4`` ``n_options``.
 
@@ -72,7 +80,7 @@ def fit_model(
     InputError
         If there are fewer than 10 respondents, a respondent or an item has no response, (without a prior) all responses
         to an item are the same, so that its difficulty would be infinite, or (with prior weak) items outnumber
-        respondents, so that the items' priors would set the scale of theta.
+        respondents, so that the items' priors would set the scale of theta; or if ``start`` is of other items.
 
     Examples
     --------
@@ -99,18 +107,25 @@ def fit_model(
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)
     check_estimable(responses, settings.priors)
+    if start is not None and start.item_ids != responses.item_ids:
+        raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
     with threads_for(n_cells), fenced(seed):
-        return estimate(responses, settings, seed)
+        return estimate(responses, settings, seed, start)
 
 
-def estimate(responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int) -> FittedModel:
+def estimate(
+    responses: ResponseMatrix | SparseResponses,
+    settings: FitSettings,
+    seed: int,
+    given_start: ItemParameters | None = None,
+) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
     quadrature = normal_grid(settings.n_nodes)
     problem = problem_of(responses, settings, quadrature)
     with torch.no_grad():
-        start = rough_start(problem)
+        start = rough_start(problem) if given_start is None else items_on_device(problem, given_start)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
         if found.abilities is None and found.status.converged and not priors.is_flat:
@@ -203,6 +218,12 @@ def rough_start(problem: Problem) -> ItemTensors:
         return starting_values(problem)
     mode = find_mode(smaller, tolerance=0.1, max_steps=20)
     return mode.items if mode.status.converged else starting_values(problem)
+
+
+def items_on_device(problem: Problem, items: ItemParameters) -> ItemTensors:
+    """Items in the form that steps are taken in; the inverse of `item_parameters`."""
+    columns = (items.discrimination[:, None], items.intercept, items.guessing)
+    return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=problem.rows.device) for column in columns))
 
 
 def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
