@@ -92,7 +92,8 @@ def with_bootstrap(
     n_samples
         Number of samples B, or the most; the smallest p is 1 / (B + 1).
     suffices
-        Asked after each sample, from the nineteenth on, whether the p of those drawn will do, as `little_to_find`.
+        Asked after each sample, from the nineteenth on, whether those drawn will do, as
+        `dependence_bootstrap.little_to_find` does.
     quadrature
         The population; None for the standard normal.
     progress
