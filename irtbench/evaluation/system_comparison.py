@@ -229,7 +229,7 @@ Tests = tuple[PairedComparison, PermutationTest, McNemar | None]
 
 
 @dataclass(frozen=True, eq=False)
-class TestedCounts(Sequence[SystemPair]):
+class PairsByCounts(Sequence[SystemPair]):
     """Pairs of systems of right and wrong scores, each made when it is looked at: there may be half a million.
 
     Parameters
@@ -302,7 +302,7 @@ class SystemComparison(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row a pair."""
-        if isinstance(self.pairs, TestedCounts):
+        if isinstance(self.pairs, PairsByCounts):
             return self.pairs.table()
         return pd.DataFrame([_row(pair) for pair in self.pairs])
 
@@ -310,7 +310,7 @@ class SystemComparison(Drawn):
         """How many pairs, and how many differ."""
         adjusted = (
             self.pairs.p_adjusted
-            if isinstance(self.pairs, TestedCounts)
+            if isinstance(self.pairs, PairsByCounts)
             else np.array([pair.p_adjusted for pair in self.pairs])
         )
         return f"{counted(len(self.pairs), 'pair')}, {significant(adjusted)}"
@@ -439,7 +439,7 @@ def _by_counts(
     p = np.array([[bootstrap.p, permutation.p] for bootstrap, permutation, _ in tests])[which]
     none = np.full(which.size, np.nan)
     p, permutation_p = (none if adjustment is None else adjust(column, adjustment) for column in p.T)
-    return SystemComparison(TestedCounts(names, counts, tests, which, p, permutation_p), adjustment)
+    return SystemComparison(PairsByCounts(names, counts, tests, which, p, permutation_p), adjustment)
 
 
 def _row(pair: SystemPair) -> dict[str, object]:
