@@ -89,11 +89,11 @@ INNER_FILES = {
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
-    "analysis": "effect_size linked_groups matching_score option_model robust_linking",
+    "analysis": "effect_size linked_groups matching_score option_model robust_linking time_left",
     "bank": "item_file left_out schema",
     "building": "checkpoint removals",
     "scoring": "modal eap_sum",
-    "evaluation": "categorical_draws exact_sums pairing",
+    "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
     "scale_study study_data study_template systems",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from irtbench.analysis.time_left import time_left
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -25,6 +27,22 @@ from irtbench.models.simulation import simulate_responses
 
 Refit = Callable[[ResponseMatrix], ItemParameters | None]
 
+FEWEST_SAMPLES = 19  # with fewer no p is as small as .05
+USUAL_SAMPLES = 99
+USUAL_RESPONSES = 500_000  # of which the usual number of samples takes a minute or two
+ENOUGH_EXCEED = 10  # samples: of 99, p is then above .10 for certain
+
+
+def samples_for(n_responses: int) -> int:
+    """How many samples are drawn at most where nobody says: 99, fewer of very many responses, never below 19.
+
+    Examples
+    --------
+    >>> samples_for(30_000), samples_for(1_000_000), samples_for(5_000_000)
+    (99, 49, 19)
+    """
+    return max(FEWEST_SAMPLES, min(USUAL_SAMPLES, USUAL_SAMPLES * USUAL_RESPONSES // max(n_responses, 1)))
+
 
 def with_bootstrap(
     found: LocalDependence,
@@ -34,6 +52,7 @@ def with_bootstrap(
     *,
     rng: np.random.Generator,
     n_samples: int = 199,
+    suffices: Callable[[LocalDependence], bool] = lambda so_far: False,
     quadrature: Quadrature | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> LocalDependence:
@@ -52,6 +71,11 @@ def with_bootstrap(
     with few samples. Refitting is what makes p right: X2 at parameters estimated from the same responses is another
     statistic than X2 at the true ones. With several trials of an item the samples have as many, and this is the only p.
 
+    The samples may end early, where ``suffices`` says from the nineteenth on that they tell enough: a sequential Monte
+    Carlo test (Besag & Clifford, 1991). If it ends them as soon as in h samples a pair is as large as the largest of
+    the data, p_adjusted of that pair is no less than h / B, which keeps its level. On how many samples p stands is
+    ``bootstrap_samples`` of the result.
+
     Parameters
     ----------
     found
@@ -66,7 +90,10 @@ def with_bootstrap(
     rng
         Random numbers.
     n_samples
-        Number of samples B; the smallest p is 1 / (B + 1).
+        Number of samples B, or the most; the smallest p is 1 / (B + 1).
+    suffices
+        Asked after each sample, from the nineteenth on, whether those drawn will do, as
+        `dependence_bootstrap.little_to_find` does.
     quadrature
         The population; None for the standard normal.
     progress
@@ -77,7 +104,7 @@ def with_bootstrap(
     InputError
         If fewer than 19 samples are asked for: then no p lies below .05.
     ArithmeticError
-        If the refit fails in more than half of the samples.
+        If the refit fails in more than half of the samples; told after nineteen of them, or after more.
 
     Warns
     -----
@@ -98,30 +125,64 @@ def with_bootstrap(
     True
     """
     responses, items = responses_and_items(responses, items)
-    if n_samples < 19:
-        raise InputError(f"local dependence: bootstrap needs at least 19 samples but got {n_samples}")
+    if n_samples < FEWEST_SAMPLES:
+        raise InputError(f"local dependence: bootstrap needs at least {FEWEST_SAMPLES} samples but got {n_samples}")
     population = normal_grid() if quadrature is None else quadrature
-    simulated: list[NDArray[np.float64]] = []
+    simulated = np.empty((n_samples, found.x2.size))
+    drawn, began, result = 0, time.monotonic(), found
     for number in range(1, n_samples + 1):
+        left = time_left(time.monotonic() - began, number - 1, n_samples)
+        progress(f"local dependence: sample {number} of at most {n_samples}{left}")
         sample = simulate_like(responses, items, population, rng)
         try:
             refitted = refit(sample)
         except InputError:
             refitted = None
-        if refitted is not None:
-            simulated.append(pearson_x2(observed_tables(sample), expected_tables(sample, refitted, population)))
-        progress(f"local dependence: sample {number} of {n_samples}")
-    failed = n_samples - len(simulated)
-    if failed > n_samples / 2:
-        raise ArithmeticError(f"local dependence: the refit failed in {failed} of {n_samples} bootstrap samples")
-    if failed:
+        failed = number - drawn - (refitted is not None)
+        if failed > max(number, FEWEST_SAMPLES) / 2:
+            raise ArithmeticError(f"local dependence: the refit failed in {failed} of {number} bootstrap samples")
+        if refitted is None:
+            continue
+        simulated[drawn] = pearson_x2(observed_tables(sample), expected_tables(sample, refitted, population))
+        drawn += 1
+        if drawn >= FEWEST_SAMPLES:
+            result = _with_p(found, simulated[:drawn])
+            if suffices(result):
+                break
+    if drawn < number:
         warnings.warn(
-            f"local dependence: the refit failed in {failed} of {n_samples} bootstrap samples, which are left out",
+            f"local dependence: the refit failed in {number - drawn} of {number} bootstrap samples, which are left out",
             RuntimeWarning,
             stacklevel=2,
         )
-    p, p_adjusted = bootstrap_p(found.x2, np.stack(simulated))
-    return replace(found, p_bootstrap=p, p_bootstrap_adjusted=p_adjusted)
+    return result if drawn >= FEWEST_SAMPLES else _with_p(found, simulated[:drawn])
+
+
+def n_exceeding(found: LocalDependence) -> int:
+    """In how many samples a pair is as large as the largest of the data; all of them where no pair has a p."""
+    p = found.p_bootstrap_adjusted
+    least = 1.0 if p is None or np.isnan(p).all() else float(np.nanmin(p))
+    return round(least * (found.bootstrap_samples + 1)) - 1
+
+
+def little_to_find(so_far: LocalDependence) -> bool:
+    """Whether p of every pair, adjusted for their number, is known to be large: ten samples exceed the largest."""
+    return n_exceeding(so_far) >= ENOUGH_EXCEED
+
+
+def _with_p(found: LocalDependence, simulated: NDArray[np.float64]) -> LocalDependence:
+    p, p_adjusted = bootstrap_p(found.x2, simulated)
+    return replace(found, p_bootstrap=p, p_bootstrap_adjusted=p_adjusted, bootstrap_samples=len(simulated))
+
+
+def _relative(
+    observed: NDArray[np.float64], simulated: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Each statistic over the mean of its values, and the largest such of each sample; shapes (n,) and (n_samples,)."""
+    mean = (simulated.sum(axis=0) + observed) / (len(simulated) + 1)
+    with np.errstate(invalid="ignore"):  # an impossible table has an infinite X2
+        largest = np.array([np.nanmax(sample / mean, initial=0.0) for sample in simulated])
+        return observed / mean, largest
 
 
 def simulate_like(
@@ -157,11 +218,8 @@ def bootstrap_p(
     """
     n_samples = len(simulated)
     defined = ~np.isnan(observed)
-    p = np.full(observed.shape, np.nan)
-    p_adjusted = p.copy()
-    p[defined] = (1 + (simulated[:, defined] >= observed[defined]).sum(axis=0)) / (n_samples + 1)
-    mean = (simulated[:, defined].sum(axis=0) + observed[defined]) / (n_samples + 1)
-    largest = (simulated[:, defined] / mean).max(axis=1, initial=0.0)
-    as_large = largest[:, None] >= observed[defined] / mean
-    p_adjusted[defined] = (1 + as_large.sum(axis=0)) / (n_samples + 1)
+    exceeding = sum((sample >= observed for sample in simulated), start=np.zeros(observed.shape, dtype=np.int64))
+    ratios, largest = _relative(observed, simulated)
+    as_large = n_samples - np.searchsorted(np.sort(largest), ratios, side="left")
+    p, p_adjusted = (np.where(defined, (1 + count) / (n_samples + 1), np.nan) for count in (exceeding, as_large))
     return p, p_adjusted

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
+from irtbench.analysis.time_left import time_left
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -18,7 +19,6 @@ from irtbench.estimation.factors import FactorModel, fit_factors
 NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
 NO_SAMPLE = "no p: in samples of the smaller model some item is always all right or all wrong"
 ENOUGH_EXCEED = 5  # samples with a statistic as large: p is then above .05 for certain, up to 99 samples
-WORTH_SAYING = 10.0  # seconds
 MOST_DRAWS = 100  # for a sample in which no item is constant
 
 
@@ -93,18 +93,6 @@ def one_more_factor(
         if exceed == ENOUGH_EXCEED:
             return replace(observed, p=exceed / number, n_samples=number)
     return replace(observed, p=(exceed + 1) / (n_samples + 1), n_samples=n_samples)
-
-
-def time_left(seconds: float, done: int, n_samples: int) -> str:
-    """What a line says of the time that is left if all samples are drawn; nothing below ten seconds.
-
-    Examples
-    --------
-    >>> time_left(30.0, 2, 19), time_left(30.0, 10, 12), time_left(0.0, 0, 19)
-    (', up to about 255 s more', '', '')
-    """
-    left = seconds / done * (n_samples - done) if done else 0.0
-    return f", up to about {left:.0f} s more" if left >= WORTH_SAYING else ""
 
 
 def draw_sample(responses: ResponseMatrix, model: FactorModel, rng: np.random.Generator) -> ResponseMatrix | None:

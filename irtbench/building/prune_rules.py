@@ -11,6 +11,7 @@ from irtbench.data.responses import name_first
 
 FEWEST_ITEMS = 3  # below this neither item fit nor local dependence has a degree of freedom
 FEWEST_SAMPLES = 19  # of a bootstrap: with fewer no p is as small as .05
+ITEMS_FOR_ONE = 30  # of a scale, for so many of which one may leave in a round
 
 Rule = Literal["slope", "item_fit", "local_dependence"]
 
@@ -35,8 +36,13 @@ class PruneRules(Settings):
     order
         The rules in the order in which they are asked; the first that finds something decides the round.
     at_once
-        Most items that item fit or local dependence may remove in a round. One is safest, since one bad item may be
+        Items that item fit or local dependence may always remove in a round. One is safest, since one bad item may be
         what makes another look bad; more take fewer fits.
+    share_at_once
+        Where many items are to leave they leave together, the worst first: this share of them (of twenty, two), or one
+        for every 30 items of the scale if that is more, which is how fast scales of 30 items were pruned in 2016. So
+        scales of fewer than 60 items with fewer than twenty to leave lose `at_once` a round. 0: never more than
+        `at_once`.
     min_communality
         Items with h2 = a^2 / (a^2 + 1.702^2) below this are dropped; .15 is a slope of .715.
     drop_negative_slopes
@@ -53,7 +59,8 @@ class PruneRules(Settings):
         ``bootstrap`` for a p that keeps its level (adjusted by the largest of all pairs), ``chi_square`` for the
         published one (adjusted by Holm), too careful with complete responses and too rash with many missing.
     bootstrap_samples
-        Samples of the bootstrap in each round that comes to this rule.
+        Most samples of the bootstrap in each round that comes to this rule, see `with_bootstrap`: fewer are drawn where
+        they settle it. None for 99, or fewer, but no less than 19, of more than half a million responses.
     min_cfi, min_tli
         Reject the scale if one ability fits all its items worse than this before any removal, and significantly badly:
         with few respondents to a pair of items CFI and TLI fall below the cut-off by chance, and M2 has p >= .05.
@@ -83,13 +90,14 @@ class PruneRules(Settings):
 
     order: tuple[Rule, ...] = ("slope", "item_fit", "local_dependence")
     at_once: Annotated[int, Range(at_least=1)] = 1
+    share_at_once: Share = 0.1
     min_communality: Inside | None = 0.15
     drop_negative_slopes: bool = True
     max_share_runaway: Share = 0.05
     item_fit_alpha: Inside | None = 0.05
     local_dependence_alpha: Inside | None = 0.05
     local_dependence_p: Literal["bootstrap", "chi_square"] = "bootstrap"
-    bootstrap_samples: Annotated[int, Range(at_least=FEWEST_SAMPLES)] = 99
+    bootstrap_samples: Annotated[int, Range(at_least=FEWEST_SAMPLES)] | None = None
     min_cfi: Share | None = 0.90
     min_tli: Share | None = 0.90
     min_share_kept: Inside | None = 0.5
@@ -117,6 +125,18 @@ class PruneRules(Settings):
     def of_trials(self) -> PruneRules:
         """The same where there are several trials of an item: LD-X2 has the p of a bootstrap alone."""
         return replace(self, local_dependence_p="bootstrap")
+
+    def most_in_a_round(self, n_to_leave: int, n_items: int) -> int:
+        """How many of these items leave before the next fit, see `share_at_once`.
+
+        Examples
+        --------
+        >>> rules = PruneRules()
+        >>> rules.most_in_a_round(12, 30), rules.most_in_a_round(25, 30), rules.most_in_a_round(12, 340)
+        (1, 2, 11)
+        """
+        together = max(int(self.share_at_once * n_to_leave), n_items // ITEMS_FOR_ONE) if self.share_at_once else 0
+        return max(self.at_once, together)
 
 
 #: The procedure of Lalor, Wu & Yu (2016), section 3.3.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dependence_bootstrap import with_bootstrap
+from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
 from irtbench.building.checkpoint import Checkpoint
 from irtbench.building.prune_rules import FEWEST_ITEMS, Exclusion, PruneRules
 from irtbench.building.removals import (
@@ -24,6 +24,7 @@ from irtbench.building.removals import (
     Removable,
     Removal,
     constant_items,
+    dependent_items,
     describe_removals,
     flat_or_reversed,
     most_dependent,
@@ -50,8 +51,11 @@ __all__ = [
 ]  # fmt: skip
 
 SIGNIFICANT_MISFIT = 0.05  # p of M2 below which a scale may be rejected as a whole
+MOST_ITEMS_EACH_ROUND = 60  # up to which M2 takes next to nothing, and is computed in every round
+BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 
 Fit = Callable[[ResponseMatrix], FittedModel]
+Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +74,8 @@ class PruningRound(Shown):
         What left after this round; none in the last.
     runaway
         What left before it could be fitted: items whose slope grew without end.
+    not_available
+        A rule that could not be asked, and why; empty where all could.
     """
 
     number: int
@@ -79,6 +85,7 @@ class PruningRound(Shown):
     global_fit: GlobalFit
     removals: tuple[Removal, ...]
     runaway: tuple[Removal, ...] = ()
+    not_available: str = ""
 
     def items_table(self) -> pd.DataFrame:
         """One row an item: its parameters and its fit in this round, and why it left after it."""
@@ -165,6 +172,11 @@ class Pruning(Shown):
             after.rmsea_lower < rules.good_rmsea and after.cfi > rules.good_cfi and after.tli > rules.good_tli
         )
 
+    @property
+    def not_available(self) -> str:
+        """A rule that could not be asked of the items kept, and why; empty where all could."""
+        return self.rounds[-1].not_available if self.rounds else ""
+
     def table(self) -> pd.DataFrame:
         """One row a removed item, columns of pruning.csv."""
         columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note"]
@@ -209,7 +221,7 @@ def prune(
     fit: Fit | None = None,
     rules: PruneRules | None = None,
     *,
-    refit: Fit | None = None,
+    refit: Refit | None = None,
     groups: Mapping[str, str] | None = None,
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
@@ -220,7 +232,8 @@ def prune(
 
     Each round fits the items left and applies the first rule that finds something: slopes (all such items at once),
     item fit (the worst), local dependence (one item of the worst pair). The others wait for the next fit, since one bad
-    item may be what makes another look bad.
+    item may be what makes another look bad; of many, several go together (`PruneRules.share_at_once`). Where they did,
+    pruning ends as soon as fewer items are left than `PruneRules.min_share_kept`, for the scale is rejected then.
 
     With several trials of an item, k right of n, M2 is not known and rejects nothing, and the p of local dependence is
     that of the bootstrap whatever the rules say.
@@ -234,7 +247,8 @@ def prune(
     rules
         When items leave; None for the defaults of `PruneRules`.
     refit
-        The same for the samples of the bootstrap, which need no standard errors; None for `fit`.
+        The same for the samples of the bootstrap, which need no standard errors and may start from the items they are
+        drawn from; None for `fit`.
     groups
         Content group of items, for the rules' least number of each.
     seed
@@ -282,7 +296,7 @@ def prune(
     if constant:
         progress(f"before any fit: {describe_removals(constant)}")
     state.drop(constant)
-    checks = None
+    checks, several_left = None, False
     finished = [] if checkpoint is None else checkpoint.load_rounds(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
@@ -304,12 +318,15 @@ def prune(
         else:
             most_runaway = _most_runaway(rules, responses.n_items) - sum(len(r.runaway) for r in state.rounds)
             state.close(
-                _round(number, data, fit, refit or fit, rules, groups or {}, seed, state.rounds, most_runaway, progress)
+                _round(number, data, fit, refit, rules, groups or {}, seed, state.rounds, most_runaway, progress)
             )
             if checkpoint is not None:
                 checkpoint.save(f"round_{number}", state.rounds[-1])
         found = list(state.rounds[-1].removals)
         progress(f"round {number}: {data.n_items} items, {describe_removals(found)}")
+        several_left |= _several_by_misfit(found, rules)
+        if several_left and _too_few_left(responses, state, rules):
+            return _finish(responses, state, rules, checks, None)
         if not found:
             return _finish(
                 responses, state, rules, checks, misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
@@ -321,7 +338,7 @@ def _round(
     number: int,
     data: ResponseMatrix,
     fit: Fit,
-    refit: Fit,
+    refit: Refit | None,
     rules: PruneRules,
     groups: Mapping[str, str],
     seed: int,
@@ -331,13 +348,20 @@ def _round(
 ) -> PruningRound:
     """Fit the items left, diagnose, and apply the first rule that finds something."""
     fitted, data, runaway = _fit_without_runaway(number, data, fit, most_runaway)
+
+    def again(sample: ResponseMatrix) -> FittedModel:
+        return fit(sample) if refit is None else refit(sample, fitted.items)
+
     if runaway:
         progress(f"round {number}: {describe_removals(runaway)}")
     items, population = fitted.items, fitted.quadrature
-    whole = global_fit(data, items, quadrature=population)
+    whole = GlobalFit.not_available(BETWEEN)
+    if not before or items.n_items <= MOST_ITEMS_EACH_ROUND:
+        whole = global_fit(data, items, quadrature=population)
     fits = item_fit(data, items, quadrature=population)
     pairs = local_dependence(data, items, quadrature=population)
     found: list[Removal] = []
+    not_available = ""
     if misfit_as_a_whole(before[0].global_fit if before else whole, rules) is None:
         removable = Removable(list(items.item_ids), rules, groups)
         for rule in rules.order:
@@ -347,15 +371,68 @@ def _round(
                 found = worst_fitting(number, fits, rules, removable)
             elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
                 if rules.local_dependence_p == "bootstrap":
-                    pairs = with_bootstrap(
-                        pairs, data, items, _converged(refit), rng=np.random.default_rng([seed, number]),
-                        n_samples=rules.bootstrap_samples, quadrature=population,
-                        progress=lambda message: progress(f"round {number}: {message}"),
-                    )  # fmt: skip
+                    try:
+                        pairs = _bootstrapped(number, pairs, data, fitted, again, rules, groups, seed, progress)
+                    except ArithmeticError as error:
+                        not_available = str(error)
+                        progress(f"round {number}: {not_available}")
+                        continue
                 found = most_dependent(number, pairs, rules, removable)
             if found:
                 break
-    return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway))
+    if not found and whole.reason == BETWEEN:
+        whole = global_fit(data, items, quadrature=population)
+    return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway), not_available)
+
+
+def _bootstrapped(
+    number: int,
+    pairs: LocalDependence,
+    data: ResponseMatrix,
+    fitted: FittedModel,
+    refit: Fit,
+    rules: PruneRules,
+    groups: Mapping[str, str],
+    seed: int,
+    progress: Callable[[str], None],
+) -> LocalDependence:
+    """Local dependence with as many samples of the bootstrap as tell what leaves.
+
+    They end when more exceed the largest pair of the data than may if it is to be significant; after nineteen, where
+    so many items are to leave that several leave together; and after 2 / alpha - 1 (39), where none exceeds it. The
+    chance that a scale without a dependent pair loses one is then .052 at alpha = .05.
+    """
+    n_samples = rules.bootstrap_samples or samples_for(data.n_responses)
+    alpha = rules.local_dependence_alpha
+    assert alpha is not None
+
+    def suffices(so_far: LocalDependence) -> bool:
+        n, exceeding = so_far.bootstrap_samples, n_exceeding(so_far)
+        if n == FEWEST_SAMPLES:
+            removable = Removable(list(fitted.items.item_ids), rules, groups)
+            n_to_leave = len(dependent_items(number, so_far, rules, removable))
+            if int(rules.share_at_once * n_to_leave) > rules.at_once:
+                return True
+        if exceeding == 0:
+            return n + 1 == round(2 / alpha)
+        return (exceeding + 1) / (n_samples + 1) > alpha
+
+    return with_bootstrap(
+        pairs, data, fitted.items, _converged(refit), rng=np.random.default_rng([seed, number]), n_samples=n_samples,
+        suffices=suffices, quadrature=fitted.quadrature,
+        progress=lambda message: progress(f"round {number}: {message}"),
+    )  # fmt: skip
+
+
+def _several_by_misfit(found: list[Removal], rules: PruneRules) -> bool:
+    """Whether a round removed more items for their misfit than it may where there are few."""
+    return sum(removal.reason in ("item_fit", "local_dependence") for removal in found) > rules.at_once
+
+
+def _too_few_left(responses: ResponseMatrix, state: _State, rules: PruneRules) -> bool:
+    """Whether the scale is rejected for the number of items left."""
+    share = len(state.items) / responses.n_items if responses.n_items else 0.0
+    return rules.min_share_kept is not None and share < rules.min_share_kept
 
 
 def _most_runaway(rules: PruneRules, n_items: int) -> int:
@@ -392,8 +469,7 @@ def _converged(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:
 def _finish(
     responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, rejected: str | None
 ) -> Pruning:
-    share = len(state.items) / responses.n_items if responses.n_items else 0.0
-    if rejected is None and rules.min_share_kept is not None and share < rules.min_share_kept:
+    if rejected is None and _too_few_left(responses, state, rules):
         rejected = (
             f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
         )

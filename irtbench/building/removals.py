@@ -131,11 +131,11 @@ def worst_fitting(number: int, fits: ItemFit, rules: PruneRules, removable: Remo
     removals: list[Removal] = []
     for k in sorted(significant, key=lambda k: (fits.p[k], -fits.s_x2[k] / fits.df[k])):
         item = fits.item_ids[k]
-        if len(removals) < rules.at_once and item in removable:
+        if item in removable:
             figures = float(fits.s_x2[k]), float(fits.p[k]), float(fits.p_adjusted[k])
             removals.append(Removal(number, item, "item_fit", fits.statistic, *figures))
             removable.take(item)
-    return removals
+    return removals[: rules.most_in_a_round(len(removals), len(fits.item_ids))]
 
 
 def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, removable: Removable) -> list[Removal]:
@@ -144,6 +144,12 @@ def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, remov
     If both clear as many, the one whose flagged pairs sum to the larger X2; then the one with the larger X2 over all
     its pairs. Where more than one item may go, the same among the pairs without it.
     """
+    found = dependent_items(number, pairs, rules, removable)
+    return found[: rules.most_in_a_round(len(found), len(removable.items))]
+
+
+def dependent_items(number: int, pairs: LocalDependence, rules: PruneRules, removable: Removable) -> list[Removal]:
+    """The items whose removal would leave no flagged pair, in the order of `most_dependent`."""
     if rules.local_dependence_alpha is None:
         return []
     by_bootstrap = rules.local_dependence_p == "bootstrap"
@@ -151,27 +157,30 @@ def most_dependent(number: int, pairs: LocalDependence, rules: PruneRules, remov
     p_adjusted = pairs.p_bootstrap_adjusted if by_bootstrap else pairs.p_adjusted
     if p is None or p_adjusted is None:
         raise ValueError("the bootstrap of local dependence was not done")
-    first, second = np.array(pairs.item_1), np.array(pairs.item_2)
+    place = {item: k for k, item in enumerate(dict.fromkeys((*pairs.item_1, *pairs.item_2)))}
+    names = list(place)
+    first, second = (np.array([place[item] for item in side], dtype=np.intp) for side in (pairs.item_1, pairs.item_2))
+    significant = p_adjusted <= rules.local_dependence_alpha
     still_in = np.ones(first.size, dtype=np.bool_)
     removals: list[Removal] = []
-    while len(removals) < rules.at_once:
-        may_go = np.array([a in removable or b in removable for a, b in zip(first, second, strict=True)])
-        flagged = still_in & may_go & (p_adjusted <= rules.local_dependence_alpha)
+    while True:
+        may_go = np.array([item in removable for item in names], dtype=np.bool_)
+        flagged = still_in & significant & (may_go[first] | may_go[second])
         if not flagged.any():
-            break
+            return removals
         worst = int(np.argmax(np.where(flagged, pairs.x2, -np.inf)))
         burdens = {
             item: _burden((first == item) | (second == item), flagged, still_in, pairs.x2)
-            for item in (pairs.item_1[worst], pairs.item_2[worst])
-            if item in removable
+            for item in (int(first[worst]), int(second[worst]))
+            if may_go[item]
         }
         chosen = max(burdens, key=lambda item: burdens[item])
-        partner = pairs.item_2[worst] if chosen == pairs.item_1[worst] else pairs.item_1[worst]
+        partner = int(second[worst] if chosen == first[worst] else first[worst])
         figures = float(pairs.x2[worst]), float(p[worst]), float(p_adjusted[worst])
-        removals.append(Removal(number, chosen, "local_dependence", "ld_x2", *figures, f"depends on {partner}"))
-        removable.take(chosen)
+        note = f"depends on {names[partner]}"
+        removals.append(Removal(number, names[chosen], "local_dependence", "ld_x2", *figures, note))
+        removable.take(names[chosen])
         still_in &= (first != chosen) & (second != chosen)
-    return removals
 
 
 def _burden(

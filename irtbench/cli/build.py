@@ -208,6 +208,8 @@ def outcome(scale: dict) -> str:  # type: ignore[type-arg]
         return f"rejected: {scale['rejected']}"
     if not scale["fit"]["converged"]:
         return f"not converged: {scale['fit']['stopped_because']}"
-    if scale["global_fit_before"]["reason"]:
-        return f"retained; global fit not known: {scale['global_fit_before']['reason']}"
-    return "retained"
+    unknown = [f"global fit not known: {scale['global_fit_before']['reason']}"] * bool(
+        scale["global_fit_before"]["reason"]
+    )
+    unknown += [f"not judged: {scale['not_available']}"] * bool(scale["not_available"])
+    return "; ".join(["retained", *unknown])

@@ -18,6 +18,9 @@ from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 ALL_ITEMS = "all items"  # what stands for a scale where there is no bank
+MOST_ROWS_SHOWN = 30  # pairs, or systems, that are all shown on the terminal
+ROWS_OF_MANY = 12  # shown of more, of all scales together
+MOST_NAMES = 3  # in one cell on the terminal
 
 
 @reads_files(trials="count")
@@ -98,9 +101,9 @@ def compare(
         ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
         print(to_json({"comparison": comparison} | ranking_too))
     elif not quiet:
-        show_comparison(comparison)
+        show_comparison(comparison, output / "comparison.csv")
         if ranked is not None:
-            show_ranking(ranked)
+            show_ranking(ranked, output / "ranking.csv")
         say(f"In brackets {100 * level:g}% intervals; p adjusted for the number of pairs ({adjustment}).")
 
 
@@ -120,8 +123,14 @@ def accuracy_columns(tested: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def show_comparison(comparison: pd.DataFrame) -> None:
-    """Print each pair in words."""
+def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
+    """Print each pair in words; of many systems each with the next in accuracy, from the top and from the bottom."""
+    title = "First minus second"
+    n_pairs, most = len(comparison), rows_each(comparison)
+    if n_pairs > MOST_ROWS_SHOWN:
+        title = "Neighbours in accuracy, first minus second"
+        each = [neighbours(of_scale) for _, of_scale in comparison.groupby("scale", sort=False)]
+        comparison = pd.concat([ends(of_scale, most) for of_scale in each])
     view = pd.DataFrame(
         {
             "scale": comparison["scale"],
@@ -137,11 +146,42 @@ def show_comparison(comparison: pd.DataFrame) -> None:
         view["ability"] = bracketed(comparison, "theta", ".2f")
         view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
         view["percentile"] = bracketed(comparison, "percentile", ".0f")
-    show_table(view, title="First minus second")
+    show_table(view, title=title)
+    if len(view) < n_pairs:
+        say(f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}")
 
 
-def show_ranking(ranking: pd.DataFrame) -> None:
-    """Print the order of the systems and its ties."""
+def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
+    """Of the pairs of one scale those of systems next to each other in accuracy, the most accurate first."""
+    sides = [
+        comparison[[side, f"accuracy_{side}"]].set_axis(["system", "accuracy"], axis=1) for side in ("first", "second")
+    ]
+    accuracy = (
+        pd.concat(sides).groupby("system", sort=False)["accuracy"].mean().sort_values(ascending=False, kind="stable")
+    )
+    place = {system: k for k, system in enumerate(accuracy.index)}
+    first, second = comparison["first"].map(place), comparison["second"].map(place)
+    table = comparison.assign(place=np.minimum(first, second))[(first - second).abs() == 1]
+    return table.sort_values("place", kind="stable").drop(columns="place")
+
+
+def ends(table: pd.DataFrame, most: int) -> pd.DataFrame:
+    """The first two thirds of so many rows and the last third of them; all where there are no more."""
+    if len(table) <= most:
+        return table
+    return pd.concat([table.head(most - most // 3), table.tail(most // 3)])
+
+
+def rows_each(table: pd.DataFrame) -> int:
+    """How many rows of each scale are shown where there are too many for a screen."""
+    return max(3, ROWS_OF_MANY // table["scale"].nunique())
+
+
+def show_ranking(ranking: pd.DataFrame, file: Path) -> None:
+    """Print the order of the systems and its ties; of many the top and the bottom."""
+    n_systems, most = len(ranking), rows_each(ranking)
+    if n_systems > MOST_ROWS_SHOWN:
+        ranking = pd.concat([ends(of_scale, most) for _, of_scale in ranking.groupby("scale", sort=False)])
     view = pd.DataFrame(
         {
             "scale": ranking["scale"],
@@ -150,10 +190,19 @@ def show_ranking(ranking: pd.DataFrame) -> None:
             "ability": [f"{t:.2f} [{a:.2f}, {b:.2f}]"
                         for t, a, b in ranking[["theta", "theta_lower", "theta_upper"]].to_numpy()],
             "best with probability": [f"{p:.2f}" for p in ranking["probability_best"]],
-            "indistinguishable from": ranking["indistinguishable_from"].str.replace(";", ", "),
+            "indistinguishable from": [named_first(names) for names in ranking["indistinguishable_from"]],
         }
     )  # fmt: skip
     show_table(view, title="Ranking")
+    if len(view) < n_systems:
+        say(f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}")
+
+
+def named_first(names: str) -> str:
+    """Names parted by semicolons as people read them, of many the first and how many more."""
+    each = names.split(";") if names else []
+    more = f" and {len(each) - MOST_NAMES} more" if len(each) > MOST_NAMES else ""
+    return ", ".join(each[:MOST_NAMES]) + more
 
 
 def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:

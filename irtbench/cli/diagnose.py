@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
 FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
-    "test_information.csv", "infit_outfit.csv",
+    "test_information.csv", "infit_outfit.csv", "not_available.json",
 )  # fmt: skip
+MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
+Result = TypeVar("Result")
 GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
 
@@ -36,11 +40,15 @@ def diagnose(
     items: Annotated[Path, typer.Option("--items", metavar="items.csv", help="Item parameters, as `fit` writes them.")],
     output: Folder,
     bootstrap: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--bootstrap", metavar="N", help="Samples for the p of local dependence; 0 for none.", min=0, max=100_000
+            "--bootstrap",
+            metavar="N",
+            help="Most samples for the p of local dependence, 0 for none; 99, or fewer of over 500,000 responses.",
+            min=0,
+            max=100_000,
         ),
-    ] = 99,
+    ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -56,14 +64,17 @@ def diagnose(
     whole is not, and there is no infit_outfit.csv.
 
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
-    it when none is named.
+    it when none is named. It ends early where ten samples show that no pair is dependent; on how many samples p stands
+    is in local_dependence.csv (bootstrap_samples).
+
+    A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
     """
-    from irtbench.analysis.dependence_bootstrap import with_bootstrap
+    from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
     from irtbench.building.pruning import answered
     from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
-    from irtbench.diagnostics.local_dependence import local_dependence
+    from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
     from irtbench.diagnostics.mean_square_fit import mean_square_fit
     from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
@@ -79,59 +90,128 @@ def diagnose(
         data = answered(given.select_items(parameters.item_ids))
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
-        classical = classical_statistics(data).table()
+        n_samples = samples_for(data.n_responses) if bootstrap is None else bootstrap
+        settings = bootstrap_settings(parameters) if n_samples else None
+        tried = Tried()
+        classical = tried.table("classical.csv", lambda: classical_statistics(data).table())
         precision = measurement_precision(parameters, population=population)
-        reliability = reliability_of(data, parameters, population, precision, abilities)
+        reliability = tried.figures(
+            "reliability.json", lambda: reliability_of(data, parameters, population, precision, abilities)
+        )
         progress("item fit")
-        item_fits = item_fit(data, parameters, theta=theta, quadrature=stated)
-        fits = item_fits.table()
+        item_fits = tried.result("item_fit.csv", lambda: item_fit(data, parameters, theta=theta, quadrature=stated))
+        fits = pd.DataFrame() if item_fits is None else item_fits.table()
         progress("local dependence")
-        dependence = local_dependence(data, parameters, theta=theta, quadrature=stated)
-        if bootstrap:
-            settings, sd = bootstrap_settings(parameters), 1.0 if stated is None else stated.deviation
+        found = tried.result(
+            "local_dependence.csv", lambda: local_dependence(data, parameters, theta=theta, quadrature=stated)
+        ) or LocalDependence.none()  # fmt: skip
+        if settings is not None and found.item_1:
+            sd = 1.0 if stated is None else stated.deviation
+            start = parameters if settings.kind in ("2pl", "3pl") else None
 
             def refit(sample: ResponseMatrix) -> ItemParameters | None:
-                fitted = fit_model(sample, settings, seed=seed)
+                fitted = fit_model(sample, settings, seed=seed, start=start)
                 # with one slope for all, that slope on the scale of the population at hand
-                found = replace(fitted.items, discrimination=fitted.items.discrimination / sd)
-                return found if fitted.converged else None
+                items = replace(fitted.items, discrimination=fitted.items.discrimination / sd)
+                return items if fitted.converged else None
 
-            dependence = with_bootstrap(
-                dependence, data, parameters, refit,
-                rng=np.random.default_rng(seed), n_samples=bootstrap, quadrature=stated, progress=progress,
-            )  # fmt: skip
-        pairs = dependence.table()
+            alone = found
+            found = tried.result(
+                "p_bootstrap in local_dependence.csv",
+                lambda: with_bootstrap(
+                    alone, data, parameters, refit, rng=np.random.default_rng(seed), n_samples=n_samples,
+                    suffices=little_to_find, quadrature=stated, progress=progress,
+                ),
+            ) or alone  # fmt: skip
+        pairs = found.table()
         progress("global fit")
-        whole = asdict(global_fit(data, parameters, quadrature=stated))
-        persons = person_fit(data, parameters, theta).table()
+        whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
+        if whole.get("reason"):
+            tried.reasons["M2 in global_fit.json"] = whole["reason"]
+        persons = tried.table("person_fit.csv", lambda: person_fit(data, parameters, theta).table())
+        tables = {
+            "item_fit.csv": fits,
+            "local_dependence.csv": pairs,
+            "person_fit.csv": persons,
+            "classical.csv": classical,
+            "test_information.csv": precision.table(),
+        }
         if data.trials is None:  # at Warm's estimates, which no prior draws to the middle
-            own_theta = estimate_ability(data, parameters, method="wle").theta
-            write_table(mean_square_fit(data, parameters, own_theta).table(), folder / "infit_outfit.csv")
-        write_table(fits, folder / "item_fit.csv")
-        write_table(pairs, folder / "local_dependence.csv")
-        write_json(whole, folder / "global_fit.json")
-        write_table(persons, folder / "person_fit.csv")
-        write_table(classical, folder / "classical.csv")
-        write_json(reliability, folder / "reliability.json")
-        write_table(precision.table(), folder / "test_information.csv")
+            tables["infit_outfit.csv"] = tried.table(
+                "infit_outfit.csv",
+                lambda: mean_square_fit(
+                    data, parameters, estimate_ability(data, parameters, method="wle").theta
+                ).table(),
+            )  # fmt: skip
+        figures = {"global_fit.json": whole, "reliability.json": reliability, "not_available.json": tried.reasons}
+        for name, table in tables.items():
+            if name not in tried.reasons:
+                write_table(table, folder / name)
+        for name, values in figures.items():
+            if values:
+                write_json(values, folder / name)
     if json:
-        print(to_json({"item_fit": fits, "local_dependence": pairs, "global_fit": whole, "reliability": reliability}))
-    elif not quiet:
-        show_table(classical, title="Items as answered")
-        show_table(fits, title="Item fit" if item_fits.statistic == "s_x2" else "Item fit; s_x2 holds X2 by the rest")
-        worst = pairs.sort_values("x2", ascending=False).head(10)
-        show_table(worst, title="Local dependence: the ten largest X2")
-        if whole["reason"]:
-            say(f"M2 is not available: {whole['reason']}")
-        if np.isnan(whole["srmsr"]):
-            say(in_words(reliability))
-            return
+        results = {"item_fit": fits, "local_dependence": pairs, "global_fit": whole, "reliability": reliability}
+        print(to_json(results | {"not_available": tried.reasons}))
+        return
+    if quiet:
+        return
+    show_worst(classical, by="item_rest", title="Items as answered", file=output / "classical.csv")
+    by_rest = item_fits is not None and item_fits.statistic != "s_x2"
+    show_worst(
+        fits, by="p", title="Item fit; s_x2 holds X2 by the rest" if by_rest else "Item fit",
+        file=output / "item_fit.csv",
+    )  # fmt: skip
+    if found.bootstrap_samples:
+        say(f"p_bootstrap of local dependence stands on {found.bootstrap_samples} samples")
+    worst = pairs.sort_values("x2", ascending=False).head(10)
+    show_table(worst, title="Local dependence: the ten largest X2")
+    for what, reason in tried.reasons.items():
+        say(f"{what.removesuffix(' in global_fit.json')} is not available: {reason}")
+    if whole and not np.isnan(whole["srmsr"]):
         say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
             f"TLI {whole['tli']:.4f}, CFI {whole['cfi']:.4f}"
         )
+    if reliability:
         say(in_words(reliability))
+
+
+@dataclass
+class Tried:
+    """What could not be computed, and why: the other statistics stand."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def result(self, name: str, compute: Callable[[], Result]) -> Result | None:
+        """What is computed; None where its equations have no solution, or not enough memory."""
+        try:
+            return compute()
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            self.reasons[name] = str(error)
+        except MemoryError:
+            self.reasons[name] = "not enough memory"
+        return None
+
+    def table(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """The same for a table; without a column where there is none."""
+        found = self.result(name, compute)
+        return pd.DataFrame() if found is None else found
+
+    def figures(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The same for single figures; without any where there are none."""
+        return self.result(name, compute) or {}
+
+
+def show_worst(table: pd.DataFrame, *, by: str, title: str, file: Path) -> None:
+    """Print a row for each item; of many the least by one column."""
+    if len(table) <= MOST_ITEMS_SHOWN:
+        if len(table):
+            show_table(table, title=title)
+        return
+    show_table(table.sort_values(by, kind="stable").head(WORST_SHOWN), title=f"{title}: the {WORST_SHOWN} least {by}")
+    say(f"all {len(table):,} items are in {file}")
 
 
 def reliability_of(
@@ -206,4 +286,4 @@ def bootstrap_settings(items: ItemParameters) -> FitSettings:
         raise InputError("--bootstrap: the items are of several models; expected one, or --bootstrap 0")
     estimated, guessing = models.pop()
     kind: ModelKind = "1pl" if kinds else "3pl" if estimated else "2pl"
-    return FitSettings(kind=kind, guessing=float(guessing), standard_errors=False)
+    return FitSettings(kind=kind, guessing=float(guessing)).for_samples()

@@ -25,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 MANY_ROWS = 10_000  # from which on a table of plain columns is written several times as fast
+MOST_ROWS_SHOWN = 40  # on the terminal
 TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md")
 
 
@@ -127,15 +128,36 @@ def say(text: str) -> None:
     print(printable(text))
 
 
-def show_table(table: pd.DataFrame, *, title: str = "") -> None:
-    """Print a table for people on standard output, numbers to three digits behind the point."""
+def show_table(table: pd.DataFrame, *, title: str = "", most: int = MOST_ROWS_SHOWN, rest: str = "the files") -> None:
+    """Print a table for people on standard output, numbers to three digits behind the point.
+
+    Parameters
+    ----------
+    table
+        What is shown.
+    title
+        Stands above it.
+    most
+        Of more rows than this the first two thirds and the last third are shown.
+    rest
+        Where the other rows are, for the line that says so.
+    """
     view = Table(title=printable(title) or None, title_justify="left")
     for name in table.columns:
         numeric = pd.api.types.is_numeric_dtype(table[name])
         view.add_column(printable(str(name)), justify="right" if numeric else "left", overflow="fold")
-    for row in table.itertuples(index=False):
+    n_rows = len(table)
+    n_last = most // 3 if n_rows > most else 0
+    n_first = most - n_last if n_rows > most else n_rows
+    for row in table.head(n_first).itertuples(index=False):
+        view.add_row(*(readable(value) for value in row))
+    if n_first < n_rows:
+        view.add_section()
+    for row in table.tail(n_last).itertuples(index=False):
         view.add_row(*(readable(value) for value in row))
     Console(highlight=False, markup=False, width=None if os.isatty(1) else 160).print(view)
+    if n_first < n_rows:
+        say(f"the first {n_first} and the last {n_last} of {n_rows:,} rows; all are in {rest}")
 
 
 def readable(value: Any) -> str:

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import chdtrc, chndtr
@@ -63,6 +64,12 @@ class GlobalFit(Figures):
     n_per_pair: float
     reason: str = ""
 
+    @classmethod
+    def not_available(cls, reason: str) -> GlobalFit:
+        """None of the figures, and why."""
+        none = float("nan")
+        return cls(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
+
 
 def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Quadrature | None = None) -> GlobalFit:
     """Limited-information fit of the model to the responses of one and two items.
@@ -81,7 +88,9 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     pair s, and the covariance of two shares is n_st / (n_s n_t) times Xi_st, with n_st who answered the items of both;
     M2 = e' C e with that covariance. N is then the mean number who answered both items of a pair. Pairs that fewer than
     twenty respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
-    the parameters these depend on. With many items M2 uses as many pairs as can be computed, drawn at random.
+    the parameters these depend on. With more than a thousand items, or of incomplete responses with more than about 90,
+    M2 uses as many pairs as can be computed, drawn at random; where these are fewer than the parameters there is none.
+
     All this takes responses to be missing without regard to what they would have been, or to ability.
 
     Parameters
@@ -196,7 +205,7 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
         p = float(chdtrc(df, m2))
         rmsea, lower, upper = _rmsea(m2, df, n)
         tli, cfi = _against_independence(m2, df, correlations[pairs], margins.n[-margins.n_pairs :])
-    except ArithmeticError as error:
+    except (ArithmeticError, LinAlgError) as error:
         reason = str(error)
         warnings.warn(f"global fit: M2 is not available: {reason}", RuntimeWarning, stacklevel=3)
     srmsr = _root_mean_square((correlations - moments.expected_products())[pairs])
@@ -213,11 +222,18 @@ def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_paramet
     ArithmeticError
         Where there is none, saying why.
     """
+    largest = margins.chosen.size - n_parameters  # degrees of freedom, were every parameter to move the shares
+    if margins.n_pairs_not_drawn and largest < 1:
+        raise ArithmeticError(
+            f"of {moments.n_items} items no more than {margins.n_pairs} pairs can be computed, fewer than parameters"
+        )
     if responses.n_respondents < 2 or not margins.n_pairs:
         raise ArithmeticError(f"no two items were answered by {FEWEST_TOGETHER} respondents or more")
+    certain = int((moments.deviation == 0).sum())
+    if certain:
+        raise ArithmeticError(f"the model leaves no doubt how {certain} of the items are answered")
     residual = moments.residual(responses.values)
-    largest = margins.chosen.size - n_parameters  # degrees of freedom, were every parameter to move the shares
-    if responses.is_complete:
+    if responses.is_complete and not margins.n_pairs_not_drawn:
         if largest < 1:
             raise ArithmeticError(f"{moments.n_items} items leave no degree of freedom")
         if moments.n_moments > MOST_DENSE_MOMENTS:
@@ -236,7 +252,7 @@ def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_paramet
 
 def _respondents_used(responses: ResponseMatrix, margins: Margins, n_respondents: int) -> str:
     """On whom and on which pairs the figures rest."""
-    if responses.is_complete:
+    if responses.is_complete and not margins.n_pairs_not_drawn:
         return f"all {n_respondents}"
     n_pairs = responses.n_items * (responses.n_items - 1) // 2
     words = f"all {n_respondents}"

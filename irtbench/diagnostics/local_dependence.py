@@ -48,6 +48,8 @@ class LocalDependence(Shown):
     p_bootstrap, p_bootstrap_adjusted
         p of X2 by parametric bootstrap, each pair for itself and over all pairs; None until
         `dependence_bootstrap.with_bootstrap` computes them.
+    bootstrap_samples
+        On how many samples these stand; 0 without any.
     """
 
     item_1: tuple[str, ...]
@@ -61,6 +63,7 @@ class LocalDependence(Shown):
     n_respondents: NDArray[np.int64]
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
+    bootstrap_samples: int = 0
 
     @property
     def q3_centred(self) -> NDArray[np.float64]:
@@ -88,6 +91,7 @@ class LocalDependence(Shown):
         if self.p_bootstrap is not None:
             table["p_bootstrap"] = self.p_bootstrap
             table["p_bootstrap_adjusted"] = self.p_bootstrap_adjusted
+            table["bootstrap_samples"] = self.bootstrap_samples
         return table
 
     def in_short(self) -> str:

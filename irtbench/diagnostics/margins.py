@@ -11,7 +11,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.moments import Moments
 
 FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
-MOST_MOMENTS = 4_100  # with missing responses: all of 90 items; a matrix of 134 MB
+MOST_COMPLETE_ITEMS = 1_000  # with complete responses, of which all pairs are used
+MOST_MOMENTS = 4_100  # otherwise: all of 90 items; a matrix of 134 MB
 MOST_PRODUCTS = 1e11  # to count who answered four items: 4 s on one core
 ROWS_AT_ONCE = 2_000
 
@@ -42,10 +43,13 @@ class Margins:
 
     @classmethod
     def of(cls, responses: ResponseMatrix, moments: Moments) -> Margins:
-        """All margins of complete responses; otherwise those with enough respondents, as many as can be computed."""
+        """All margins of complete responses to no more than 1,000 items; otherwise those that can be computed.
+
+        Pairs with too few respondents are left out; of the others as many are drawn as can be computed.
+        """
         n_items = responses.n_items
         first, second = np.triu_indices(n_items, 1)
-        if responses.is_complete:
+        if responses.is_complete and n_items <= MOST_COMPLETE_ITEMS:
             chosen = np.arange(moments.n_moments)
             n = np.full(chosen.size, float(responses.n_respondents))
             return cls(chosen, n, np.stack([first, second]), 0, 0)
@@ -54,8 +58,8 @@ class Margins:
         singles = np.flatnonzero(np.diagonal(n_together) > 0)
         pairs = np.flatnonzero(n_together[first, second] >= FEWEST_TOGETHER)
         left_out = first.size - pairs.size
-        n_patterns = len(np.unique(responses.observed, axis=0))
-        most = int(min(MOST_MOMENTS, np.sqrt(MOST_PRODUCTS / n_patterns))) - singles.size
+        n_patterns = 1 if responses.is_complete else len(np.unique(responses.observed, axis=0))
+        most = max(int(min(MOST_MOMENTS, np.sqrt(MOST_PRODUCTS / n_patterns))) - singles.size, 0)
         not_drawn = max(pairs.size - most, 0)
         if not_drawn:
             pairs = np.sort(np.random.default_rng(0).choice(pairs, most, replace=False))

@@ -59,6 +59,7 @@ def fit_model(
     *,
     anchors: ParametersLike | None = None,
     seed: int = 0,
+    start: ItemParameters | None = None,
     **keywords: Any,
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
@@ -79,6 +80,9 @@ def fit_model(
         over. Standard errors take the anchors as known.
     seed
         For Pyro's random numbers; the default optimiser draws none.
+    start
+        Parameters of these items from which the iterations start, as of a fit to like responses; None for a rough
+        estimate from the data.
     keywords
         Of the settings, in the words of the command line too: ``model="3pl"`` is ``kind``, ``options=4`` ``n_options``.
 
@@ -87,8 +91,8 @@ def fit_model(
     InputError
         If there are fewer than 10 respondents, a respondent or an item has no response, (without a prior) all responses
         to an item are the same, so that its difficulty would be infinite, or (with prior weak) items outnumber
-        respondents, so that the items' priors would set the scale of theta; or if anchors are not among the items, all
-        have a slope of 0, or go with a model or prior that does not take them.
+        respondents, so that the items' priors would set the scale of theta; if anchors are not among the items, all
+        have a slope of 0, or go with a model or prior that does not take them; or if ``start`` is of other items.
 
     Examples
     --------
@@ -121,20 +125,26 @@ def fit_model(
     settings = fit_settings(settings, keywords)
     known = None if anchors is None else anchors_among(responses.item_ids, as_parameters(anchors), settings)
     check_estimable(responses, settings.priors, () if known is None else known.item_ids)
+    if start is not None and start.item_ids != responses.item_ids:
+        raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
     with threads_for(n_cells), fenced(seed):
-        return estimate(responses, settings, seed, known)
+        return estimate(responses, settings, seed, known, start)
 
 
 def estimate(
-    responses: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
+    responses: ResponseMatrix | SparseResponses,
+    settings: FitSettings,
+    seed: int,
+    anchors: ItemParameters | None = None,
+    given_start: ItemParameters | None = None,
 ) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
     quadrature = normal_grid(settings.n_nodes)
     problem = problem_of(responses, settings, quadrature, anchors)
     with torch.no_grad():
-        start = rough_start(problem)
+        start = rough_start(problem) if given_start is None else items_on_device(problem, given_start)
         problem = with_adapted_nodes(problem, start, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
         shared = problem.prior.shared is not None
@@ -255,6 +265,12 @@ def rough_start(problem: Problem) -> ItemTensors:
         return starting_values(problem)
     mode = find_mode(smaller, tolerance=0.1, max_steps=20)
     return mode.items if mode.status.converged else starting_values(problem)
+
+
+def items_on_device(problem: Problem, items: ItemParameters) -> ItemTensors:
+    """Items in the form that steps are taken in; the inverse of `item_parameters`."""
+    columns = (items.discrimination[:, None], items.intercept, items.guessing)
+    return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=problem.rows.device) for column in columns))
 
 
 def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:

@@ -19,6 +19,7 @@ PosteriorKind = Literal["normal", "lowrank"]
 Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
 FEWEST_RESPONDENTS = 10  # from whom items are estimated
+SAMPLE_TOLERANCE = 1e-3  # standard errors
 MOST_NODES = 2_001  # of a grid: finer ones are placed where they are needed
 
 
@@ -135,6 +136,11 @@ class FitSettings(Settings):
         name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
         priors = Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
         return priors if self.prior_guessing is None else replace(priors, guessing=guessing_prior(self.prior_guessing))
+
+    def for_samples(self) -> FitSettings:
+        """The same for responses drawn in a bootstrap: no standard errors, and a thousandth of one is close enough."""
+        close_enough = max(self.tolerance, SAMPLE_TOLERANCE)
+        return replace(self, standard_errors=False, posterior=None, tolerance=close_enough)
 
     def guessing_of(self, item_ids: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Whether each item's guessing is estimated, and the value it is fixed at if not; shapes (n_items,)."""

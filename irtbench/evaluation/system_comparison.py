@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, Shown, counted, significant
+from irtbench.evaluation.counted_pairs import CountedPairs, scores_with
 from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum
 from irtbench.evaluation.paired_tests import (
     Alternative,
@@ -33,6 +33,9 @@ IntervalMethod = Literal["bca", "percentile"]
 
 #: A sum of whole numbers is worked out exactly if it can take at most this many values.
 MOST_SUMS = 2_000_000
+
+#: Of right and wrong scores on so many items every test is exact.
+MOST_COUNTED_ITEMS = 20_000
 
 
 @dataclass(frozen=True)
@@ -222,20 +225,95 @@ class SystemPair(Shown):
         return f"{self.first} against {self.second}, difference {found.difference:.3f} {interval}, p {found.p:.3g}"
 
 
+Tests = tuple[PairedComparison, PermutationTest, McNemar | None]
+
+
+@dataclass(frozen=True, eq=False)
+class PairsByCounts(Sequence[SystemPair]):
+    """Pairs of systems of right and wrong scores, each made when it is looked at: there may be half a million.
+
+    Parameters
+    ----------
+    names
+        Of the systems.
+    counts
+        What the pairs are.
+    tests
+        Of the different counts.
+    which
+        Which of them each pair has, shape (n_pairs,).
+    p_adjusted, permutation_p_adjusted
+        Of each pair, shape (n_pairs,).
+    """
+
+    names: Sequence[str]
+    counts: CountedPairs
+    tests: Sequence[Tests]
+    which: NDArray[np.intp]
+    p_adjusted: NDArray[np.float64]
+    permutation_p_adjusted: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return self.which.size
+
+    @overload
+    def __getitem__(self, k: int) -> SystemPair: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[SystemPair]: ...
+    def __getitem__(self, k: int | slice) -> SystemPair | Sequence[SystemPair]:
+        if isinstance(k, slice):
+            return [self[one] for one in range(*k.indices(len(self)))]
+        counts, (bootstrap, permutation, counted) = self.counts, self.tests[self.which[k]]
+        n_items = counts.n_items[k]
+        own = replace(
+            bootstrap,
+            n_missing=int(counts.n_missing[k]),
+            mean_first=float(counts.right_first[k] / n_items),
+            mean_second=float(counts.right_second[k] / n_items),
+        )
+        return SystemPair(
+            self.names[counts.first[k]], self.names[counts.second[k]], own, permutation, counted,
+            float(self.p_adjusted[k]), float(self.permutation_p_adjusted[k]),
+        )  # fmt: skip
+
+    def table(self) -> pd.DataFrame:
+        """One row a pair, a column at a time."""
+        names, counts = np.array(self.names, dtype=object), self.counts
+        own = {
+            "first": names[counts.first],
+            "second": names[counts.second],
+            "mean_first": counts.right_first / counts.n_items,
+            "mean_second": counts.right_second / counts.n_items,
+            "p_adjusted": self.p_adjusted,
+            "permutation_p_adjusted": self.permutation_p_adjusted,
+        }
+        rows = [
+            _row(SystemPair("", "", *tests, p_adjusted=np.nan, permutation_p_adjusted=np.nan)) for tests in self.tests
+        ]
+        return pd.DataFrame(rows).take(self.which).reset_index(drop=True).assign(**own)
+
+
 @dataclass(frozen=True)
 class SystemComparison(Drawn):
     """Several systems compared in pairs, and how p was adjusted for their number."""
 
-    pairs: tuple[SystemPair, ...]
+    pairs: Sequence[SystemPair]
     adjustment: Adjustment | None
 
     def table(self) -> pd.DataFrame:
         """One row a pair."""
+        if isinstance(self.pairs, PairsByCounts):
+            return self.pairs.table()
         return pd.DataFrame([_row(pair) for pair in self.pairs])
 
     def in_short(self) -> str:
         """How many pairs, and how many differ."""
-        return f"{counted(len(self.pairs), 'pair')}, {significant(np.array([pair.p_adjusted for pair in self.pairs]))}"
+        adjusted = (
+            self.pairs.p_adjusted
+            if isinstance(self.pairs, PairsByCounts)
+            else np.array([pair.p_adjusted for pair in self.pairs])
+        )
+        return f"{counted(len(self.pairs), 'pair')}, {significant(adjusted)}"
 
 
 def compare_systems(
@@ -304,13 +382,17 @@ def compare_systems(
         raise InputError(f"comparison: unknown system {against}; expected one of {name_first(names)}")
     rng = np.random.default_rng(0) if rng is None else rng
     right_or_wrong = bool(np.isin(matrix[~np.isnan(matrix)], (0, 1)).all()) and groups is None
-    chosen = (
-        combinations(range(len(names)), 2)
-        if against is None
-        else ((k, names.index(against)) for k, name in enumerate(names) if name != against)
-    )
+    if against is None:
+        first, second = np.triu_indices(len(names), 1)
+    else:
+        second = np.full(len(names) - 1, names.index(against))
+        first = np.delete(np.arange(len(names)), names.index(against))
+    if right_or_wrong and exact is not False and matrix.shape[1] <= MOST_COUNTED_ITEMS:
+        counts = CountedPairs.of(matrix, first, second)
+        if (counts.n_items > 0).all():
+            return _by_counts(names, counts, alternative, interval, level, adjustment)
     tested = []
-    for i, j in chosen:
+    for i, j in zip(first.tolist(), second.tolist(), strict=True):
         x, y = matrix[i], matrix[j]
         bootstrap = paired_bootstrap(
             x, y, groups=groups, alternative=alternative, interval=interval, level=level,
@@ -332,6 +414,32 @@ def compare_systems(
         ),
         adjustment,
     )
+
+
+def _by_counts(
+    names: Sequence[str],
+    counts: CountedPairs,
+    alternative: Alternative,
+    interval: IntervalMethod,
+    level: float,
+    adjustment: Adjustment | None,
+) -> SystemComparison:
+    """The exact tests of right and wrong scores, once for all pairs with the same counts."""
+    distinct, which = counts.distinct()
+    tests: list[Tests] = []
+    for n_items, helped, hurt in distinct.tolist():
+        x, y = scores_with(n_items, helped, hurt)
+        tests.append(
+            (
+                paired_bootstrap(x, y, alternative=alternative, interval=interval, level=level),
+                permutation_test(x, y, alternative=alternative),
+                mcnemar(x, y, alternative=alternative),
+            )
+        )
+    p = np.array([[bootstrap.p, permutation.p] for bootstrap, permutation, _ in tests])[which]
+    none = np.full(which.size, np.nan)
+    p, permutation_p = (none if adjustment is None else adjust(column, adjustment) for column in p.T)
+    return SystemComparison(PairsByCounts(names, counts, tests, which, p, permutation_p), adjustment)
 
 
 def _row(pair: SystemPair) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+CELLS_AT_ONCE = 2**15  # scores x nodes: what stays in the processor's cache, several times as fast as all at once
+
 
 def sum_score_distribution(p: NDArray[np.float64], start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Probability of each sum score on the items of ``p``, shape (n_nodes, n_items + 1).
@@ -24,10 +26,23 @@ def sum_score_distribution(p: NDArray[np.float64], start: NDArray[np.float64] | 
     >>> sum_score_distribution(np.array([[0.5, 0.25]])).tolist()
     [[0.375, 0.5, 0.125]]
     """
-    distribution = np.ones((p.shape[0], 1)) if start is None else start
-    for item in p.T[:, :, None]:
-        longer = np.zeros((distribution.shape[0], distribution.shape[1] + 1))
-        longer[:, :-1] = distribution * (1 - item)
-        longer[:, 1:] += distribution * item
-        distribution = longer
+    n_nodes, n_items = p.shape
+    begun = np.ones((n_nodes, 1)) if start is None else start
+    n_scores = begun.shape[1]
+    n_together = max(1, CELLS_AT_ONCE // (n_scores + n_items))
+    distribution = np.empty((n_nodes, n_scores + n_items))
+    for first in range(0, n_nodes, n_together):
+        some = slice(first, first + n_together)
+        right = p[some].T
+        wrong = 1 - right
+        # scores by nodes, changed in place
+        at_nodes = np.zeros((n_scores + n_items, right.shape[1]))
+        at_nodes[:n_scores] = begun[some].T
+        moved = np.empty_like(at_nodes)
+        for k in range(n_items):
+            so_far = at_nodes[: n_scores + k]
+            up = np.multiply(so_far, right[k], out=moved[: n_scores + k])
+            so_far *= wrong[k]
+            at_nodes[1 : n_scores + k + 1] += up
+        distribution[some] = at_nodes.T
     return distribution

@@ -103,6 +103,8 @@ def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
                 f"Scale {scale.name}: the last fit did not converge: {fitted.stopped_because}. "
                 "Its parameters, and the scores made with them, must not be relied on."
             )
+        if pruning.not_available:
+            found.append(f"Scale {scale.name}: one rule was not asked of the items left: {pruning.not_available}.")
         if pruning.checks is not None and pruning.checks.n_guessing and model.kind == "2pl":
             found.append(
                 f"Scale {scale.name}: a guessing parameter would fit {plural(pruning.checks.n_guessing, 'item')} "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from irtbench.analysis.dependence_bootstrap import USUAL_SAMPLES
 from irtbench.analysis.dimensions import Dimensions
+from irtbench.building.prune_rules import ITEMS_FOR_ONE
 from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
 from irtbench.report.formatting import decimal, listing, percent, plural
 from irtbench.study.results import ScaleStudy
@@ -67,6 +69,7 @@ def rules(chosen: PruneRules) -> str:
             "After each fit the first of these rules that finds something removes it, and the model is fitted again: "
             f"{'; '.join(steps)}."
         )
+        text += _together(chosen)
         text += _limits(chosen)
     else:
         text += "No rule removes other items."
@@ -112,8 +115,19 @@ def _local_dependence(chosen: PruneRules) -> str:
     which = of_pair if chosen.at_once == 1 else f"{of_pair}, up to {chosen.at_once} times,"
     how = "after Holm"
     if chosen.local_dependence_p == "bootstrap":
-        how = f"by a bootstrap of {chosen.bootstrap_samples} samples that allows for the number of pairs"
+        most = chosen.bootstrap_samples or USUAL_SAMPLES
+        how = f"by a bootstrap of {most} samples (fewer where they settle it) that allows for the number of pairs"
     return f"{which} if its p is at most {chosen.local_dependence_alpha:g} {how}"
+
+
+def _together(chosen: PruneRules) -> str:
+    """How many leave where many are to leave."""
+    if chosen.share_at_once == 0 or not {"item_fit", "local_dependence"} & set(chosen.order):
+        return ""
+    return (
+        f" Where many are to leave for item fit or local dependence, the worst {percent(chosen.share_at_once, 0)} of "
+        f"them leave together, or one for every {ITEMS_FOR_ONE} items of the scale if that is more."
+    )
 
 
 def _limits(chosen: PruneRules) -> str:

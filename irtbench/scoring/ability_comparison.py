@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,22 +61,16 @@ class AbilityComparison(Shown):
         second, the interval its quantiles. ``theta_p`` is twice the smaller posterior probability of either order: a
         two-sided p in the sense that it is below .05 where the 95% interval leaves out 0.
         """
-        rows = []
-        for i, j in combinations(range(len(self.respondent_ids)), 2):
-            theta, percentile = self.theta[i] - self.theta[j], self.percentile[i] - self.percentile[j]
-            rows.append(
-                {
-                    "first": self.respondent_ids[i],
-                    "second": self.respondent_ids[j],
-                    "theta_difference": theta.mean(),
-                    **dict(zip(("theta_lower", "theta_upper"), self._interval(theta), strict=True)),
-                    "theta_p": 2 * min(self.better[i, j], self.better[j, i]),
-                    "percentile_difference": percentile.mean(),
-                    **dict(zip(("percentile_lower", "percentile_upper"), self._interval(percentile), strict=True)),
-                    "probability_first_better": self.better[i, j],
-                }
-            )
-        return pd.DataFrame(rows)
+        first, second = np.triu_indices(len(self.respondent_ids), 1)
+        names = np.array(self.respondent_ids, dtype=object)
+        columns: dict[str, NDArray[Any]] = {"first": names[first], "second": names[second]}
+        for name, draws in (("theta", self.theta), ("percentile", self.percentile)):
+            middle = draws.mean(axis=1)
+            columns[f"{name}_difference"] = middle[first] - middle[second]
+            columns[f"{name}_lower"], columns[f"{name}_upper"] = quantiles_of_differences(draws, self._tails())
+            if name == "theta":
+                columns["theta_p"] = 2 * np.minimum(self.better[first, second], self.better[second, first])
+        return pd.DataFrame(columns | {"probability_first_better": self.better[first, second]})
 
     def ranking(self, p_adjusted: NDArray[np.float64], *, significance: float = 0.05) -> pd.DataFrame:
         """One row a system, the ablest first.
@@ -93,9 +88,9 @@ class AbilityComparison(Shown):
             Pairs with p at or above it are indistinguishable.
         """
         n = len(self.respondent_ids)
+        first, second = np.triu_indices(n, 1)
         tied = np.zeros((n, n), dtype=np.bool_)
-        for (i, j), p in zip(combinations(range(n), 2), p_adjusted, strict=True):
-            tied[i, j] = tied[j, i] = not p < significance
+        tied[first, second] = tied[second, first] = ~(p_adjusted < significance)
         place = n - self.theta.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
         lower, upper = np.quantile(place, self._tails(), axis=1, method="inverted_cdf")
         mean = self.theta.mean(axis=1)
@@ -131,6 +126,28 @@ class AbilityComparison(Shown):
     def in_short(self) -> str:
         """Scale, systems and draws."""
         return f"{counted(len(self.respondent_ids), 'system')} on {self.scale}, {self.theta.shape[1]} draws of each"
+
+
+def quantiles_of_differences(draws: NDArray[np.float64], shares: Sequence[float]) -> NDArray[np.float64]:
+    """Quantiles of the difference of every two rows of draws, first less second, shape (n_shares, n_pairs).
+
+    Linear between the two nearest draws, as NumPy's; sorting a row takes a tenth of the time of its `quantile`.
+
+    Examples
+    --------
+    >>> quantiles_of_differences(np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]), [0.5]).tolist()
+    [[2.0]]
+    """
+    place = np.array(shares) * (draws.shape[1] - 1)
+    below = np.floor(place).astype(np.intp)
+    above = np.minimum(below + 1, draws.shape[1] - 1)
+    found = [np.empty((len(place), 0))]
+    for k in range(len(draws) - 1):
+        differences = draws[k] - draws[k + 1 :]
+        differences.sort(axis=1)
+        low, high = differences[:, below], differences[:, above]
+        found.append((low + (high - low) * (place - below)).T)
+    return np.concatenate(found, axis=1)
 
 
 def compare_abilities(

@@ -17,6 +17,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import abilities_of
 from irtbench.study.norm_columns import norms_of
 from irtbench.study.results import ScaleStudy
@@ -44,8 +45,8 @@ def study_scale(
     def fit(data: ResponseMatrix) -> FittedModel:
         return fit_model(data, settings.model, seed=settings.study.seed)
 
-    def refit(data: ResponseMatrix) -> FittedModel:
-        return fit_model(data, replace(settings.model, standard_errors=False), seed=settings.study.seed)
+    def refit(data: ResponseMatrix, items: ItemParameters) -> FittedModel:
+        return fit_model(data, settings.model.for_samples(), seed=settings.study.seed, start=items)
 
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
     checkpoint = None

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from irtbench.analysis.dependence_bootstrap import bootstrap_p, simulate_like, with_bootstrap
+from irtbench.analysis.dependence_bootstrap import (
+    bootstrap_p,
+    little_to_find,
+    n_exceeding,
+    simulate_like,
+    with_bootstrap,
+)
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
@@ -101,7 +107,7 @@ def test_refits_that_fail_are_counted() -> None:
 
     with pytest.warns(RuntimeWarning, match="failed in 5 of 20 bootstrap samples"):
         with_bootstrap(found, responses, items, sometimes, rng=np.random.default_rng(0), n_samples=20)
-    with pytest.raises(ArithmeticError, match="failed in 20 of 20"):
+    with pytest.raises(ArithmeticError, match="failed in 10 of 10"):
         with_bootstrap(found, responses, items, lambda sample: None, rng=np.random.default_rng(0), n_samples=20)
     with pytest.raises(InputError, match="at least 19 samples but got 5"):
         with_bootstrap(found, responses, items, refit, rng=np.random.default_rng(0), n_samples=5)
@@ -113,3 +119,39 @@ def test_q3_less_its_mean_is_centred_on_zero() -> None:
     pairs = local_dependence(responses, items, theta=np.random.default_rng(0).normal(size=500))
     np.testing.assert_allclose(pairs.q3_centred, pairs.q3 - pairs.q3.mean())
     assert np.isnan(local_dependence(responses, items).q3_centred).all()
+
+
+def test_the_samples_end_early_where_little_is_to_be_found_and_p_says_on_how_many_it_stands() -> None:
+    responses = clean(8, n_items=6)
+    items = refit(responses)
+    found = local_dependence(responses, items)
+    lines: list[str] = []
+    n = dict.fromkeys(("all", "early"), 0)
+    for name, suffices in (("all", lambda so_far: False), ("early", little_to_find)):
+        p = with_bootstrap(
+            found, responses, items, refit, rng=np.random.default_rng(1), n_samples=60, suffices=suffices,
+            progress=lines.append,
+        )  # fmt: skip
+        n[name] = p.bootstrap_samples
+        assert p.table()["bootstrap_samples"].unique().tolist() == [p.bootstrap_samples]
+        assert p.p_bootstrap_adjusted is not None
+        assert round(p.p_bootstrap_adjusted.min() * (p.bootstrap_samples + 1)) - 1 == n_exceeding(p)
+    assert n["all"] == 60
+    assert 19 <= n["early"] < 60
+    assert n_exceeding(p) >= 10
+    assert lines[0] == "local dependence: sample 1 of at most 60"
+
+
+def test_a_dependent_pair_is_not_ended_early() -> None:
+    responses = clean(3, n_items=6, n_respondents=800)
+    values = responses.values.copy()
+    copied = np.random.default_rng(1).random(800) < 0.5
+    values[copied, 4] = values[copied, 2]
+    twins = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    items = refit(twins)
+    found = with_bootstrap(
+        local_dependence(twins, items), twins, items, refit, rng=np.random.default_rng(0), n_samples=39,
+        suffices=little_to_find,
+    )  # fmt: skip
+    assert found.p_bootstrap_adjusted is not None
+    assert (found.bootstrap_samples, found.p_bootstrap_adjusted.min()) == (39, 1 / 40)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -9,12 +11,15 @@ import pytest
 
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
-from irtbench.building.pruning import Pruning, misfit_as_a_whole, prune
+from irtbench.building.pruning import Pruning, _bootstrapped, misfit_as_a_whole, prune
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
+from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
 QUICK = replace(LALOR2016, compare_factors=False)
@@ -412,3 +417,77 @@ def snli(real_data: Path, set_name: str, label: str) -> ResponseMatrix:
     wanted = list(items.loc[(items["set"] == set_name) & (items["gold"] == label), "item_id"])
     table = pd.read_csv(folder / f"responses_{set_name}.csv.gz").rename(columns={"correct": "response"})
     return ResponseMatrix.from_long(table[table["item_id"].isin(wanted)], item_ids=wanted)
+
+
+def test_several_a_round_remove_what_one_a_round_does_in_fewer_rounds() -> None:
+    planted = (2, 17, 31, 44, 60, 63)
+    rng = np.random.default_rng(3)
+    responses = clean(1000, 64, seed=3)
+    values = responses.values.copy()
+    score = np.delete(values, planted, axis=1).mean(axis=1)
+    for item in planted:
+        values[:, item] = rng.random(1000) < np.where(score < 0.35, 0.75, np.where(score < 0.65, 0.35, 0.95))
+    rules = replace(QUICK, order=("item_fit",), min_cfi=None, min_tli=None)
+    several, one = (prune(with_values(responses, values), fit_model, replace(rules, share_at_once=s)) for s in (0.1, 0))
+    assert {f"item{j + 1}" for j in planted} <= set(reasons(one))
+    assert set(reasons(several)) == set(reasons(one))
+    assert len(several.rounds) < len(one.rounds)
+    assert {len(r.removals) for r in one.rounds} == {0, 1}
+
+
+def test_m2_waits_for_the_last_round_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = faulty(misfit=(2, 6))
+    rules = replace(QUICK, order=("item_fit",))
+    each = prune(responses, fit_model, rules)
+    assert len(each.rounds) > 2
+    monkeypatch.setattr("irtbench.building.pruning.MOST_ITEMS_EACH_ROUND", 5)
+    seldom = prune(responses, fit_model, rules)
+    assert reasons(seldom) == reasons(each)
+    assert [np.isnan(r.global_fit.m2) for r in seldom.rounds] == [False, *[True] * (len(each.rounds) - 2), False]
+    assert seldom.rounds[1].global_fit.reason.startswith("not computed between")
+    assert (seldom.fit_before, seldom.fit_after) == (each.fit_before, each.fit_after)
+
+
+def test_a_scale_that_lost_several_at_once_is_not_pruned_below_what_rejects_it() -> None:
+    responses = faulty(misfit=(2, 4, 6, 8, 10, 12))
+    rules = replace(QUICK, order=("item_fit",), min_cfi=None, min_tli=None, min_share_kept=0.9)
+    to_the_end = prune(responses, fit_model, replace(rules, share_at_once=0))
+    ended = prune(responses, fit_model, replace(rules, share_at_once=0.5))
+    assert len(ended.rounds) < len(to_the_end.rounds)
+    assert ended.rejected is not None
+    assert to_the_end.rejected is not None
+    assert "of 16 items survive, fewer than 90%" in ended.rejected
+
+
+def test_a_bootstrap_that_cannot_be_leaves_the_other_rules_and_is_named() -> None:
+    responses = faulty(flat=(0,))
+    rules = PruneRules(min_communality=0.1, item_fit_alpha=None)
+
+    def never(sample: ResponseMatrix, items: ItemParameters) -> FittedModel:
+        raise InputError("fit: all responses are the same")
+
+    pruning = prune(responses, fit_model, rules, refit=never)
+    assert set(reasons(pruning)) == {"item1"}
+    assert pruning.rejected is None
+    assert pruning.not_available == "local dependence: the refit failed in 10 of 10 bootstrap samples"
+
+
+def test_the_sequential_bootstrap_of_pruning_keeps_its_level() -> None:
+    # at the parameters that the responses were drawn from X2 needs no refit, and its order among samples is exact
+    items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 1.2], [-0.8, 0.0, 0.4, 1.0])
+    rules = PruneRules()
+    fitted = cast(FittedModel, SimpleNamespace(items=items, quadrature=normal_grid(), converged=True))
+    n_sets, significant, samples = 200, 0, []
+    for seed in range(n_sets):
+        rng = np.random.default_rng(seed)
+        responses = simulate_responses(rng.normal(size=60), items, rng=rng)
+        found = _bootstrapped(
+            1, local_dependence(responses, items), responses, fitted, lambda sample: fitted, rules, {}, seed,
+            lambda message: None,
+        )  # fmt: skip
+        significant += found.p_bootstrap_adjusted.min() <= 0.05
+        samples.append(found.bootstrap_samples)
+    assert significant <= 20  # .052 of 200 are 10.4; more than 20 have a chance of .002
+    assert significant >= 2
+    assert 19 <= min(samples) < max(samples) <= 99
+    assert np.mean(samples) < 50

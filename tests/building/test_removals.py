@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from irtbench.building.prune_rules import PruneRules
-from irtbench.building.removals import Removable, Removal, flat_or_reversed, most_dependent, worst_fitting
+from irtbench.building.removals import (
+    Removable,
+    Removal,
+    dependent_items,
+    flat_or_reversed,
+    most_dependent,
+    worst_fitting,
+)
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.models.item_parameters import ItemParameters
@@ -118,3 +125,31 @@ def test_slopes_the_least_first_until_the_floor() -> None:
     tolerant = replace(RULES, drop_negative_slopes=False, min_items=3)
     found = flat_or_reversed(1, items, tolerant, Removable(list(items.item_ids)[:4] + ["x"] * 9, tolerant, {}))
     assert found[-2].value == pytest.approx(0.0301, abs=1e-4)
+
+
+def test_of_many_a_tenth_leaves_or_one_for_thirty_items_of_the_scale_the_worst_first() -> None:
+    names = tuple(f"i{k:02}" for k in range(50))
+    p = np.full(50, 0.9)
+    p[10:40] = np.linspace(1e-9, 1e-6, 30)
+    n = {name: np.full(50, 1.0) for name in ("s_x2", "rmsea", "infit", "outfit")}
+    found = ItemFit(
+        item_ids=names, df=np.full(50, 5), p=p, p_adjusted=p, n_respondents=np.full(50, 100), respondents_used="", **n
+    )
+
+    def worst(rules: PruneRules, n_flagged: int = 30) -> list[str]:
+        few = replace(found, p_adjusted=np.where(np.arange(50) < 10 + n_flagged, p, 0.9))
+        return gone(worst_fitting(1, few, rules, Removable(list(names), rules, {})))
+
+    assert worst(RULES) == ["i10", "i11", "i12"]
+    assert worst(RULES, 19) == ["i10"]  # a scale of 50 items with fewer than twenty to leave
+    assert worst(replace(RULES, share_at_once=0)) == ["i10"]
+    assert worst(replace(RULES, share_at_once=0.5)) == [f"i{k}" for k in range(10, 25)]
+    assert worst(replace(RULES, at_once=4)) == ["i10", "i11", "i12", "i13"]
+    assert [RULES.most_in_a_round(1, n_items) for n_items in (30, 59, 60, 338)] == [1, 1, 2, 11]
+
+
+def test_dependent_items_are_counted_before_any_leaves() -> None:
+    # a star round a: its centre alone; two pairs beside it: one item of each
+    found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
+    assert gone(dependent_items(1, found, RULES, Removable(list(ITEMS), RULES, {}))) == ["a", "d"]
+    assert gone(dependent(found, RULES)) == ["a"]

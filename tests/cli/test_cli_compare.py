@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from builders.command_line import run
-from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -95,3 +95,20 @@ def test_bad_input_is_one_line(folder: Path, tmp_path: Path, content: str, optio
     assert len(lines) == 1, done.stderr
     assert saying in lines[0]
     assert not (tmp_path / "out").exists()
+
+
+def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, tmp_path: Path) -> None:
+    items = load_bank(folder / "bank.json").scales[0].items
+    rng = np.random.default_rng(2)
+    drawn = simulate_responses(np.linspace(-2, 2, 40), items, rng=rng)
+    drawn.to_long().to_csv(tmp_path / "many.csv", index=False)
+    done = run("compare", tmp_path / "many.csv", "--bank", folder / "bank.json", "-o", tmp_path / "out")
+    assert len(pd.read_csv(tmp_path / "out" / "comparison.csv")) == 780
+    assert len(done.stdout.splitlines()) <= 60
+    assert "12 of 780 pairs" in done.stdout
+    assert f"all are in {tmp_path / 'out' / 'comparison.csv'}" in done.stdout
+    assert "12 of 40 rows" in done.stdout
+    ranking = pd.read_csv(tmp_path / "out" / "ranking.csv")
+    shown = [line for line in done.stdout.splitlines() if "[" in line and "best" not in line]
+    assert any(ranking["respondent_id"].iloc[0] in line for line in shown)
+    assert any(ranking["respondent_id"].iloc[-1] in line for line in shown)

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import refused, run, run_here
 from irtbench.cli.build import build
+from irtbench.cli.diagnose import FILES
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 
@@ -114,3 +115,44 @@ def test_build_keeps_every_round_and_what_was_checked_first(study: Path, tmp_pat
     assert [model["model"] for model in checks["scales"]["all"]["models"]] == ["one ability", "two abilities"]
     assert len(checks["scales"]["all"]["guessing"]) == 10
     assert not list(tmp_path.glob(".*"))  # nothing is left of the checkpoint
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def singular(*arguments: object, **options: object) -> None:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    def failing(*arguments: object, **options: object) -> None:
+        raise ArithmeticError("the refit failed in 10 of 10 bootstrap samples")
+
+    monkeypatch.setattr("irtbench.diagnostics.item_fit.item_fit", singular)
+    monkeypatch.setattr("irtbench.analysis.dependence_bootstrap.with_bootstrap", failing)
+    monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
+    run_here("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d")
+    assert json.loads((tmp_path / "d" / "not_available.json").read_text()) == {
+        "item_fit.csv": "Singular matrix",
+        "p_bootstrap in local_dependence.csv": "the refit failed in 10 of 10 bootstrap samples",
+        "M2 in global_fit.json": "Singular matrix",
+    }
+    written = {file.name for file in (tmp_path / "d").iterdir()}
+    assert written == set(FILES) - {"item_fit.csv"}
+    assert "p_bootstrap" not in pd.read_csv(tmp_path / "d" / "local_dependence.csv")
+    assert json.loads((tmp_path / "d" / "global_fit.json").read_text())["srmsr"] > 0
+    said = capsys.readouterr().out
+    assert "item_fit.csv is not available: Singular matrix" in said
+    assert "M2 is not available: Singular matrix" in said
+    assert "Items as answered" in said
+
+
+def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
+    simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
+    run("fit", tmp_path / "r.csv", "-o", tmp_path / "fit", "--quiet")
+    done = run("diagnose", tmp_path / "r.csv", "--items", tmp_path / "fit" / "items.csv", "-o", tmp_path / "d",
+               "--bootstrap", 0)  # fmt: skip
+    assert len(done.stdout.splitlines()) < 60
+    assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.stdout
+    assert "not_available.json" not in {file.name for file in (tmp_path / "d").iterdir()}

@@ -421,3 +421,33 @@ def test_the_fit_of_steep_items_of_three_abilities_does_not_hang_on_the_nodes(mo
     assert m2() == pytest.approx(found, rel=1e-5)
     monkeypatch.setattr("irtbench.models.factor_quadrature.STEEPEST", 100.0)  # the usual grid, .75 apart
     assert abs(m2() / found - 1) > 1e-3
+
+
+def test_of_very_many_items_pairs_are_drawn_or_m2_is_left_out_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_COMPLETE_ITEMS", 19)
+    monkeypatch.setattr("irtbench.diagnostics.margins.MOST_MOMENTS", 120)
+    ps = []
+    for seed in range(20):
+        responses, items, _ = simulated(500, 20, seed=seed)
+        fit = global_fit(responses, items)
+        assert fit.df == 120 - 40
+        ps.append(fit.p)
+    assert fit.respondents_used == "all 500, 500 on average to a pair of items; 100 pairs drawn from 190"
+    assert 0.25 < np.mean(ps) < 0.75  # uniform: standard error .065
+    for most in (39, 15):  # fewer shares than the forty parameters; not even the single items
+        monkeypatch.setattr("irtbench.diagnostics.margins.MOST_MOMENTS", most)
+        with pytest.warns(RuntimeWarning, match="of 20 items no more than"):
+            fit = global_fit(responses, items)
+        assert np.isnan([fit.m2, fit.cfi]).all()
+
+
+def test_equations_without_a_solution_leave_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def singular(*arguments: object) -> float:
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    responses, items, _ = simulated(300, 12, seed=2)
+    monkeypatch.setattr("irtbench.diagnostics.global_fit.dense_form", singular)
+    with pytest.warns(RuntimeWarning, match="M2 is not available: Singular matrix"):
+        fit = global_fit(responses, items)
+    assert np.isnan(fit.m2)
+    assert 0 < fit.srmsr < 0.1

@@ -1,13 +1,16 @@
 """The parts that make the steps quick leave the maximum where it is, and are what they are said to be."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from builders.problem import make_problem
 from builders.simulated import drawn
+from irtbench.data.input_error import InputError
 from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import observed_information as uncertainty
@@ -133,3 +136,22 @@ def test_a_basis_from_some_functions_gives_the_same_errors(monkeypatch: pytest.M
     monkeypatch.setattr(uncertainty, "MOST_SPANNING", 40)
     for name, errors in fit_model(responses, settings).items.standard_errors().items():
         np.testing.assert_allclose(errors, whole[name], rtol=1e-5)
+
+
+def test_a_leaderboard_of_very_steep_items_converges(real_data: Path) -> None:
+    table = pd.read_csv(real_data / "openllm_leaderboard" / "responses.csv.gz")
+    wide = table.pivot(index="respondent_id", columns="item_id", values="correct")
+    fitted = fit_model(wide, standard_errors=False)
+    assert fitted.converged
+    assert fitted.steps < 150  # 500 steps did not do while steps that led too far were given up at once
+    assert fitted.log_likelihood > -93_949
+
+
+def test_from_a_start_near_the_maximum_there_are_fewer_steps_to_it() -> None:
+    responses = drawn(400, 12)
+    cold = fit_model(responses, standard_errors=False)
+    warm = fit_model(responses, standard_errors=False, start=cold.items)
+    assert warm.steps < cold.steps
+    np.testing.assert_allclose(warm.items.discrimination, cold.items.discrimination, atol=1e-4)
+    with pytest.raises(InputError, match="start is of other items"):
+        fit_model(responses, start=cold.items.select(cold.items.item_ids[1:]))

@@ -1,10 +1,13 @@
 """Paired comparison: exact values by hand and by fractions, other implementations, and what must never matter."""
 
 import itertools
+import time
+import warnings
 from fractions import Fraction
 from math import comb
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from hypothesis import given, settings
@@ -380,3 +383,37 @@ def test_exact_and_resampled_agree_on_real_systems(real_data):
     resampled = compare_systems(data.values, data.respondent_ids, exact=False).table()
     assert exact["p"].to_numpy() == pytest.approx(resampled["p"].to_numpy(), abs=0.02)
     assert exact["lower"].to_numpy() == pytest.approx(resampled["lower"].to_numpy(), abs=0.01)
+
+
+def test_pairs_with_the_same_counts_are_tested_once_and_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(5)
+    scores = (generator.random((12, 8)) < 0.6).astype(float)
+    scores[generator.random(scores.shape) < 0.15] = np.nan
+    names = [f"s{k}" for k in range(12)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # pairs of systems that answered alike
+        once = compare_systems(scores, names, alternative="greater", adjustment="fdr_bh")
+        monkeypatch.setattr("irtbench.evaluation.system_comparison.MOST_COUNTED_ITEMS", 0)
+        each = compare_systems(scores, names, alternative="greater", adjustment="fdr_bh")
+        against = compare_systems(scores, names, against="s3")
+        monkeypatch.undo()
+        pd.testing.assert_frame_equal(compare_systems(scores, names, against="s3").table(), against.table())
+    pd.testing.assert_frame_equal(once.table(), each.table())
+    assert len(once.pairs) == 66
+    for one, other in zip(once.pairs, each.pairs, strict=True):
+        np.testing.assert_equal(vars(one.bootstrap), vars(other.bootstrap))
+        assert (one.first, one.second, one.permutation, one.mcnemar) == (
+            other.first, other.second, other.permutation, other.mcnemar,
+        )  # fmt: skip
+    assert repr(once) == repr(each)
+
+
+def test_hundreds_of_systems_take_seconds() -> None:
+    generator = np.random.default_rng(6)
+    scores = (generator.random((300, 40)) < generator.random((300, 1))).astype(float)
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        table = compare_systems(scores, [f"s{k}" for k in range(300)]).table()
+    assert len(table) == 44_850
+    assert time.process_time() - began < 20  # one by one they take twice as long and more

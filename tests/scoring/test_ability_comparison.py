@@ -14,7 +14,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities
+from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities, quantiles_of_differences
 
 
 def make_scale(n_items: int, *, variance: float = 0.01) -> Scale:
@@ -129,3 +129,12 @@ def test_bad_input_is_refused() -> None:
     unknown = replace(scale, items=replace(scale.items, covariance=None))
     with pytest.raises(InputError, match="no covariance is known"):
         compare_abilities(unknown, responses, rng=rng)
+
+
+def test_quantiles_of_differences_are_numpys() -> None:
+    draws = np.random.default_rng(0).normal(size=(4, 37))
+    shares = [0.025, 0.5, 0.975]
+    found = quantiles_of_differences(draws, shares)
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    expected = np.stack([np.quantile(draws[i] - draws[j], shares) for i, j in pairs], axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -45,6 +45,7 @@ from irtbench.models.pyro_model.sites import without_independent
 FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly known better
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 NEAREST_BOUND = 1e-3  # c closer to 1 than this, or to 0 where a prior keeps it off, has run away
+SHORTENED = (1.0, 1 / 4, 1 / 16)  # parts of a step that are tried before another one is
 SHORTEST_STEP = 1e-8
 
 
@@ -225,7 +226,11 @@ def steps_to_try(
     *,
     derive: Derive = item_derivatives,
 ) -> Iterator[Tensor]:
-    """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill."""
+    """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill.
+
+    The first two are shortened before they are given up: where several items are very steep they point the right way,
+    but lead too far, and the items' own steps uphill take hundreds.
+    """
     items, gradient = derivatives.items, derivatives.gradient
     own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill, derive))
     step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
@@ -235,9 +240,11 @@ def steps_to_try(
     onto_bound = items.guessing + own[:, GUESSING] == 0
     accelerated[:, GUESSING] = torch.where(onto_bound, own[:, GUESSING], accelerated[:, GUESSING])
     if float((accelerated * gradient).sum()) > 0:
-        yield within_bounds(problem, items, accelerated)
+        for share in SHORTENED:
+            yield within_bounds(problem, items, share * accelerated)
     memory.forget()
-    yield within_bounds(problem, items, step)
+    for share in SHORTENED if float((step * gradient).sum()) > 0 else (1.0,):
+        yield within_bounds(problem, items, share * step)
     uphill = problem.without_fixed_directions(uphill)
     scale = 1.0
     while scale > SHORTEST_STEP:
