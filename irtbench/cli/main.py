@@ -44,6 +44,7 @@ COMMANDS = (
     "score",
     "compare",
     "predict",
+    "assemble",
     "plan",
     "sample",
     "screen",
