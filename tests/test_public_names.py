@@ -96,7 +96,7 @@ INNER_FILES = {
     "scoring": "modal eap_sum",
     "evaluation": "exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
-    "scale_study study_data study_template systems",
+    "scale_study short_forms study_data study_template systems",
 }
 
 

@@ -129,7 +129,7 @@ def assemble(
         files |= {numbered(name, number, forms): text for name, text in texts.items()}
     summary = found.summary() | {"seed": seed, "ids": sorted(files)}
     # what an earlier run may have written and this one does not
-    names = [*files, *(numbered(f"{stem}", k, forms) for stem in ("bank.json",) for k in range(1, forms + 1))]
+    names = [*files, *(numbered("bank.json", k, forms) for k in range(1, forms + 1))]
     with output_folder(output, files=("form.csv", "form.json", *names)) as folder:
         write_table(found.table(), folder / "form.csv")
         write_json(summary, folder / "form.json")
