@@ -238,6 +238,11 @@ if TYPE_CHECKING:
     from irtbench.scoring.ability import estimate_ability as estimate_ability
     from irtbench.scoring.ability_comparison import AbilityComparison as AbilityComparison
     from irtbench.scoring.ability_comparison import compare_abilities as compare_abilities
+    from irtbench.scoring.adaptive import Adaptive as Adaptive
+    from irtbench.scoring.adaptive import AdaptiveSettings as AdaptiveSettings
+    from irtbench.scoring.adaptive_paths import AdaptivePaths as AdaptivePaths
+    from irtbench.scoring.adaptive_paths import replay_adaptive as replay_adaptive
+    from irtbench.scoring.adaptive_paths import simulate_adaptive as simulate_adaptive
     from irtbench.scoring.bulk import score_file as score_file
     from irtbench.scoring.explanation import Explanation as Explanation
     from irtbench.scoring.explanation import explain as explain
@@ -365,6 +370,8 @@ _NAMES = {
     "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
+    "scoring.adaptive": "AdaptiveSettings Adaptive",
+    "scoring.adaptive_paths": "AdaptivePaths replay_adaptive simulate_adaptive",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
     "evaluation.agreement": "Agreement agreement agreement_by_label",
     "evaluation.chance_agreement": (

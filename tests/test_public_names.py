@@ -93,7 +93,7 @@ INNER_FILES = {
     "analysis": "effect_size linked_groups matching_score option_model robust_linking",
     "bank": "left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool reliability_cuts removals",
-    "scoring": "modal eap_sum",
+    "scoring": "item_selection modal eap_sum",
     "evaluation": "exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
     "scale_study short_forms study_data study_template systems",

@@ -45,6 +45,7 @@ COMMANDS = (
     "compare",
     "predict",
     "assemble",
+    "adapt",
     "plan",
     "sample",
     "screen",
