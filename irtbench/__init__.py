@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
     from irtbench.bank.scale import Scale as Scale
+    from irtbench.building.assembly import AssembledForms as AssembledForms
+    from irtbench.building.assembly import assemble_forms as assemble_forms
+    from irtbench.building.form_bank import form_bank as form_bank
+    from irtbench.building.form_wishes import FormWishes as FormWishes
+    from irtbench.building.form_wishes import Limit as Limit
     from irtbench.building.prune_rules import Exclusion as Exclusion
     from irtbench.building.prune_rules import PruneRules as PruneRules
     from irtbench.building.pruning import Pruning as Pruning
@@ -72,6 +77,7 @@ if TYPE_CHECKING:
     from irtbench.data.given import as_responses as as_responses
     from irtbench.data.grading import GradingSettings as GradingSettings
     from irtbench.data.grading import grade as grade
+    from irtbench.data.harness_ids import harness_ids as harness_ids
     from irtbench.data.input_error import InputError as InputError
     from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
     from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
@@ -238,6 +244,11 @@ if TYPE_CHECKING:
     from irtbench.scoring.ability import estimate_ability as estimate_ability
     from irtbench.scoring.ability_comparison import AbilityComparison as AbilityComparison
     from irtbench.scoring.ability_comparison import compare_abilities as compare_abilities
+    from irtbench.scoring.adaptive import Adaptive as Adaptive
+    from irtbench.scoring.adaptive import AdaptiveSettings as AdaptiveSettings
+    from irtbench.scoring.adaptive_paths import AdaptivePaths as AdaptivePaths
+    from irtbench.scoring.adaptive_paths import replay_adaptive as replay_adaptive
+    from irtbench.scoring.adaptive_paths import simulate_adaptive as simulate_adaptive
     from irtbench.scoring.bulk import score_file as score_file
     from irtbench.scoring.explanation import Explanation as Explanation
     from irtbench.scoring.explanation import explain as explain
@@ -298,6 +309,7 @@ _NAMES = {
     "data.item_sampling": "AgreementLevel AnnotatedItems annotated_items sample_items",
     "data.booklets": "deal_items make_booklets",
     "data.sheets.crowd_sheets": "crowd_sheets",
+    "data.harness_ids": "harness_ids",
     "models.item_parameters": "ItemParameters",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
@@ -357,6 +369,9 @@ _NAMES = {
     "building.prune_rules": "Exclusion PruneRules",
     "building.scale_checks": "ScaleChecks check_scale",
     "building.pruning": "Pruning prune",
+    "building.form_wishes": "Limit FormWishes",
+    "building.assembly": "AssembledForms assemble_forms",
+    "building.form_bank": "form_bank",
     "scoring.ability": "Abilities estimate_ability",
     "scoring.item_error": "with_item_error",
     "scoring.plausible_values": "plausible_values",
@@ -367,6 +382,8 @@ _NAMES = {
     "scoring.bulk": "score_file",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
+    "scoring.adaptive": "AdaptiveSettings Adaptive",
+    "scoring.adaptive_paths": "AdaptivePaths replay_adaptive simulate_adaptive",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
     "evaluation.agreement": "Agreement agreement agreement_by_label",
     "evaluation.chance_agreement": (

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
 from irtbench.data.format_names import FormatName
@@ -221,6 +222,7 @@ class StudyFile(Settings):
     score: ScoreSettings
     published: PublishedSettings
     output: OutputSettings
+    forms: FormWishes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -299,6 +301,7 @@ def read_study(path: Path) -> StudyFile:
         ),
         published=section(PublishedSettings, "published"),
         output=OutputSettings(output.directory and folder / output.directory),
+        forms=section(FormWishes, "forms") if "forms" in tables else None,
     )
 
 
@@ -309,7 +312,7 @@ def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Sect
     except WrongSetting as error:
         raise InputError(f"{path}: {name}.{error.place}: {error.words}") from None
     except InputError as error:
-        raise InputError(f"{path}: {name}: {str(error).removeprefix(f'{name}: ')}") from None
+        raise InputError(f"{path}: {name}: {str(error).removeprefix(f'{name}: ').removeprefix('form: ')}") from None
 
 
 def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:

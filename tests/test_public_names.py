@@ -66,6 +66,9 @@ INNER_FUNCTIONS = {
     "analysis.effect_size": "ets_class nagelkerke",
     "analysis.matching_score": "match_groups purified_anchors",
     "analysis.robust_linking": "agreeing_items linked_by_agreement",
+    "building.binary_program": "solve",
+    "building.infeasible_form": "what_gives_way",
+    "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.grouped_model": "items_of_group",
     "scoring.ability": "abilities_of",
@@ -91,11 +94,11 @@ INNER_FILES = {
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking time_left",
     "bank": "item_file left_out schema",
-    "building": "checkpoint removals",
-    "scoring": "modal eap_sum",
+    "building": "binary_program checkpoint form_program infeasible_form item_pool reliability_cuts removals",
+    "scoring": "item_selection modal eap_sum",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
-    "scale_study study_data study_template systems",
+    "scale_study short_forms study_data study_template systems",
 }
 
 

@@ -32,6 +32,9 @@ class Norms(Drawn):
         Standard deviation of each respondent's posterior, kept to as many decimals, shape (n,); None if not known.
     groups
         What is known of the respondents besides: for each column its value for every respondent, None where missing.
+    on_form
+        Where ``theta`` is from more items than the scale has: the ability of each respondent on these alone, kept to as
+        many decimals, shape (n,), which a system's rank is compared with. None where it is ``theta``.
 
     Raises
     ------
@@ -44,6 +47,7 @@ class Norms(Drawn):
     weights: NDArray[np.float64] | None = None
     standard_error: NDArray[np.float64] | None = None
     groups: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    on_form: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64).round(NORM_DECIMALS)
@@ -64,6 +68,11 @@ class Norms(Drawn):
             if not (np.isfinite(error) & (error >= 0)).all():
                 raise InputError("norms: standard errors must be finite and not negative")
             object.__setattr__(self, "standard_error", read_only(error))
+        if self.on_form is not None:
+            on_form = np.array(self.on_form, dtype=np.float64).round(NORM_DECIMALS)
+            if on_form.shape != theta.shape or not np.isfinite(on_form).all():
+                raise InputError(f"norms: on_form must have a finite ability for each of {theta.size} respondents")
+            object.__setattr__(self, "on_form", read_only(on_form))
         groups = {name: tuple(values) for name, values in self.groups.items()}
         for name, values in groups.items():
             if len(values) != theta.size:
@@ -74,6 +83,11 @@ class Norms(Drawn):
     def n(self) -> int:
         """Number of respondents."""
         return self.theta.size
+
+    @property
+    def compared(self) -> NDArray[np.float64]:
+        """Abilities as shrunk as those of a system that answers the scale's items, shape (n,)."""
+        return self.theta if self.on_form is None else self.on_form
 
     @property
     def effective_n(self) -> float:
@@ -116,6 +130,7 @@ class Norms(Drawn):
                 name: tuple(entry for entry, keep in zip(values, chosen, strict=True) if keep)
                 for name, values in self.groups.items()
             },
+            None if self.on_form is None else self.on_form[chosen],
         )
 
     def table(self) -> pd.DataFrame:

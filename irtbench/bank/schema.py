@@ -63,17 +63,21 @@ class NormsEntry(_Part):
     """From version 2 on."""
     groups: dict[str, list[str | None]] | None = None
     """From version 2 on: columns of the respondents."""
+    on_form: list[float] | None = None
+    """From version 3 on: abilities on the items of a form alone."""
 
     @property
     def version(self) -> int:
         """The first schema version that has the fields in use."""
+        if self.on_form is not None:
+            return 3
         return 1 if self.standard_error is None and self.groups is None else 2
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out fields of a later version that are not in use: the file is then one of the earlier version."""
         fields: dict[str, Any] = serialize(self)
-        later = ("standard_error", "groups")
+        later = ("standard_error", "groups", "on_form")
         return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
@@ -173,6 +177,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
             weights=None if norms.weights is None else norms.weights.tolist(),
             standard_error=None if norms.standard_error is None else norms.standard_error.tolist(),
             groups={name: list(values) for name, values in norms.groups.items()} or None,
+            on_form=None if norms.on_form is None else norms.on_form.tolist(),
         ),
         population=NormalPopulation(kind="normal")
         if population is None
@@ -219,11 +224,13 @@ def _norms(entry: ScaleEntry) -> Norms | None:
     if entry.norms is None:
         return None
     weights, error, groups = entry.norms.weights, entry.norms.standard_error, entry.norms.groups
+    on_form = entry.norms.on_form
     norms = Norms(
         np.array(entry.norms.theta),
         None if weights is None else np.array(weights),
         None if error is None else np.array(error),
         {name: tuple(values) for name, values in (groups or {}).items()},
+        None if on_form is None else np.array(on_form),
     )
     if norms.n != entry.norms.n:
         raise InputError(f"scale {entry.name}: norms state n {entry.norms.n} for {norms.n} values of theta")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pandas as pd
 import typer
 
+from irtbench.cli.assemble import numbered
 from irtbench.cli.options import AllowUnconverged, Json, Quiet
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
+from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 FILES = (
     "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
     "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
-    "report.html",
+    "report.html", "form.csv", "form.json", "form_bank.json",
 )  # fmt: skip
 CONTROL_FILES = ("control.csv", "control.json")
 
@@ -95,6 +98,11 @@ def build(
             write_table(study.screening_effect.items, folder / "items_effect.csv")
         if study.group_percentiles is not None:
             write_table(study.group_percentiles, folder / "group_percentiles.csv")
+        if study.forms is not None and study.forms.assembled is not None:
+            write_table(study.forms.assembled.table(), folder / "form.csv")
+            write_json(study.forms.assembled.summary(), folder / "form.json")
+            for number, short in enumerate(study.forms.banks, start=1):
+                save_bank(short, folder / numbered("form_bank.json", number, len(study.forms.banks)))
         write_table(of_scales(study.scales, Pruning.rounds_items), folder / "rounds_items.csv")
         write_table(of_scales(study.scales, Pruning.rounds_pairs), folder / "rounds_pairs.csv")
         found = summary(study)
@@ -108,6 +116,8 @@ def build(
         print(to_json(found))
     elif not quiet:
         show_summary(found, study, target)
+    if study.forms is not None and study.forms.why_not:
+        print(f"irtbench: warning: no form: {printable(study.forms.why_not.removeprefix('form: '))}", file=sys.stderr)
     doubts = [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
     say_doubts(doubts)
     unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]

@@ -45,6 +45,8 @@ COMMANDS = (
     "score",
     "compare",
     "predict",
+    "assemble",
+    "adapt",
     "plan",
     "sample",
     "screen",

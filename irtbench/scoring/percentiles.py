@@ -149,9 +149,9 @@ def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
     """Mid-rank in the norm sample: the share below, and half the share at the same ability, times 100.
 
     The norm sample's thetas are EAPs, shrunk towards the mean. So is the theta compared with them, which is fair when
-    it comes from about as many items. Theta is rounded like the norm sample, so that equal answers tie. Ends of the
-    interval: the ranks of the ends of theta's, and the error of a share among n people (Wilson's interval), combined
-    by squares, each end for itself (Zou & Donner, 2008).
+    it comes from about as many items; the norm sample of a form has EAPs on the form for this. Theta is rounded like
+    the norm sample, so that equal answers tie. Ends of the interval: the ranks of the ends of theta's, and the error of
+    a share among n people (Wilson's interval), combined by squares, each end for itself (Zou & Donner, 2008).
     """
     return _with_sampling_error(abilities, norms, _mid_rank, "empirical")
 
@@ -177,11 +177,11 @@ def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64
 
 
 def _mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
-    order = np.argsort(norms.theta)
+    order = np.argsort(norms.compared)
     weights = np.ones(norms.n) if norms.weights is None else norms.weights[order]
     cumulative = np.concatenate([[0.0], np.cumsum(weights)])
     rounded = theta.round(NORM_DECIMALS)
-    below, not_above = (np.searchsorted(norms.theta[order], rounded, side=side) for side in ("left", "right"))
+    below, not_above = (np.searchsorted(norms.compared[order], rounded, side=side) for side in ("left", "right"))
     share = (cumulative[below] + cumulative[not_above]) / (2 * cumulative[-1])
     return np.where(np.isnan(theta), np.nan, share)
 

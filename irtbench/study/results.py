@@ -20,6 +20,7 @@ from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.explanation import Explanation
 from irtbench.study.screening_effect import ScreeningEffect
+from irtbench.study.short_forms import StudyForms
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,8 @@ class Study(Shown):
     group_percentiles
         Percentiles of the systems within each group of the norm samples, see ``percentiles_by_group``; None without a
         bank, systems or groups.
+    forms
+        The short forms that the study file asks for, or why there are none; None without a bank or a wish.
     """
 
     settings: StudyFile
@@ -120,6 +123,7 @@ class Study(Shown):
     system_explanation: Explanation | None = None
     group_percentiles: pd.DataFrame | None = None
     screening_effect: ScreeningEffect | None = None
+    forms: StudyForms | None = None
 
     @property
     def converged(self) -> bool:

@@ -24,6 +24,7 @@ from irtbench.study.provenance import describe_provenance
 from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.scale_study import study_scale
 from irtbench.study.screening_effect import screening_effect
+from irtbench.study.short_forms import study_forms
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems, score_systems
 
@@ -119,8 +120,11 @@ def run_study(
             if scale.scale is not None
         )
         bank = ItemBank(standing) if standing else None
-        respondent_scores = systems = None
+        respondent_scores = systems = forms = None
         if bank is not None:
+            if settings.forms is not None and not control:
+                progress("choosing the items of the forms")
+                forms = study_forms(bank, settings)
             progress("scoring")
             scoring = settings.score.scoring(seed=settings.study.seed)
             respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
@@ -142,4 +146,5 @@ def run_study(
         no_dimensions=no_dimensions,
         system_explanation=None if systems is None else systems.explanation,
         group_percentiles=None if systems is None else systems.group_percentiles,
+        forms=forms,
     )

@@ -38,6 +38,11 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
         ("wide.csv", "bank.json"),
     ),
     "predict": (["predict", "bank.json", "wide.csv", "-o", "out/prediction.csv", "-q"], ("bank.json", "wide.csv")),
+    "adapt": (["adapt", "bank.json", "--replay", "wide.csv", "-o", "out/path.csv", "-q"], ("bank.json", "wide.csv")),
+    "assemble": (
+        ["assemble", "bank.json", "--items", "items.csv", "--limit", "type=x:1..2", "--length", "3", "-o", "out", "-q"],
+        ("bank.json", "items.csv"),
+    ),
     "plan": (["plan", "--pilot", "parameters.csv", "--respondents", "100", "-o", "out", "-q"], ("parameters.csv",)),
     "sample": (
         [

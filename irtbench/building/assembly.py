@@ -1,0 +1,266 @@
+"""Forms of a bank: the shortest of a wanted precision, or the most informative of a length, under any linear wishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, TimeOut, relax
+from irtbench.building.form_program import (
+    length_constraints,
+    most_informative,
+    precision_constraints,
+    shortest,
+    targets_of,
+    whole_shares,
+    wish_constraints,
+)
+from irtbench.building.form_wishes import FormWishes
+from irtbench.building.infeasible_form import NO_WISH, what_gives_way
+from irtbench.building.item_pool import BankLike, ItemPool, make_pool
+from irtbench.building.reliability_cuts import ErrorVariance, error_variances, reliabilities_had, solve_with_cuts
+from irtbench.data.checked_settings import settings_from, with_keywords
+from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown, counted
+from irtbench.diagnostics.measurement_precision import measurement_precision
+from irtbench.models.theta_posterior import STANDARD_NORMAL
+
+GAP_OF_LIKENESS = 1e-3  # of the shortest forms' information, which are alike to that
+ROUNDING = 1e-9  # a gap below this is none
+SECONDS_TO_EXPLAIN = 60.0  # why there is no form
+
+
+@dataclass(frozen=True, eq=False)
+class AssembledForms(Shown):
+    """Forms and how good they are.
+
+    Parameters
+    ----------
+    forms
+        The items of each form, in the order of the bank.
+    wishes
+        What was wished for.
+    precision
+        A row for each form, scale and theta point: ``form, scale, theta, information, se``; with the marginal
+        reliability of the form on the scale.
+    objective
+        Number of items of a form, where the shortest was wished for; else the least information, relative to the
+        shape; of several forms less the largest difference between two.
+    bound
+        No forms are better than this.
+    seconds
+        Taken.
+    details
+        A row an item of each form, columns of form.csv.
+    """
+
+    forms: tuple[tuple[str, ...], ...]
+    wishes: FormWishes
+    precision: pd.DataFrame
+    objective: float
+    bound: float
+    seconds: float
+    details: pd.DataFrame
+
+    @property
+    def gap(self) -> float:
+        """How far the objective may be from the best there is, relative to it."""
+        gap = abs(self.objective - self.bound) / max(abs(self.objective), 1e-12)
+        return gap if gap > ROUNDING else 0.0
+
+    @property
+    def optimal(self) -> bool:
+        """Whether nothing better than what was asked for with ``gap`` can be had."""
+        return self.gap <= max(self.wishes.gap, 1e-6)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item of each form, columns of form.csv."""
+        return self.details
+
+    def summary(self) -> dict[str, Any]:
+        """What form.json says."""
+        reliability = self.precision.drop_duplicates(["form", "scale"])[["form", "scale", "reliability"]]
+        return {
+            "wanted": self.wishes.wanted,
+            "n_forms": len(self.forms),
+            "n_items": len(self.forms[0]),
+            "objective": self.objective,
+            "bound": self.bound,
+            "gap": self.gap,
+            "optimal": self.optimal,
+            "seconds": self.seconds,
+            "reliability": reliability,
+            "precision": self.precision.drop(columns="reliability"),
+        }
+
+    def in_short(self) -> str:
+        """How many forms of how many items, and whether they are the best there can be."""
+        several = "" if len(self.forms) == 1 else f"{len(self.forms)} forms of "
+        least = self.precision["reliability"].min()
+        found = "optimal" if self.optimal else f"gap {self.gap:.2g}"
+        items = counted(len(self.forms[0]), "item")
+        return f"{several}{items}, {self.wishes.wanted} wanted, reliability {least:.3f}, {found}"
+
+
+def assemble_forms(
+    bank: BankLike, wishes: FormWishes | None = None, *, columns: pd.DataFrame | None = None, **keywords: Any
+) -> AssembledForms:
+    """Choose the items of one form or several: exactly, by a 0/1 program over the items.
+
+    - ``length``: most information: the least of the points ``theta``, relative to ``shape`` (maximin; van der Linden &
+      Boekkooi-Timminga, 1989), or the population's mean; of several scales that of the scale with least;
+    - ``se``: the fewest items with I(theta) >= 1 / se^2 at all points (Theunissen, 1985);
+    - ``reliability``: the fewest items with 1 - E[SE^2] / var(theta) no less, SE^2 = 1 / (I + 1 / var(theta)). E[SE^2]
+      is convex in the items, so tangents added one by one make the program exact (Kelley, 1960).
+
+    Parameters
+    ----------
+    bank
+        A bank, a scale, item parameters, or a data frame like items.csv, whose columns are known then.
+    wishes
+        See `FormWishes`.
+    columns
+        More of each item: a data frame with ``item_id``, whose other columns limits and enemies can name.
+    keywords
+        Of the wishes: ``length=30``.
+
+    Raises
+    ------
+    InputError
+        If a wish is not understood, or no form meets all: it names those that have to give way, and what can be had.
+    TimeOut
+        If no form was found in the time allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 60), rng.normal(size=60))
+    >>> irtbench.assemble_forms(items, length=10)
+    <AssembledForms: 10 items, length 10 wanted, reliability 0.803, optimal>
+    >>> irtbench.assemble_forms(items, reliability=0.9)
+    <AssembledForms: 25 items, reliability 0.9 wanted, reliability 0.903, optimal>
+    """
+    began = time.monotonic()
+    wishes = settings_from(FormWishes, keywords) if wishes is None else with_keywords(wishes, keywords)
+    pool = make_pool(bank, columns)
+    n, until = pool.n_items, began + wishes.seconds_allowed
+    targets = targets_of(pool, wishes)
+    errors = [] if wishes.reliability is None else error_variances(pool, wishes.reliability)
+    others = [*wish_constraints(pool, wishes), *precision_constraints(targets, wishes)]
+    constraints = [*length_constraints(n, wishes, wishes.length), *others]
+    if wishes.length is None:
+        program = _with_whole_shares(pool, wishes, shortest(n, wishes, constraints))
+    else:
+        program = most_informative(n, wishes, targets, constraints).also(whole_shares(pool, wishes, wishes.length))
+    found = solve_with_cuts(program, errors, wishes.forms, gap=wishes.gap, until=until)
+    if found is None:
+        raise InputError(
+            f"form: no form of the bank's {n} items meets all wishes; {_why(n, wishes, constraints, errors)}"
+        )
+    forms = _forms_of(pool, wishes, found)
+    objective, bound = -found.cost, -found.bound
+    if wishes.length is None:
+        objective, bound = found.cost, float(np.ceil(found.bound - 1e-6))
+    if wishes.length is None and wishes.forms > 1:
+        constraints = [*length_constraints(n, wishes, len(forms[0])), *others]
+        program = most_informative(n, wishes, targets, constraints)
+        forms = _alike(pool, wishes, program, errors) or forms
+    return AssembledForms(
+        forms=forms,
+        wishes=wishes,
+        precision=_precision(pool, forms, wishes),
+        objective=objective,
+        bound=bound,
+        seconds=time.monotonic() - began,
+        details=_details(pool, forms),
+    )
+
+
+def _with_whole_shares(pool: ItemPool, wishes: FormWishes, program: BinaryProgram) -> BinaryProgram:
+    """The program of the shortest forms with shares in whole items, as many as the least length there can be asks."""
+    least, tighter = 0, program
+    while any(limit.least_share or limit.most_share for limit in wishes.limits):
+        relaxed = relax(tighter)
+        if relaxed is None or int(np.ceil(relaxed[1] - 1e-6)) <= least:
+            break
+        least = int(np.ceil(relaxed[1] - 1e-6))
+        tighter = program.also(whole_shares(pool, wishes, least))
+    return tighter
+
+
+def _why(n_items: int, wishes: FormWishes, constraints: Sequence[Constraint], errors: Sequence[ErrorVariance]) -> str:
+    """Why there is no form: which wish has to give way."""
+    names = [constraint.name for constraint in constraints if constraint.name not in NO_WISH]
+    names += [error.wish for error in errors]
+
+    def solver(program: BinaryProgram, until: float, elastic: frozenset[str]) -> Solution | None:
+        return solve_with_cuts(program, errors, wishes.forms, elastic=elastic, gap=1e-4, until=until)
+
+    at_least_one = length_constraints(n_items, wishes, None)[0]
+    return what_gives_way(
+        shortest(n_items, wishes, [at_least_one, *constraints]),
+        list(dict.fromkeys(names)),
+        solver,
+        partial(reliabilities_had, errors, wishes.forms),
+        seconds=SECONDS_TO_EXPLAIN,
+    )
+
+
+def _alike(
+    pool: ItemPool, wishes: FormWishes, program: BinaryProgram, errors: Sequence[ErrorVariance]
+) -> tuple[tuple[str, ...], ...] | None:
+    """Of forms of one length those whose information is as alike, and as much, as can be; None if time is out."""
+    until = time.monotonic() + wishes.seconds_allowed
+    try:
+        found = solve_with_cuts(program, errors, wishes.forms, gap=max(wishes.gap, GAP_OF_LIKENESS), until=until)
+    except TimeOut:
+        return None
+    return None if found is None else _forms_of(pool, wishes, found)
+
+
+def _forms_of(pool: ItemPool, wishes: FormWishes, found: Solution) -> tuple[tuple[str, ...], ...]:
+    chosen = found.x[: pool.n_items * wishes.forms].reshape(wishes.forms, pool.n_items) > 0.5
+    return tuple(tuple(item for item, has in zip(pool.item_ids, row, strict=True) if has) for row in chosen)
+
+
+def _precision(pool: ItemPool, forms: Sequence[tuple[str, ...]], wishes: FormWishes) -> pd.DataFrame:
+    """Information, standard error and reliability of each form on each scale that it has items of."""
+    parts = []
+    for number, form in enumerate(forms, start=1):
+        for scale in pool.scales:
+            own = [item for item in scale.items.item_ids if item in set(form)]
+            if not own:
+                continue
+            found = measurement_precision(
+                scale.items.select(own), population=scale.population or STANDARD_NORMAL, theta=wishes.theta
+            )
+            table = found.table()[["theta", "information", "se"]]
+            table.insert(0, "form", number)
+            table.insert(1, "scale", scale.name)
+            parts.append(table.assign(reliability=found.marginal_reliability))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _details(pool: ItemPool, forms: Sequence[tuple[str, ...]]) -> pd.DataFrame:
+    """A row an item of each form: what is known of it, and its parameters, on the first scale that has it."""
+    columns = ["item_id", "model", "discrimination", "difficulty", "guessing", "intercept"]
+    tables = [scale.items.table()[columns] for scale in pool.scales]
+    parameters = pd.concat(tables).drop_duplicates("item_id").set_index("item_id", drop=False)
+    parts = []
+    for number, form in enumerate(forms, start=1):
+        table = parameters.loc[list(form)].reset_index(drop=True)
+        table.insert(0, "form", number)
+        table.insert(1, "position", np.arange(1, len(form) + 1))
+        known = pool.columns.loc[list(form)].reset_index(drop=True)
+        known = known[[name for name in known if name not in table]]
+        table.insert(3, "scale", known.pop("scale"))
+        parts.append(pd.concat([table, known], axis=1))
+    return pd.concat(parts, ignore_index=True)

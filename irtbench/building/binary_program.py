@@ -1,0 +1,220 @@
+"""0/1 programs with linear constraints: solved by HiGHS, large ones on the items that can matter alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+
+Array = NDArray[np.float64]
+
+#: What the sums of a constraint's rows are.
+Unit = Literal["count", "share", "information", "error", "none"]
+
+SMALL = 400  # 0/1 variables up to which a program is solved as it is
+CORE = 200  # that a large one starts from, besides those that its relaxation leaves between 0 and 1
+INFEASIBLE = 2  # status of SciPy's solvers
+
+
+class TimeOut(RuntimeError):
+    """Nothing was found in the time allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """Rows of a program that stand for one wish.
+
+    Parameters
+    ----------
+    name
+        The wish, in words.
+    rows
+        Coefficients of the variables, shape (n_rows, n_variables); variables beyond have none.
+    lower, upper
+        Ends of what each row's sum may be, shape (n_rows,).
+    what
+        What each row is about; empty for the wish itself.
+    unit
+        What the sums are: numbers of items, these less a share of the length, information, the error variance of
+        theta, or nothing worth saying.
+    """
+
+    name: str
+    rows: sparse.csr_array
+    lower: Array
+    upper: Array
+    what: tuple[str, ...] = ()
+    unit: Unit = "count"
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryProgram:
+    """Minimise cost @ x under constraints, the first of x being 0 or 1 and the others not negative.
+
+    Parameters
+    ----------
+    cost
+        Of each variable, shape (n_variables,).
+    n_binary
+        How many are 0 or 1.
+    constraints
+        The wishes.
+    whole_cost
+        Whether the cost of every solution is a whole number.
+    """
+
+    cost: Array
+    n_binary: int
+    constraints: tuple[Constraint, ...]
+    whole_cost: bool = False
+
+    def also(self, more: Sequence[Constraint]) -> BinaryProgram:
+        """The program with further constraints."""
+        return replace(self, constraints=(*self.constraints, *more))
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best solution found.
+
+    Parameters
+    ----------
+    x
+        The variables.
+    cost
+        Of the solution.
+    bound
+        No solution costs less.
+    """
+
+    x: Array
+    cost: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the least there is, relative to it."""
+        return max(self.cost - self.bound, 0.0) / max(abs(self.cost), 1e-12)
+
+
+def solve(program: BinaryProgram, *, gap: float, until: float) -> Solution | None:
+    """The best solution to the relative gap; None where there is none.
+
+    A large program is solved on a core first: the variables that its linear relaxation puts between 0 and 1, and those
+    of the smallest reduced costs. With L the relaxation's value, U that of the core and r_j a reduced cost, no solution
+    better than U moves a variable whose reduced cost is U - L or more, of either sign, away from where the relaxation
+    has it; the others join the core, which then holds the best solution (Balas & Zemel, 1980).
+
+    Parameters
+    ----------
+    program
+        The program.
+    gap
+        Relative.
+    until
+        Time of ``time.monotonic`` at which the best found so far is taken.
+
+    Raises
+    ------
+    TimeOut
+        If nothing was found by then.
+    """
+    everywhere = np.ones(program.n_binary, dtype=np.bool_)
+    if program.n_binary <= SMALL:
+        return _solve_part(program, everywhere, np.zeros(program.n_binary), gap, until)
+    relaxed = relax(program)
+    if relaxed is None:
+        return None
+    x, bound, reduced = relaxed
+    free = (x > 1e-6) & (x < 1 - 1e-6)
+    order = np.argsort(np.abs(reduced))
+    free[order[: CORE + int((x > 0.5).sum())]] = True
+    fixed = (x > 0.5).astype(np.float64)
+    try:
+        found = _solve_part(program, free, fixed, gap, min(until, time.monotonic() + (until - time.monotonic()) / 3))
+    except TimeOut:
+        found = None
+    if found is None:
+        return _solve_part(program, everywhere, fixed, gap, until)
+    allowed = gap * abs(found.cost)
+    elsewhere = found.cost - allowed  # outside the variables that matter nothing costs less
+    slack = found.cost - bound - max(allowed, 1 - 1e-6 if program.whole_cost else 0.0)
+    matter = np.abs(reduced) <= max(slack, 0.0) + 1e-9
+    if not (matter & ~free).any():
+        return replace(found, bound=max(bound, min(found.bound, elsewhere)))
+    try:
+        again = _solve_part(program, matter | free, fixed, gap, until)
+    except TimeOut:
+        again = None
+    if again is None or again.cost > found.cost:
+        return replace(found, bound=bound)
+    return replace(again, bound=max(bound, min(again.bound, elsewhere)))
+
+
+def relax(program: BinaryProgram) -> tuple[Array, float, Array] | None:
+    """The linear relaxation: 0/1 variables, value and reduced costs; None where it has no solution."""
+    n = program.cost.size
+    together = _stacked(program)
+    equal = together.lb == together.ub
+    above, below = np.isfinite(together.ub) & ~equal, np.isfinite(together.lb) & ~equal
+    upper = sparse.vstack([together.A[above], -together.A[below]])
+    ends = np.concatenate([together.ub[above], -together.lb[below]])
+    bounds = np.zeros((n, 2))
+    bounds[:, 1] = np.where(np.arange(n) < program.n_binary, 1.0, np.inf)
+    found = linprog(
+        program.cost, A_ub=upper if ends.size else None, b_ub=ends if ends.size else None,
+        A_eq=together.A[equal] if equal.any() else None, b_eq=together.ub[equal] if equal.any() else None,
+        bounds=bounds, method="highs",
+    )  # fmt: skip
+    if found.status == INFEASIBLE:
+        return None
+    reduced = (found.lower.marginals + found.upper.marginals)[: program.n_binary]
+    return found.x[: program.n_binary], float(found.fun), reduced
+
+
+def _solve_part(
+    program: BinaryProgram, free: NDArray[np.bool_], fixed: Array, gap: float, until: float
+) -> Solution | None:
+    """The best solution in which the variables that are not free are as they are fixed."""
+    n, n_more = program.n_binary, program.cost.size - program.n_binary
+    keep = np.concatenate([free, np.ones(n_more, dtype=np.bool_)])
+    held = np.concatenate([np.where(free, 0.0, fixed), np.zeros(n_more)])
+    together = _stacked(program)
+    done = together.A @ held
+    n_free = int(free.sum())
+    upper = np.concatenate([np.ones(n_free), np.full(n_more, np.inf)])
+    integrality = np.concatenate([np.ones(n_free), np.zeros(n_more)])
+    constraint = LinearConstraint(together.A[:, keep], together.lb - done, together.ub - done)
+    seconds = max(until - time.monotonic(), 0.01)
+    found = milp(
+        program.cost[keep], integrality=integrality, bounds=Bounds(0, upper), constraints=[constraint],
+        options={"mip_rel_gap": gap, "time_limit": seconds},
+    )  # fmt: skip
+    if found.x is None:
+        if found.status == INFEASIBLE:
+            return None
+        raise TimeOut(f"no form was found in the time allowed ({found.message})")
+    x = held.copy()
+    x[keep] = found.x
+    x[:n] = x[:n].round()
+    constant = float(program.cost @ held)
+    return Solution(x, float(found.fun) + constant, float(found.mip_dual_bound) + constant)
+
+
+def _stacked(program: BinaryProgram) -> LinearConstraint:
+    """All rows, one below the other."""
+    width = program.cost.size
+    parts = []
+    for constraint in program.constraints:
+        rows = constraint.rows.copy()
+        rows.resize((rows.shape[0], width))
+        parts.append(rows)
+    lower = np.concatenate([constraint.lower for constraint in program.constraints])
+    upper = np.concatenate([constraint.upper for constraint in program.constraints])
+    return LinearConstraint(sparse.csr_array(sparse.vstack(parts)), lower, upper)

@@ -1,0 +1,208 @@
+"""The bank of a form scores what its harness logs, on the scale of the whole bank and with fair percentiles."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.command_line import refused, run
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
+from irtbench.building.assembly import assemble_forms
+from irtbench.building.form_bank import form_bank
+from irtbench.data.harness_ids import harness_ids
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.ability import estimate_ability
+from irtbench.scoring.scores import score_responses
+
+DATE = "2026-11-21T23-55-05.942347"
+
+
+def crowd_scale(n_items: int = 60, n_people: int = 800, names: str = "i{}") -> tuple[Scale, np.ndarray]:
+    """A scale whose norm sample answered all its items, and the true abilities of its people."""
+    rng = np.random.default_rng(1)
+    ids = [names.format(k) for k in range(n_items)]
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, n_items), rng.normal(size=n_items), item_ids=ids)
+    theta = rng.normal(size=n_people)
+    found = estimate_ability(simulate_responses(theta, items, rng=rng), items)
+    groups = {"country": tuple(["de", "fr"] * (n_people // 2))}
+    norms = Norms(found.theta, None, found.standard_error, groups)
+    return Scale("all", items, ItemTable.plain(ids), norms=norms), theta
+
+
+def test_items_keep_their_parameters_and_the_others_are_left_out_by_name() -> None:
+    scale, _ = crowd_scale()
+    form = assemble_forms(scale, length=5).forms[0]
+    short = form_bank(scale, form)
+    assert short.scales[0].items.item_ids == form
+    np.testing.assert_array_equal(short.scales[0].items.intercept, scale.items.select(form).intercept)
+    everything = simulate_responses([0.5, -0.5], scale.items, rng=np.random.default_rng(2))
+    whole = score_responses(short, everything)
+    only = score_responses(short, everything.select_items(form))
+    pd.testing.assert_frame_equal(whole, only)
+    with pytest.raises(InputError, match="item x is not in the bank"):
+        form_bank(scale, ["x"])
+    with pytest.raises(InputError, match="has no item"):
+        form_bank(scale, [])
+
+
+def test_a_rank_on_a_form_is_fair_and_the_population_is_that_of_all_items(tmp_path: Path) -> None:
+    scale, _ = crowd_scale(n_people=4000)
+    assert scale.norms is not None
+    form = assemble_forms(scale, length=6).forms[0]
+    short = form_bank(scale, form, seed=3)
+    norms = short.scales[0].norms
+    assert norms is not None
+    np.testing.assert_array_equal(norms.theta, scale.norms.theta)
+    assert norms.on_form is not None
+    assert norms.on_form.std() < 0.9 < norms.theta.std()
+    people = simulate_responses(np.random.default_rng(5).normal(size=4000), short.scales[0].items,
+                                rng=np.random.default_rng(6))  # fmt: skip
+    fair = score_responses(short, people)["percentile_empirical"]
+    plain = ItemBank((replace(short.scales[0], norms=scale.norms),))
+    shrunk = score_responses(plain, people)["percentile_empirical"]
+    # ranks among those who answered the same are uniform; among EAPs of 60 items they crowd at the middle
+    assert fair.std() == pytest.approx(100 / 12**0.5, abs=1.0)
+    assert shrunk.std() < fair.std() - 1
+    save_bank(short, tmp_path / "bank.json")
+    assert json.loads((tmp_path / "bank.json").read_text())["schema_version"] == 3
+    again = load_bank(tmp_path / "bank.json")
+    pd.testing.assert_frame_equal(score_responses(again, people), score_responses(short, people))
+    group = norms.group("country", "de")
+    assert group.on_form is not None
+    np.testing.assert_array_equal(group.on_form, norms.on_form[::2])
+
+
+def test_ids_are_those_of_the_harness_and_sorted() -> None:
+    files = harness_ids(["t/10", "u/v/3", "t/9"])
+    assert json.loads(files["lm_eval_samples.json"]) == {"t": [9, 10], "u/v": [3]}
+    assert json.loads(files["inspect_sample_ids.json"]) == {"t": ["10", "9"], "u/v": ["3"]}
+    assert "helm_instances.json" not in files
+    helm = harness_ids(["mmlu:subject=law/id7", "mmlu:subject=law/id12"], formats=["helm"])
+    assert json.loads(helm["helm_instances.json"]) == {"mmlu:subject=law": ["id7", "id12"]}
+    assert list(harness_ids(["plain"])) == ["item_ids.txt"]
+    split = harness_ids(["task/a/b", "task/c"], formats=["inspect"], tasks=["task"])
+    assert json.loads(split["inspect_sample_ids.json"]) == {"task": ["a/b", "c"]}
+    with pytest.raises(InputError, match="harness lm-eval: item t/x: expected task/index"):
+        harness_ids(["t/x"], formats=["lm-eval"])
+    with pytest.raises(InputError, match="expected one of lm-eval, inspect, helm, plain but got lmeval"):
+        harness_ids(["t/x"], formats=["lmeval"])  # type: ignore[list-item]
+
+
+def lm_eval_line(index: int, right: int) -> str:
+    return json.dumps(
+        {
+            "doc_id": index, "doc": {"q": index}, "target": "yes", "arguments": {"gen_args_0": {"arg_0": "p"}},
+            "resps": [["yes"]], "filtered_resps": ["yes"], "filter": "none", "metrics": ["acc"],
+            "doc_hash": f"hash{index}", "acc": right,
+        }
+    )  # fmt: skip
+
+
+def test_a_log_of_the_form_is_scored_by_its_bank(tmp_path: Path) -> None:
+    """Forward to lm-evaluation-harness and back: the samples asked for are the items that come home."""
+    scale, _ = crowd_scale(40, 300, "arc/{}")
+    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
+    run("assemble", tmp_path / "bank.json", "--length", 8, "-o", tmp_path / "form", "-q")
+    asked = json.loads((tmp_path / "form" / "lm_eval_samples.json").read_text())
+    log = tmp_path / "model" / f"samples_arc_{DATE}.jsonl"
+    log.parent.mkdir()
+    log.write_text("\n".join(lm_eval_line(index, index % 3 > 0) for index in asked["arc"]) + "\n")
+    run("score", tmp_path / "form" / "bank.json", log.parent, "-o", tmp_path / "scores.csv", "-q")
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert scores["n_items"].tolist() == [8]
+    right = np.array([[float(index % 3 > 0) for index in asked["arc"]]])
+    wanted = estimate_ability(right, scale.items.select([f"arc/{index}" for index in asked["arc"]]))
+    assert scores["theta"].tolist() == pytest.approx(wanted.theta.tolist())
+    assert 0 < scores["percentile"][0] < 100
+    assert 0 < scores["percentile_empirical"][0] < 100
+
+
+def inspect_log(task: str, right: dict[str, bool]) -> str:
+    samples = [
+        {"id": int(name) if name.isdigit() else name, "epoch": 1, "input": f"question {name}", "target": "yes",
+         "scores": {"match": {"value": "C" if correct else "I", "answer": "yes"}}}
+        for name, correct in right.items()
+    ]  # fmt: skip
+    evaluation = {"model": "m", "task": task, "created": "2026-11-21"}
+    return json.dumps({"version": 2, "status": "success", "eval": evaluation, "samples": samples})
+
+
+def test_logs_of_inspect_and_helm_come_home_too(tmp_path: Path) -> None:
+    for harness, names in (("inspect", "suite/gsm/{}"), ("helm", "mmlu:subject=law/id{}")):
+        scale, _ = crowd_scale(12, 300, names)
+        place = tmp_path / harness
+        place.mkdir()
+        save_bank(ItemBank((scale,)), place / "bank.json")
+        run("assemble", place / "bank.json", "--length", 4, "--ids", harness, "-o", place / "form", "-q")
+        assert len(list((place / "form").glob("*"))) == 4
+        file = {"inspect": "inspect_sample_ids.json", "helm": "helm_instances.json"}[harness]
+        ((task, ids),) = json.loads((place / "form" / file).read_text()).items()
+        right = {name: k % 2 == 0 for k, name in enumerate(ids)}
+        log = place / "run" / ("log.json" if harness == "inspect" else "per_instance_stats.json")
+        log.parent.mkdir()
+        if harness == "inspect":
+            log.write_text(inspect_log(task, right))
+        else:
+            stats = [
+                {"instance_id": name, "train_trial_index": 0,
+                 "stats": [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "sum": int(correct)}]}
+                for name, correct in right.items()
+            ]  # fmt: skip
+            log.write_text(json.dumps(stats))
+            spec = {"name": "mmlu:subject=law,model=m", "adapter_spec": {"model": "m"}}
+            (log.parent / "run_spec.json").write_text(json.dumps(spec))
+        run("score", place / "form" / "bank.json", log.parent, "-o", place / "scores.csv", "-q")
+        scores = pd.read_csv(place / "scores.csv")
+        assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[4, 2]]
+
+
+def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
+    scale, _ = crowd_scale()
+    scale.table().assign(topic=["x", "y"] * 30).to_csv(tmp_path / "items.csv", index=False)
+    pd.DataFrame({"item_1": ["i1"], "item_2": ["i2"]}).to_csv(tmp_path / "pairs.csv", index=False)
+    out = tmp_path / "out"
+    command = ["assemble", tmp_path / "items.csv", "-o", out, "--limit", "topic=x:..3", "--limit", "topic=y:20%.."]
+    done = run(*command, "--length", 8, "--enemies", tmp_path / "pairs.csv", "--json")
+    found = json.loads(done.stdout)
+    assert json.loads((out / "form.json").read_text()) == found
+    assert {"objective", "gap", "seconds", "optimal"} <= found.keys()
+    assert found["gap"] == 0
+    form = pd.read_csv(out / "form.csv")
+    assert list(form)[:5] == ["form", "position", "item_id", "scale", "model"]
+    assert (form["topic"] == "x").sum() <= 3
+    assert {path.name for path in out.iterdir()} == {"form.csv", "form.json", "bank.json", "item_ids.txt"}
+    assert (out / "item_ids.txt").read_text().split() == form["item_id"].tolist()
+    # beside it, two parallel forms that share nothing with it
+    two = tmp_path / "two"
+    more = ["--length", 6, "--forms", 2, "--seconds", 2, "--other-form", out / "form.csv", "--most-overlap", 0]
+    run("assemble", tmp_path / "items.csv", "-o", two, *more, "-q")
+    assert {"bank_1.json", "bank_2.json", "item_ids_1.txt", "item_ids_2.txt"} <= {path.name for path in two.iterdir()}
+    assert set(pd.read_csv(two / "form.csv")["item_id"]).isdisjoint(form["item_id"])
+    assert load_bank(two / "bank_2.json").scales[0].items.n_items == 6
+
+
+def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(tmp_path: Path) -> None:
+    scale, _ = crowd_scale(12, 100)
+    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
+    command = ["assemble", tmp_path / "bank.json", "-o", tmp_path / "out"]
+    for more, said in (
+        ([], "expected one of length, se, reliability but got none"),
+        (["--length", 20], "this has to give way: length 20 (12 can be had)"),
+        (["--length", 3, "--limit", "topic"], "--limit topic: expected COLUMN=VALUE:MIN..MAX"),
+        (["--length", 3, "--limit", "a=b:1.5.."], "expected a whole number or a share in %"),
+        (["--length", 3, "--limit", "topic=x:1"], "no column topic of the items; there is: scale"),
+        (["--length", 3, "--theta", "a"], "--theta a: expected numbers"),
+        (["--length", 3, "--scale", "verbs"], "the bank has no such scale; it has: all"),
+        (["--length", 3, "--ids", "lm-eval"], "harness lm-eval: item i"),
+        (["--length", 3, "--require", "x"], "required: item x is not in the bank"),
+    ):
+        refused(*command, *more, saying=said)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,283 @@
+"""Adaptive tests: the items, abilities and errors of catR step by step; what always holds; policies; the command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders.command_line import refused, run
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.cli.main import application
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import Quadrature
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.ability import estimate_ability
+from irtbench.scoring.adaptive import Adaptive, AdaptiveSettings
+from irtbench.scoring.adaptive_paths import replay_adaptive, simulate_adaptive
+from irtbench.scoring.item_selection import CRITERIA, ItemCurves
+
+#: catR 3.17's names of our rules.
+RULES = {"MFI": "information", "MPWI": "posterior", "KLP": "kullback", "MEPV": "variance", "bOpt": "difficulty"}
+
+
+def catr_grid() -> Quadrature:
+    """catR integrates by the trapezoid rule over 81 nodes on [-4, 4]."""
+    nodes = np.linspace(-4, 4, 81)
+    log_weights = -0.5 * nodes**2
+    log_weights[[0, -1]] += np.log(0.5)
+    return Quadrature(nodes, log_weights - np.log(np.exp(log_weights).sum()))
+
+
+def catr_bank(folder: Path, name: str) -> ItemParameters:
+    table = pd.read_csv(folder / f"{name}_bank.csv")
+    return ItemParameters.from_difficulty(table["a"], table["b"], table["c"], item_ids=table["item"])
+
+
+# the last for the 2PL alone: catR expects the variance by the probability at the estimate, see the test below
+@pytest.mark.parametrize(
+    ("name", "rule"), [(name, rule) for name in ("a2pl", "a3pl") for rule in RULES if (name, rule) != ("a3pl", "MEPV")]
+)
+def test_the_path_is_that_of_catr(reference: Path, name: str, rule: str) -> None:
+    folder = reference / "next" / "06_cat"
+    items, goal = catr_bank(folder, name), {"a2pl": 0.30, "a3pl": 0.33}[name]
+    answers = pd.read_csv(folder / f"{name}_responses.csv").set_index("person")
+    steps = pd.read_csv(folder / f"{name}_cat_steps.csv")
+    paths = list(steps[steps["rule"] == rule].groupby("person"))
+    assert paths
+    for person, path in paths:
+        test = Adaptive(items, rule=RULES[rule], se=goal, most_items=40, quadrature=catr_grid())
+        first = path["item"].iloc[0]  # catR's first item is that of MFI at 0 under every rule
+        test.record(first, answers.loc[person, first])
+        while (item := test.next_item()) is not None:
+            test.record(item, answers.loc[person, item])
+        found = test.table()
+        assert found["item_id"].tolist() == path["item"].tolist()
+        np.testing.assert_allclose(found["theta"], path["theta"], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found["se"], path["se"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["a2pl", "a3pl"])
+def test_every_criterion_is_that_of_catr(reference: Path, name: str) -> None:
+    folder = reference / "next" / "06_cat"
+    items, grid = catr_bank(folder, name), catr_grid()
+    wanted = pd.read_csv(folder / f"{name}_criteria_p3_step6.csv").set_index("item")
+    steps = pd.read_csv(folder / f"{name}_cat_steps.csv")
+    path = steps[(steps["rule"] == "MFI") & (steps["person"] == "p3")].head(5)
+    test = Adaptive(items, quadrature=grid)
+    for item, response in zip(path["item"], path["response"], strict=True):
+        test.record(item, response)
+    curves = ItemCurves.at(grid.nodes, items)
+    free = np.array([k for k, item in enumerate(items.item_ids) if item in wanted.index])
+    own = wanted.loc[[items.item_ids[k] for k in free]]
+    mass = test._mass
+    for rule, column in (("information", "info_at_theta"), ("posterior", "MPWI"), ("kullback", "KLP")):
+        ratio = CRITERIA[rule](curves, mass, test.theta, free) / own[column].to_numpy()  # type: ignore[index]
+        np.testing.assert_allclose(ratio, ratio[0], rtol=2e-8)  # catR's are not normalised
+    # the expected variance with catR's probabilities, those at the estimate
+    right = 1 / (1 + np.exp(-(items.discrimination * test.theta + items.intercept)))
+    p = (items.guessing + (1 - items.guessing) * right)[free]
+    variance = [curves.moments(mass[:, None] * np.exp(logs[:, free]))[1] for logs in (curves.log_p, curves.log_q)]
+    np.testing.assert_allclose(p * variance[0] + (1 - p) * variance[1], own["EPV"], rtol=1e-8)
+    at_posterior = mass @ np.exp(curves.log_p[:, free])
+    ours = -CRITERIA["variance"](curves, mass, test.theta, free)
+    np.testing.assert_allclose(ours, at_posterior * variance[0] + (1 - at_posterior) * variance[1], rtol=1e-12)
+
+
+parameters = st.tuples(st.floats(0.05, 5), st.floats(-5, 5), st.sampled_from([0.0, 0.1, 0.3]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=st.lists(parameters, min_size=1, max_size=12), data=st.data())
+def test_theta_never_falls_after_a_right_answer_nor_rises_after_a_wrong_one(drawn, data) -> None:
+    a, b, c = (np.array(values) for values in zip(*drawn, strict=True))
+    rule = data.draw(st.sampled_from(list(CRITERIA)))
+    test = Adaptive(ItemParameters.from_difficulty(a, b, c), rule=rule, se=None)
+    while (item := test.next_item()) is not None:
+        before = test.theta
+        response = data.draw(st.sampled_from([1, 0]))
+        test.record(item, response)
+        assert (test.theta - before) * (1 if response else -1) >= -1e-12
+    assert test.stopped == "no_items"
+    assert test.n_items == len(drawn)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 30))
+def test_theta_is_the_eap_of_scoring(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.uniform(0.4, 2.5, n), rng.normal(size=n), rng.uniform(0, 0.3, n))
+    responses = simulate_responses(rng.normal(size=1), items, rng=rng)
+    found = replay_adaptive(items, responses, se=None)
+    wanted = estimate_ability(responses, items)
+    assert found.theta == pytest.approx(wanted.theta, abs=1e-6)
+    assert found.standard_error == pytest.approx(wanted.standard_error, abs=1e-6)
+
+
+ITEMS = ItemParameters.from_difficulty([1.5] * 9, [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2])
+
+
+def test_a_missing_answer_is_what_the_policy_says() -> None:
+    skipped, wrong, refuses = (Adaptive(ITEMS, missing=policy) for policy in ("skip", "wrong", "error"))
+    skipped.record("item5", None)
+    assert (skipped.theta, skipped.n_items) == (pytest.approx(0, abs=1e-12), 1)
+    assert np.isnan(skipped.table()["response"][0])
+    assert skipped.next_item() != "item5"
+    wrong.record("item5", np.nan)
+    zero = Adaptive(ITEMS)
+    zero.record("item5", 0)
+    assert wrong.theta == zero.theta < 0
+    with pytest.raises(InputError, match="item item5: not answered; expected 1 or 0, or missing='skip' or 'wrong'"):
+        refuses.record("item5", None)
+    assert refuses.n_items == 0
+
+
+def test_it_ends_for_the_reason_said() -> None:
+    def ended(**wish) -> tuple[str, int]:
+        test = Adaptive(ITEMS, **wish)
+        while (item := test.next_item()) is not None:
+            test.record(item, 1)
+        return test.stopped, test.n_items
+
+    assert ended(se=0.7)[0] == "se"
+    assert ended(se=None, most_items=4) == ("length", 4)
+    assert ended(se=0.7, least_items=8) == ("se", 8)
+    assert ended(se=None, least_gain=0.05)[0] == "gain"
+    assert ended(se=None) == ("no_items", 9)
+    assert ended(se=0.01, least_items=9, least_gain=5.0) == ("no_items", 9)
+
+
+def test_shares_are_kept_and_the_best_are_drawn_among() -> None:
+    columns = {item: "x" if k < 6 else "y" for k, item in enumerate(ITEMS.item_ids)}
+    test = Adaptive(ITEMS, columns=columns, shares={"x": 0.5, "y": 0.5}, se=None, most_items=6)
+    while (item := test.next_item()) is not None:
+        test.record(item, 0)
+    kinds = test.table()["item_id"].map(columns).tolist()
+    assert kinds.count("x") == kinds.count("y") == 3
+    firsts = {Adaptive(ITEMS, best_of=3, rng=np.random.default_rng(seed)).next_item() for seed in range(40)}
+    assert firsts == {"item4", "item5", "item6"}
+    assert Adaptive(ITEMS).next_item() == "item5"
+    assert Adaptive(ITEMS).criteria()["item_id"][0] == "item5"
+
+
+def test_no_item_is_asked_by_more_tests_than_allowed() -> None:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 60), rng.normal(size=60))
+    free = simulate_adaptive(items, rng.normal(size=60), most_items=6, se=None)
+    limited = simulate_adaptive(items, rng.normal(size=60), most_items=6, se=None, most_exposure=0.2)
+    assert free.exposure()["n_tests"].max() == 60  # everyone's first item
+    assert limited.exposure()["n_tests"].max() <= 12
+    assert (limited.n_items == 6).all()
+
+
+def test_items_with_reversed_keys_are_never_asked() -> None:
+    items = ItemParameters.from_difficulty([3.0, 1.0, -2.0], [0.0, 0.0, 0.0])
+    found = simulate_adaptive(items, [0.0], se=None)
+    assert set(found.paths["item_id"]) == {"item1", "item2"}
+    with pytest.raises(InputError, match="item item3: its slope is not positive"):
+        Adaptive(items).record("item3", 1)
+    with pytest.raises(InputError, match="no item can be asked"):
+        Adaptive(items.select(["item3"]))
+
+
+def test_only_what_was_answered_is_asked_in_a_replay_unless_said() -> None:
+    responses = np.array([[1.0, np.nan, 0.0, 1.0, np.nan, 1.0, 0.0, 0.0, 1.0]])
+    found = replay_adaptive(ITEMS, responses, se=None)
+    assert found.n_items.tolist() == [7]
+    asked = replay_adaptive(ITEMS, responses, se=None, ask_unanswered=True)
+    assert asked.paths["item_id"][0] == "item5"
+    assert asked.n_items.tolist() == [9]
+    assert asked.theta == pytest.approx(found.theta)
+    wrong = replay_adaptive(ITEMS, responses, se=None, ask_unanswered=True, missing="wrong")
+    assert wrong.theta[0] < found.theta[0]
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"rule": "best"}, "AdaptiveSettings.rule: expected 'information', 'posterior', "),
+        ({"se": 0}, "AdaptiveSettings.se: expected a number"),
+        ({"shares": {"x": 0.7, "y": 0.6}}, "shares add up to 1.3"),
+        ({"shares": {"x": 0.7}}, "share of x: no item has it"),
+        ({"least_items": 5, "most_items": 4}, "at least 5 items but at most 4"),
+        ({"lenght": 5}, "unknown keyword lenght"),
+        ({"unavailable": ["item0"]}, "item item0 is not in the bank"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(wish, said) -> None:
+    with pytest.raises(InputError) as error:
+        Adaptive(ITEMS, **wish)
+    assert said in str(error.value)
+
+
+def test_wrong_answers_are_refused() -> None:
+    test = Adaptive(ITEMS)
+    test.record("item1", True)
+    for item, response, said in (
+        ("item1", 1, "was asked before"),
+        ("item2", 2, "expected 1, 0 or None but got 2"),
+        ("x", 1, "item x is not in the bank"),
+    ):
+        with pytest.raises(InputError, match=said):
+            test.record(item, response)
+    assert test.n_items == 1
+    assert AdaptiveSettings().se == 0.3
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    details = ItemTable(ITEMS.item_ids, ("yes",) * 9, ("x", "y", "z") * 3, (None,) * 9, (None,) * 9, (False,) * 9)
+    save_bank(ItemBank((Scale("all", ITEMS, details),)), tmp_path / "bank.json")
+    rng = np.random.default_rng(5)
+    simulate_responses([-1.0, 0.0, 1.0], ITEMS, rng=rng).to_long().to_csv(tmp_path / "responses.csv", index=False)
+    return tmp_path / "bank.json"
+
+
+def test_the_command_replays_and_simulates(bank: Path, tmp_path: Path) -> None:
+    run("adapt", bank, "--replay", tmp_path / "responses.csv", "--length", 4, "-o", tmp_path / "path.csv", "-q")
+    path = pd.read_csv(tmp_path / "path.csv")
+    assert list(path)[:6] == ["respondent_id", "step", "item_id", "response", "theta", "se"]
+    responses = pd.read_csv(tmp_path / "responses.csv")
+    wanted = replay_adaptive(ITEMS, responses, most_items=4)
+    assert path["item_id"].tolist() == wanted.paths["item_id"].tolist()
+    assert path["theta"].tolist() == pytest.approx(wanted.paths["theta"].tolist())
+    assert path["stopped"].dropna().tolist() == ["length"] * 3
+    shares = ["--share", "x=50%", "--share", "y=.5", "--length", 4]
+    found = json.loads(run("adapt", bank, "--simulate", 5, "--theta", 1, *shares, "--json").stdout)
+    assert len(found["ends"]) == 5
+    labels = dict(zip(ITEMS.item_ids, ("x", "y", "z") * 3, strict=True))
+    assert {labels[row["item_id"]] for row in found["paths"]} == {"x", "y"}
+
+
+def test_the_command_asks_at_a_prompt(bank: Path, tmp_path: Path) -> None:
+    app = application(["adapt", "assemble"])
+    given_answers = "Yes\nno\n\n"
+    path = tmp_path / "path.csv"
+    done = typer.testing.CliRunner().invoke(
+        app, ["adapt", str(bank), "--length", "3", "-o", str(path)], input=given_answers
+    )
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(path)
+    assert found["item_id"][0] == "item5"
+    assert found["response"].fillna(-1).tolist() == [1, 0, -1]
+    assert found["stopped"].tolist()[-1] == "length"
+
+
+def test_the_command_says_what_is_wrong(bank: Path, tmp_path: Path) -> None:
+    responses = tmp_path / "responses.csv"
+    for more, said in (
+        (["--replay", responses, "--simulate", 3], "expected one of them"),
+        (["--simulate", 3, "--share", "x"], "--share x: expected VALUE=SHARE"),
+        (["--simulate", 3, "--share", "w=.5"], "share of w: no item has it; there is: x, y, z"),
+        (["--simulate", 3, "--scale", "verbs"], "the bank has no such scale; it has: all"),
+        (["--simulate", 3, "--share", "x=.5", "--by", "topic"], "no column topic of the items"),
+    ):
+        refused("adapt", bank, *more, "-o", tmp_path / "path.csv", saying=said)
+    assert not (tmp_path / "path.csv").exists()
