@@ -65,6 +65,12 @@ class LocalDependence(Shown):
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
     bootstrap_samples: int = 0
 
+    @classmethod
+    def none(cls) -> LocalDependence:
+        """Of no pair."""
+        none = np.empty(0)
+        return cls((), (), none, none, none, none, none, none, np.empty(0, dtype=np.int64))
+
     @property
     def q3_centred(self) -> NDArray[np.float64]:
         """Q3 less its mean over the pairs, which is about -1 / (J - 1) and not 0 (Christensen et al., 2017)."""

@@ -3,6 +3,7 @@
 import inspect
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from irtbench.report.formatting import COLUMNS, decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.tables import pruning_table
 from irtbench.study.number_of_abilities import study_dimensions
-from irtbench.study.results import Study
+from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.run import run_study
 
 STUDY = """
@@ -89,7 +90,7 @@ def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(s
 def test_items_that_are_guessed_are_named() -> None:
     tested = SimpleNamespace(item_ids=("i1", "i2"), guessing=np.array([0.25, 0.1]), p_adjusted=np.array([0.049, 0.05]))
     scale = SimpleNamespace(name="all", pruning=SimpleNamespace(checks=SimpleNamespace(guessing=tested)))
-    said = pruning_prose.guessing([scale])
+    said = pruning_prose.guessing(cast(list[ScaleStudy], [scale]))
     assert said.endswith(f"It improves the likelihood significantly for i1 (all, c = {decimal(0.25)}).")
 
 
