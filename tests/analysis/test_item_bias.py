@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from irtbench.analysis.item_bias import comparable_items, item_bias
 from irtbench.analysis.linked_groups import LinkedGroups, link
@@ -63,6 +64,7 @@ def test_a_planted_shift_is_found_with_its_size(method: str) -> None:
     # the focal population, 0.7 below the other, is recovered although two items are biased; its error is about .05
     assert found.focal_mean == pytest.approx(-0.7, abs=0.15)
     assert found.focal_sd == pytest.approx(1.0, abs=0.15)
+    np.testing.assert_allclose(found.p, chi2.sf(found.x2, 2), atol=1e-12)  # a slope and an intercept are freed
 
 
 def test_delta_is_2_35_times_the_shift_in_logits() -> None:

@@ -178,9 +178,11 @@ def test_all_right_and_all_wrong_are_finite_and_right(n_items: int) -> None:
 def test_a_theta_at_the_end_of_the_population_is_flagged() -> None:
     # all right on 2,000 items wants theta near 6.5; a population on +-3 cannot say so, and the result shows it
     items = varied_items(2000)
-    values = np.stack([np.ones(2000), simulate_responses([0.0], items, rng=np.random.default_rng(0)).values[0]])
-    responses = ResponseMatrix(values, ("right", "middle"), items.item_ids)
-    assert eap(responses, items, quadrature=normal_grid(31, bound=3.0)).at_bound.tolist() == [True, False]
+    middle = simulate_responses([0.0], items, rng=np.random.default_rng(0)).values[0]
+    responses = ResponseMatrix(
+        np.stack([np.ones(2000), middle, np.zeros(2000)]), ("right", "middle", "wrong"), items.item_ids
+    )
+    assert eap(responses, items, quadrature=normal_grid(31, bound=3.0)).at_bound.tolist() == [True, False, True]
 
 
 def test_the_prior_is_the_population_also_between_its_nodes() -> None:

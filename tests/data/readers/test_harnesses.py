@@ -201,6 +201,18 @@ def test_helm_instances_without_their_perturbed_copies(helm_run, triples):
     assert only.left_out == {"instances without the perturbation": 2}
 
 
+def test_helm_scores_are_means_and_without_one_sums_over_counts(helm_run, triples):
+    given, summed, none = helm("id1"), helm("id2"), helm("id3")
+    given["stats"][1] |= {"mean": 1.0, "sum": 0.0, "count": 2}
+    summed["stats"][1] |= {"mean": None, "sum": 2.0, "count": 2}
+    none["stats"][1] |= {"mean": None, "sum": 0.0, "count": 0}
+    name = "mmlu:subject=law/"
+    assert triples(read_responses(helm_run([given, summed, none]))) == [
+        ("openai/gpt", f"{name}id1", 1),
+        ("openai/gpt", f"{name}id2", 1),
+    ]
+
+
 def test_helm_train_trials_are_trials_and_a_folder_is_a_study(helm_run, tmp_path):
     for k, model in enumerate(("a/x", "b/y")):
         helm_run([helm("id1", float(k), trial=t) for t in (0, 1)], model, f"runs/{k}")
