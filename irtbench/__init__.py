@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
     from irtbench.bank.scale import Scale as Scale
+    from irtbench.building.drift import Drift as Drift
+    from irtbench.building.drift import find_drift as find_drift
+    from irtbench.building.linking import ScaleLink as ScaleLink
+    from irtbench.building.linking import link_scales as link_scales
     from irtbench.building.prune_rules import Exclusion as Exclusion
     from irtbench.building.prune_rules import PruneRules as PruneRules
     from irtbench.building.pruning import Pruning as Pruning
@@ -357,6 +361,8 @@ _NAMES = {
     "building.prune_rules": "Exclusion PruneRules",
     "building.scale_checks": "ScaleChecks check_scale",
     "building.pruning": "Pruning prune",
+    "building.linking": "ScaleLink link_scales",
+    "building.drift": "Drift find_drift",
     "scoring.ability": "Abilities estimate_ability",
     "scoring.item_error": "with_item_error",
     "scoring.plausible_values": "plausible_values",
