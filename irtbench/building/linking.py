@@ -89,6 +89,14 @@ class ScaleLink(Shown):
         variance = (self.slope * se) ** 2 + var_a * theta**2 + 2 * theta * cov_ab + var_b
         return pd.DataFrame({"theta": self.slope * theta + self.intercept, "se": np.sqrt(variance)})
 
+    def population(self, mean: float = 0.0, sd: float = 1.0) -> dict[str, float]:
+        """Mean and standard deviation of the new group on the old scale, ``mean, sd``, with the line's error of both.
+
+        A m + B with variance m^2 var(A) + 2 m cov(A, B) + var(B), and A s with that of s A.
+        """
+        at = self.abilities(mean).iloc[0]
+        return {"mean": at["theta"], "sd": self.slope * sd, "se_mean": at["se"], "se_sd": sd * self.se_slope}
+
     def table(self) -> pd.DataFrame:
         """One row: method, slope, intercept, their standard errors and covariance, and how many items they rest on."""
         return pd.DataFrame(

@@ -40,6 +40,7 @@ COMMANDS = (
     "diagnose",
     "keys",
     "items",
+    "link",
     "bias",
     "dimensions",
     "score",

@@ -24,6 +24,10 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
     ),
     "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
     "items": (["items", "bank.json", "--items", "items.csv", "-o", "out", "-q"], ("bank.json", "items.csv")),
+    "link": (
+        ["link", "bank.json", "--items", "parameters.csv", "-o", "out", "-q"],
+        ("bank.json", "parameters.csv"),
+    ),
     "bias": (
         ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
         ("responses.csv", "groups.csv"),

@@ -162,6 +162,9 @@ def test_abilities_carry_the_error_of_the_line() -> None:
     link = ScaleLink("haebara", 1.2, 0.5, np.array([[0.04, 0.01], [0.01, 0.09]]), ("i1", "i2"))
     # theta = 2, se = .5: 1.2 * 2 + .5 = 2.9; .36 + .04 * 4 + 2 * 2 * .01 + .09 = .65
     assert link.abilities(2.0, 0.5).to_numpy().ravel() == pytest.approx([2.9, np.sqrt(0.65)])
+    # of a group with mean 2 and standard deviation 3: the same without .36, and 3.6 with 3 * .2
+    expected = {"mean": 2.9, "sd": 3.6, "se_mean": np.sqrt(0.29), "se_sd": 0.6}
+    assert link.population(2.0, 3.0) == pytest.approx(expected)
 
 
 def test_items_of_a_common_slope_keep_one_and_covariances_turn_with_them() -> None:
