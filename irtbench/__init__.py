@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale as Scale
     from irtbench.building.drift import Drift as Drift
     from irtbench.building.drift import find_drift as find_drift
+    from irtbench.building.extending import extended_scale as extended_scale
     from irtbench.building.linked_scale import linked_scale as linked_scale
     from irtbench.building.linking import ScaleLink as ScaleLink
     from irtbench.building.linking import link_scales as link_scales
@@ -365,6 +366,7 @@ _NAMES = {
     "building.linking": "ScaleLink link_scales",
     "building.drift": "Drift find_drift",
     "building.linked_scale": "linked_scale",
+    "building.extending": "extended_scale",
     "scoring.ability": "Abilities estimate_ability",
     "scoring.item_error": "with_item_error",
     "scoring.plausible_values": "plausible_values",

@@ -41,6 +41,7 @@ COMMANDS = (
     "keys",
     "items",
     "link",
+    "extend",
     "bias",
     "dimensions",
     "score",
