@@ -52,9 +52,15 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale as Scale
     from irtbench.building.assembly import AssembledForms as AssembledForms
     from irtbench.building.assembly import assemble_forms as assemble_forms
+    from irtbench.building.drift import Drift as Drift
+    from irtbench.building.drift import find_drift as find_drift
+    from irtbench.building.extending import extended_scale as extended_scale
     from irtbench.building.form_bank import form_bank as form_bank
     from irtbench.building.form_wishes import FormWishes as FormWishes
     from irtbench.building.form_wishes import Limit as Limit
+    from irtbench.building.linked_scale import linked_scale as linked_scale
+    from irtbench.building.linking import ScaleLink as ScaleLink
+    from irtbench.building.linking import link_scales as link_scales
     from irtbench.building.prune_rules import Exclusion as Exclusion
     from irtbench.building.prune_rules import PruneRules as PruneRules
     from irtbench.building.pruning import Pruning as Pruning
@@ -372,6 +378,10 @@ _NAMES = {
     "building.form_wishes": "Limit FormWishes",
     "building.assembly": "AssembledForms assemble_forms",
     "building.form_bank": "form_bank",
+    "building.linking": "ScaleLink link_scales",
+    "building.drift": "Drift find_drift",
+    "building.linked_scale": "linked_scale",
+    "building.extending": "extended_scale",
     "scoring.ability": "Abilities estimate_ability",
     "scoring.item_error": "with_item_error",
     "scoring.plausible_values": "plausible_values",

@@ -29,6 +29,7 @@ from irtbench.data.sparse_responses import SparseResponses
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
+    from irtbench.building.removals import Removal
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
@@ -118,7 +119,6 @@ def fit(
     discrimination_median, discrimination_upper, ...).
     """
     from irtbench.bank.bank import ItemBank, save_bank
-    from irtbench.building.removals import constant_items
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models, read_parameters
 
@@ -138,15 +138,7 @@ def fit(
             given = reading.response_matrix(responses)
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
-        left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
-        left_out = [removal for removal in left_out if known is None or removal.item_id not in known.item_ids]
-        gone = {removal.item_id for removal in left_out}
-        kept = [item for item in given.item_ids if item not in gone]
-        demand_varied_items(kept, responses)
-        data = given.select_items(kept)
-        if not data.n_by_respondent.all():
-            data = data.select_respondents(data.n_by_respondent > 0)
-        idle = sorted(set(given.respondent_ids) - set(data.respondent_ids))
+        data, left_out, idle = estimable(given, settings, responses, known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         if not several:
             found, items, scores, scale = fit_one_ability(data, settings, seed, known)
@@ -187,6 +179,23 @@ def fit(
     say_doubts(found.get("doubts", []))
     unconverged = [] if found["converged"] else [str(found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+
+
+def estimable(
+    given: ResponseMatrix | SparseResponses, settings: FitSettings, file: Path, known: ItemParameters | None = None
+) -> tuple[ResponseMatrix | SparseResponses, list[Removal], list[str]]:
+    """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
+    from irtbench.building.removals import constant_items
+
+    left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
+    left_out = [removal for removal in left_out if known is None or removal.item_id not in known.item_ids]
+    gone = {removal.item_id for removal in left_out}
+    kept = [item for item in given.item_ids if item not in gone]
+    demand_varied_items(kept, file)
+    data = given.select_items(kept)
+    if not data.n_by_respondent.all():
+        data = data.select_respondents(data.n_by_respondent > 0)
+    return data, left_out, sorted(set(given.respondent_ids) - set(data.respondent_ids))
 
 
 def fit_one_ability(

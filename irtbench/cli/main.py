@@ -40,6 +40,8 @@ COMMANDS = (
     "diagnose",
     "keys",
     "items",
+    "link",
+    "extend",
     "bias",
     "dimensions",
     "score",

@@ -24,6 +24,14 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
     ),
     "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
     "items": (["items", "bank.json", "--items", "items.csv", "-o", "out", "-q"], ("bank.json", "items.csv")),
+    "link": (
+        ["link", "bank.json", "--items", "parameters.csv", "-o", "out", "-q"],
+        ("bank.json", "parameters.csv"),
+    ),
+    "extend": (
+        ["extend", "parameters.csv", "more.csv", "-o", "out", "-q", "--prior", "weak"],
+        ("parameters.csv", "more.csv"),
+    ),
     "bias": (
         ["bias", "responses.csv", "--groups", "groups.csv", "-o", "out", "-q", "--method", "logistic"],
         ("responses.csv", "groups.csv"),
@@ -129,6 +137,8 @@ def write_valid_inputs(folder: Path) -> None:
     keys = ["yes" if k % 2 else "no" for k in range(len(names))]
     long = responses.to_long()
     right = long["item_id"].map(dict(zip(names, keys, strict=True)))
+    more = long["item_id"].replace({names[-1]: "new item"})
+    long.assign(item_id=more)[["respondent_id", "item_id", "response"]].to_csv(folder / "more.csv", index=False)
     long["answer"] = np.where(long["response"] == 1, right, right.map({"yes": "no", "no": "yes"}))
     long[["respondent_id", "item_id", "response"]].to_csv(folder / "responses.csv", index=False)
     long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)

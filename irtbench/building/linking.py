@@ -1,0 +1,386 @@
+"""Linking of two scales by the items they have in common: separate calibrations brought onto one scale.
+
+theta_old = A theta_new + B makes a_old = a_new / A and b_old = A b_new + B of the same item; c stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import least_squares
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
+from irtbench.models.curves import linear_predictor, logistic
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters
+from irtbench.models.quadrature import Quadrature, normal_grid
+
+Array = NDArray[np.float64]
+LinkMethod = Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"]
+
+FEWEST_COMMON = 2
+SMALLEST_SLOPE = 1e-3  # of a linking: new abilities would hardly differ on the old scale
+PRECISION = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleLink(Shown):
+    """theta_old = A theta_new + B, and how well A and B are known.
+
+    Parameters
+    ----------
+    method
+        ``mean-mean``, ``mean-sigma``, ``haebara`` or ``stocking-lord``.
+    slope, intercept
+        A and B.
+    covariance
+        Sampling covariance of (A, B), shape (2, 2); NaN where that of the items is not known.
+    item_ids
+        The common items that A and B rest on.
+    """
+
+    method: LinkMethod
+    slope: float
+    intercept: float
+    covariance: Array
+    item_ids: tuple[str, ...]
+
+    @property
+    def se_slope(self) -> float:
+        """Standard error of A."""
+        return float(np.sqrt(self.covariance[0, 0]))
+
+    @property
+    def se_intercept(self) -> float:
+        """Standard error of B."""
+        return float(np.sqrt(self.covariance[1, 1]))
+
+    def items(self, new: ParametersLike) -> ItemParameters:
+        """Items of the new scale on the old one: (a, d, c) becomes (a / A, d - a B / A, c).
+
+        Their covariance is turned with them. The error of A and B, which all of them share, is not in it.
+        """
+        new = as_parameters(new)
+        turn = np.array([[1 / self.slope, 0, 0], [-self.intercept / self.slope, 1, 0], [0, 0, 1]])
+        slope = new.discrimination / self.slope
+        kind = None if new.kind is None else tuple("1pl" if kind == "rasch" else kind for kind in new.kind)
+        return replace(
+            new,
+            discrimination=slope,
+            intercept=new.intercept - slope * self.intercept,
+            covariance=None if new.covariance is None else turn @ new.covariance @ turn.T,
+            kind=kind,
+        )
+
+    def abilities(self, theta: ArrayLike, se: ArrayLike = 0.0) -> pd.DataFrame:
+        """Abilities of the new scale on the old one: ``theta, se``, a row each.
+
+        se^2 = A^2 se_new^2 + var(A) theta^2 + 2 theta cov(A, B) + var(B): the error of the linking is part of it.
+        """
+        theta, se = np.atleast_1d(np.asarray(theta, dtype=np.float64)), np.asarray(se, dtype=np.float64)
+        (var_a, cov_ab), (_, var_b) = self.covariance
+        variance = (self.slope * se) ** 2 + var_a * theta**2 + 2 * theta * cov_ab + var_b
+        return pd.DataFrame({"theta": self.slope * theta + self.intercept, "se": np.sqrt(variance)})
+
+    def population(self, mean: float = 0.0, sd: float = 1.0) -> dict[str, float]:
+        """Mean and standard deviation of the new group on the old scale, ``mean, sd``, with the line's error of both.
+
+        A m + B with variance m^2 var(A) + 2 m cov(A, B) + var(B), and A s with that of s A.
+        """
+        at = self.abilities(mean).iloc[0]
+        return {"mean": at["theta"], "sd": self.slope * sd, "se_mean": at["se"], "se_sd": sd * self.se_slope}
+
+    def table(self) -> pd.DataFrame:
+        """One row: method, slope, intercept, their standard errors and covariance, and how many items they rest on."""
+        return pd.DataFrame(
+            [
+                {
+                    "method": self.method,
+                    "slope": self.slope,
+                    "intercept": self.intercept,
+                    "se_slope": self.se_slope,
+                    "se_intercept": self.se_intercept,
+                    "covariance": float(self.covariance[0, 1]),
+                    "n_items": len(self.item_ids),
+                }
+            ]
+        )
+
+    def in_short(self) -> str:
+        """Method, items, and both figures with their standard errors."""
+        return (
+            f"{self.method}, {counted(len(self.item_ids), 'common item')}, slope {self.slope:.3f} "
+            f"({self.se_slope:.3f}), intercept {self.intercept:.3f} ({self.se_intercept:.3f})"
+        )
+
+
+def link_scales(
+    old: ParametersLike,
+    new: ParametersLike,
+    *,
+    method: LinkMethod = "stocking-lord",
+    common: Collection[str] | None = None,
+    population: Quadrature | None = None,
+    old_covariance: ArrayLike | None = None,
+    new_covariance: ArrayLike | None = None,
+) -> ScaleLink:
+    """Find the line theta_old = A theta_new + B by the items that two calibrations have in common.
+
+    ``mean-mean``: A = mean(a_new) / mean(a_old) (Loyd & Hoover, 1980). ``mean-sigma``: A = sd(b_old) / sd(b_new)
+    (Marco, 1977). Both: B = mean(b_old) - A mean(b_new). ``haebara`` minimises sum_q w_q sum_j (P_old - P_new)^2
+    (Haebara, 1980), ``stocking-lord`` sum_q w_q (sum_j P_old - sum_j P_new)^2 (Stocking & Lord, 1983), with the new
+    items' curves moved to the old scale, at the nodes of the old scale's population.
+
+    Standard errors are by the delta method, for curves through the minimum as an implicit function (Ogasawara, 2001).
+    With the items' own covariances alone, errors of different items count as independent: that is the error of a line
+    between the two scales as they were calibrated. Errors that the items of a calibration share, for its respondents
+    are a sample, move its scale as a whole; they are in the error where the whole covariance is given, which then is
+    that of a line between the two populations' scales.
+
+    Parameters
+    ----------
+    old, new
+        Items of both scales (`as_parameters`); those of the same name are common.
+    method
+        How.
+    common
+        The common items to use; None for all.
+    population
+        Density of ability on the old scale, for the methods by curves; None for N(0, 1).
+    old_covariance, new_covariance
+        Sampling covariance of (a, d, c) of all items of a scale with each other, in the order of its items, shape
+        (n_items, 3, n_items, 3); None for the items' own, and errors of different items that do not correlate.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 2 common items, one of ``common`` is not, their figures do not determine the line, or a
+        covariance has another shape.
+
+    Examples
+    --------
+    >>> import irtbench
+    >>> old = irtbench.ItemParameters.from_difficulty([1.2, 0.9, 1.6], [-1.0, 0.0, 1.0])
+    >>> new = irtbench.ItemParameters.from_difficulty([1.44, 1.08, 1.92], [-1.25, -0.4166667, 0.4166667])
+    >>> link = irtbench.link_scales(old, new, method="mean-mean")
+    >>> round(link.slope, 3), round(link.intercept, 3)
+    (1.2, 0.5)
+    >>> link.items(new).table()[["item_id", "discrimination", "difficulty"]].round(3)
+      item_id  discrimination  difficulty
+    0   item1             1.2        -1.0
+    1   item2             0.9        -0.0
+    2   item3             1.6         1.0
+    """
+    if method not in get_args(LinkMethod):
+        raise InputError(f"link: method: expected one of {', '.join(get_args(LinkMethod))} but got {method!r}")
+    old, new = as_parameters(old), as_parameters(new)
+    item_ids = common_items(old, new, common)
+    parts = old.select(item_ids), new.select(item_ids)
+    errors = (
+        covariance_among(old, item_ids, old_covariance, "old_covariance"),
+        covariance_among(new, item_ids, new_covariance, "new_covariance"),
+    )
+    if method in ("mean-mean", "mean-sigma"):
+        line, by_items = link_by_moments(*parts, by_deviation=method == "mean-sigma")
+    else:
+        nodes = normal_grid() if population is None else population
+        line, by_items = link_by_curves(*parts, nodes, summed=method == "stocking-lord")
+    covariance = np.zeros((2, 2))
+    for by, error in zip(by_items, errors, strict=True):
+        covariance += np.full((2, 2), np.nan) if error is None else np.einsum("kja,jalb,mlb->km", by, error, by)
+    return ScaleLink(method, float(line[0]), float(line[1]), covariance, item_ids)
+
+
+def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[str] | None = None) -> tuple[str, ...]:
+    """Items of both scales, in the old one's order.
+
+    Raises
+    ------
+    InputError
+        If they are too few, or one that is wanted is not among them.
+    """
+    both = set(old.item_ids) & set(new.item_ids)
+    if wanted is not None and (missing := sorted(set(wanted) - both)):
+        raise InputError(f"link: item {name_first(missing)} is not on both scales")
+    found = tuple(item for item in old.item_ids if item in (both if wanted is None else set(wanted)))
+    if len(found) < FEWEST_COMMON:
+        raise InputError(
+            f"link: {counted(len(found), 'common item')}; expected at least {FEWEST_COMMON} of the same item_id"
+        )
+    return found
+
+
+def covariance_among(
+    items: ItemParameters, item_ids: tuple[str, ...], whole: ArrayLike | None, name: str
+) -> NDArray[np.float64] | None:
+    """Covariance of (a, d, c) of these items with each other, (n, 3, n, 3); None where it is not known."""
+    position = {item: k for k, item in enumerate(items.item_ids)}
+    rows = np.array([position[item] for item in item_ids])
+    if whole is not None:
+        given, n = np.asarray(whole, dtype=np.float64), items.n_items
+        if given.shape != (n, 3, n, 3):
+            raise InputError(f"link: {name}: expected shape {(n, 3, n, 3)} but got {given.shape}")
+        return np.ascontiguousarray(given[rows][:, :, rows])
+    if items.covariance is None:
+        return None
+    found, each = np.zeros((rows.size, 3, rows.size, 3)), np.arange(rows.size)
+    found[each, :, each, :] = items.covariance[rows]
+    return found
+
+
+def link_by_moments(
+    old: ItemParameters, new: ItemParameters, *, by_deviation: bool
+) -> tuple[Array, tuple[Array, Array]]:
+    """(A, B) by means of a or standard deviations of b, and its derivatives by (a, d, c) of the old and new items.
+
+    Each of shape (2, n_items, 3). Through b = -d / a: db/da = -b / a, db/dd = -1 / a.
+    """
+    for items in (old, new):
+        if not (items.discrimination > 0).all():
+            flat = [item for item, a in zip(items.item_ids, items.discrimination, strict=True) if a <= 0]
+            raise InputError(
+                f"link: discrimination must be above 0 but is not for {name_first(flat)}; leave them out, or link with "
+                "method stocking-lord or haebara"
+            )
+    n = old.n_items
+    mean_old, mean_new = float(old.difficulty.mean()), float(new.difficulty.mean())
+    by_a, by_b = np.zeros((2, 2, n)), np.zeros((2, 2, n))  # of (A, B), old and new
+    if by_deviation:
+        spread_old, spread_new = float(old.difficulty.std()), float(new.difficulty.std())
+        if min(spread_old, spread_new) <= 0:
+            raise InputError("link: the common items are all of one difficulty; expected method mean-mean")
+        slope = spread_old / spread_new
+        by_b[0, 0] = (old.difficulty - mean_old) / (n * spread_old * spread_new)
+        by_b[0, 1] = -slope * (new.difficulty - mean_new) / (n * spread_new**2)
+    else:
+        slope = float(new.discrimination.mean() / old.discrimination.mean())
+        by_a[0, 0] = -slope / (n * old.discrimination.mean())
+        by_a[0, 1] = 1 / (n * old.discrimination.mean())
+    by_a[1], by_b[1] = -mean_new * by_a[0], -mean_new * by_b[0] + np.array([[1 / n], [-slope / n]])
+    by_old, by_new = (
+        np.stack(
+            [
+                by_a[:, k] - by_b[:, k] * items.difficulty / items.discrimination,
+                -by_b[:, k] / items.discrimination,
+                np.zeros((2, n)),
+            ],
+            axis=2,
+        )
+        for k, items in enumerate((old, new))
+    )
+    return np.array([slope, mean_old - slope * mean_new]), (by_old, by_new)
+
+
+def link_by_curves(
+    old: ItemParameters, new: ItemParameters, population: Quadrature, *, summed: bool
+) -> tuple[Array, tuple[Array, Array]]:
+    """(A, B) of the least squared difference of item or (``summed``) test curves, and its derivatives by the items.
+
+    At the minimum the gradient g(A, B; items) is zero, so the derivatives by the items are -(dg/d(A, B))^-1 dg/d items.
+    """
+    weights = population.weights
+    root = np.sqrt(weights)[:, None]
+
+    def together(differences: Array) -> Array:
+        return differences.sum(axis=-1, keepdims=True) if summed else differences
+
+    def residuals(line: Array) -> Array:
+        return (root * together(MovedCurves(old, new, population.nodes, line).difference)).ravel()
+
+    def slopes(line: Array) -> Array:
+        return (root * together(MovedCurves(old, new, population.nodes, line).by_line)).reshape(2, -1).T
+
+    found = least_squares(
+        residuals,
+        starting_line(old, new),
+        jac=slopes,
+        bounds=([SMALLEST_SLOPE, -np.inf], [np.inf, np.inf]),
+        xtol=PRECISION,
+        ftol=PRECISION,
+        gtol=PRECISION,
+        max_nfev=1000,
+    )
+    if not found.success or found.x[0] <= 2 * SMALLEST_SLOPE:
+        raise InputError("link: the curves of the common items do not determine slope and intercept")
+    at = MovedCurves(old, new, population.nodes, found.x)
+    together_by_line, left = together(at.by_line), together(at.difference)
+    hessian = np.einsum("q,kqj,mqj->km", weights, together_by_line, together_by_line)
+    hessian += np.einsum("q,qj,kmqj->km", weights, np.broadcast_to(left, at.difference.shape), at.by_line_twice)
+    if np.linalg.cond(hessian) > 1 / PRECISION:
+        raise InputError("link: the curves of the common items do not determine slope and intercept")
+    by_old = np.einsum("q,kqj,qja->kja", weights, broadcast_items(together_by_line, at), at.by_old)
+    by_new = np.einsum("q,kqj,qja->kja", weights, broadcast_items(together_by_line, at), at.by_new)
+    by_new += np.einsum("q,qj,kqja->kja", weights, np.broadcast_to(left, at.difference.shape), at.by_line_and_new)
+    solved = [-np.linalg.solve(hessian, by.reshape(2, -1)).reshape(by.shape) for by in (by_old, by_new)]
+    return np.asarray(found.x), (solved[0], solved[1])
+
+
+def broadcast_items(values: Array, at: MovedCurves) -> Array:
+    """Values of the sum over items, (2, n_nodes, 1), for each item; those of items stay."""
+    return np.broadcast_to(values, (2, *at.difference.shape))
+
+
+def starting_line(old: ItemParameters, new: ItemParameters) -> Array:
+    """Mean-mean of the items with positive slopes on both scales; (1, 0) if there are none."""
+    usable = (old.discrimination > 0) & (new.discrimination > 0)
+    if not usable.any():
+        return np.array([1.0, 0.0])
+    kept = [item for item, use in zip(old.item_ids, usable, strict=True) if use]
+    line, _ = link_by_moments(old.select(kept), new.select(kept), by_deviation=False)
+    return np.array([max(line[0], 10 * SMALLEST_SLOPE), line[1]])
+
+
+class MovedCurves:
+    """Old curves less new ones moved to the old scale, D = P_old - P_new((theta - B) / A), and their derivatives.
+
+    With u = (theta - B) / A, z = a u + d and s the logistic function: P = c + (1 - c) s, P_z = (1 - c) s (1 - s),
+    P_zz = P_z (1 - 2 s); du/dA = -u / A, du/dB = -1 / A.
+    """
+
+    def __init__(self, old: ItemParameters, new: ItemParameters, theta: Array, line: Array) -> None:
+        self.line, self.new, self.theta = line, new, theta
+        slope, intercept = line
+        self.moved = (theta - intercept) / slope
+        s_old, self.s = (logistic(linear_predictor(*at)) for at in ((theta, old), (self.moved, new)))
+        self.old_z = (1 - old.guessing) * s_old * (1 - s_old)
+        self.s_old, self.z = s_old, (1 - new.guessing) * self.s * (1 - self.s)
+        self.zz = self.z * (1 - 2 * self.s)
+        p_old, p_new = (items.guessing + (1 - items.guessing) * s for items, s in ((old, s_old), (new, self.s)))
+        self.difference: Array = p_old - p_new
+        self.each = np.stack([self.moved, np.ones_like(self.moved)])[:, :, None]  # (2, n_nodes, 1)
+
+    @property
+    def by_line(self) -> Array:
+        """dD/d(A, B), shape (2, n_nodes, n_items)."""
+        return np.asarray(self.each * self.z * self.new.discrimination / self.line[0])
+
+    @property
+    def by_line_twice(self) -> Array:
+        """Second derivatives by (A, B), shape (2, 2, n_nodes, n_items)."""
+        a, u = self.new.discrimination, self.moved[:, None]
+        both = a * self.zz * u + self.z
+        return -a / self.line[0] ** 2 * np.array([[u * (both + self.z), both], [both, a * self.zz]])
+
+    @property
+    def by_old(self) -> Array:
+        """dD/d(a, d, c) of the old items, shape (n_nodes, n_items, 3)."""
+        return np.stack([self.old_z * self.theta[:, None], self.old_z, 1 - self.s_old], axis=2)
+
+    @property
+    def by_new(self) -> Array:
+        """dD/d(a, d, c) of the new items, shape (n_nodes, n_items, 3)."""
+        return -np.stack([self.z * self.moved[:, None], self.z, 1 - self.s], axis=2)
+
+    @property
+    def by_line_and_new(self) -> Array:
+        """Derivatives of `by_line` by (a, d, c) of the new items, shape (2, n_nodes, n_items, 3)."""
+        a, u = self.new.discrimination, self.moved[:, None]
+        by = np.stack([a * self.zz * u + self.z, a * self.zz, -a * self.s * (1 - self.s)], axis=2)
+        return np.asarray(self.each[:, :, :, None] * by / self.line[0])

@@ -1,0 +1,108 @@
+"""``irtbench extend``: new items put on an old bank's scale by people who answered some of its items too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from irtbench.cli.fit import estimable, fit_one_ability, provenance_of
+from irtbench.cli.link import chosen_scale
+from irtbench.cli.options import AllowUnconverged, Folder, Json, Quiet, Responses, Seed
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.responses import name_first
+
+FILES = ("bank.json", "extend.json", "drift.csv")
+
+
+@reads_files(trials="count")
+def extend(
+    bank: Annotated[Path, typer.Argument(metavar="BANK", help="The old scale: bank.json, or items.csv.")],
+    responses: Responses,
+    output: Folder,
+    drift: Annotated[
+        Literal["release", "keep"],
+        typer.Option("--drift", help="Whether old items that no longer fit leave the anchors."),
+    ] = "release",
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")
+    ] = None,
+    model: Annotated[Literal["2pl", "3pl"], typer.Option("--model", help="Of the new items.")] = "2pl",
+    prior: Annotated[
+        Literal["none", "weak"] | None,
+        typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless said otherwise."),
+    ] = None,
+    seed: Seed = 0,
+    allow_unconverged: AllowUnconverged = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    *,
+    reading: Reading,
+) -> None:
+    """Add new items to a bank: its own items are held (anchors), the new ones estimated on their scale.
+
+    The old items are first estimated anew by these people, and those that drifted are no anchors. In the bank they stay
+    as they were. Writes bank.json; extend.json, these people's mean and standard deviation on the old scale, and the
+    items added; and drift.csv, a common item a row. Standard errors take the anchors as known.
+    """
+    from irtbench.bank.bank import ItemBank, save_bank
+    from irtbench.bank.known_items import read_bank
+    from irtbench.building.drift import find_drift
+    from irtbench.building.extending import extended_scale
+    from irtbench.estimation.fit import fit_model
+    from irtbench.estimation.settings import FitSettings
+    from irtbench.study.provenance import file_hash
+
+    settings = FitSettings(kind=model, prior=prior)
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+        old = chosen_scale(read_bank(bank), scale, bank)
+        data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
+        if left_out:
+            progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")
+        progress(f"fitting {data.n_respondents} respondents x {data.n_items} items, on their own and beside anchors")
+        tested = find_drift(old.items, fit_model(data, settings, seed=seed).items)
+        released = [] if drift == "keep" else sorted(set(tested.item_ids) - set(tested.kept))
+        anchors = old.items.select([item for item in tested.item_ids if item not in released])
+        fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
+        extended = extended_scale(old, fitted.items)
+        added = list(extended.items.item_ids[old.items.n_items :])
+        came = provenance_of(fit, responses)
+        extended = replace(
+            extended,
+            provenance={
+                "extended": {"items": added, "anchors": list(anchors.item_ids), "released": released},
+                "old": {"bank": {bank.name: file_hash(bank)}, **old.provenance},
+                "new": {name: value for name, value in came.items() if name != "date"},
+                "date": came["date"],
+            },
+        )
+        report: dict[str, Any] = {
+            "items": added,
+            "anchors": list(anchors.item_ids),
+            "released": released,
+            "group_mean": fit["population_mean"],
+            "group_sd": fit["population_sd"],
+            "group_se_mean": fit["population_se_mean"],
+            "group_se_sd": fit["population_se_sd"],
+            "converged": fit["converged"],
+            "stopped_because": fit["stopped_because"],
+        }
+        table = tested.table().assign(released=[item in released for item in tested.item_ids])
+        save_bank(ItemBank((extended,)), folder / "bank.json")
+        write_json(report, folder / "extend.json")
+        write_table(table, folder / "drift.csv")
+    if json:
+        print(to_json(report | {"drift": table}))
+    elif not quiet:
+        show_table(extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"]))
+        say(f"{len(added)} items added by {anchors.n_items} anchors; these people on the old scale: mean "
+            f"{report['group_mean']:.3f}, sd {report['group_sd']:.3f}")  # fmt: skip
+        if released:
+            say(f"drifted and no anchors: {name_first(released)}")
+    say_doubts(fit.get("doubts", []))
+    unconverged = [] if fit["converged"] else [str(fit["stopped_because"])]
+    demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

@@ -1,0 +1,69 @@
+"""``irtbench extend``: new items join a bank whose own items stay."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+
+
+def long_table(source: Path, target: Path) -> None:
+    """A wide table without names of respondents as a long one."""
+    responses = irtbench.as_responses(pd.read_csv(source))
+    responses.to_long().astype({"response": int}).to_csv(target, index=False)
+
+
+def test_new_items_and_people_are_those_of_mirt(reference: Path, tmp_path: Path) -> None:
+    folder = reference / "next" / "05_linking"
+    old = pd.read_csv(folder / "a2pl_pars_X.csv")
+    items = irtbench.ItemParameters.from_difficulty(old["a"], old["b"], item_ids=list(old["item"]))
+    items.table().to_csv(tmp_path / "old.csv", index=False)
+    long_table(folder / "a2pl_data_Y.csv", tmp_path / "new.csv")
+    done = run_main("extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / "out", "-q")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out" / "extend.json").read_text())
+    (group,) = pd.read_csv(folder / "a2pl_fixed_group.csv").itertuples()
+    assert found["released"] == []
+    assert found["group_mean"] == pytest.approx(group.mean, abs=1e-3)  # mirt stops a little early
+    assert found["group_sd"] == pytest.approx(group.sd, abs=1e-3)
+    expected = pd.read_csv(folder / "a2pl_fixed_pars_Y.csv", index_col="item")
+    (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
+    assert scale.items.item_ids[:20] == items.item_ids
+    np.testing.assert_array_equal(scale.items.select(items.item_ids).discrimination, items.discrimination)
+    assert found["items"] == [item for item in expected.index if item not in items.item_ids]
+    new = scale.items.select(found["items"])
+    np.testing.assert_allclose(new.discrimination, expected.loc[found["items"], "a"], atol=2e-3)
+    np.testing.assert_allclose(new.intercept, expected.loc[found["items"], "d"], atol=2e-3)
+    assert scale.provenance["old"]["bank"]["old.csv"].startswith("sha256:")
+    assert "new.csv" in scale.provenance["new"]["data"]
+
+
+def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path) -> None:
+    rng = np.random.default_rng(21)
+    a, b = rng.uniform(1, 2, 14), rng.normal(0, 0.8, 14)
+    names = [f"item{k + 1}" for k in range(14)]
+    old = irtbench.ItemParameters.from_difficulty(a[:10], b[:10], item_ids=names[:10])
+    old.table().to_csv(tmp_path / "old.csv", index=False)
+    true = irtbench.ItemParameters.from_difficulty(a, b + np.where(np.arange(14) == 2, 2.0, 0), item_ids=names)
+    drawn = irtbench.simulate_responses(rng.normal(0.5, 1.2, size=1500), true, rng=rng)
+    drawn.to_long().astype({"response": int}).to_csv(tmp_path / "new.csv", index=False)
+    for name, more in (("out", []), ("kept", ["--drift", "keep"])):
+        done = run_main("extend", tmp_path / "old.csv", tmp_path / "new.csv", "-o", tmp_path / name, *more)
+        assert done.status == 0, done.err
+    found, kept = (json.loads((tmp_path / name / "extend.json").read_text()) for name in ("out", "kept"))
+    assert "item3" in found["released"]
+    assert kept["released"] == []
+    assert found["group_mean"] == pytest.approx(0.5, abs=0.1)
+    assert found["group_mean"] - kept["group_mean"] > 0.05
+    (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
+    assert scale.items.item_ids == true.item_ids
+    assert scale.items.select(["item3"]).difficulty[0] == pytest.approx(b[2])
+    error = scale.items.select(names[10:]).difficulty - b[10:]
+    assert np.abs(error).max() < 0.25
+    done = run_main("extend", tmp_path / "out" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "again")
+    assert done.status == 2
+    assert "extend: no item is new" in done.lines[0]

@@ -1,0 +1,106 @@
+"""``irtbench link``: a new calibration on an old bank's scale, from its responses or from its items."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+
+MEAN, SD = 0.6, 1.3
+COLUMNS = [
+    "item_id", "difficulty_old", "difficulty_new", "difference", "robust_z", "w", "p", "p_adjusted", "released",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def years(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two years of 16 items and 1,200 people, 10 items common; item7 became much harder."""
+    folder, rng = tmp_path_factory.mktemp("years"), np.random.default_rng(11)
+    a, b = rng.uniform(1, 2, 22), rng.normal(0, 0.8, 22)
+    for year, items, mean, sd in (("old", slice(0, 16), 0.0, 1.0), ("new", slice(6, 22), MEAN, SD)):
+        names = [f"item{k + 1}" for k in range(22)][items]
+        drift = np.where(np.arange(22) == 6, 1.5 * (year == "new"), 0.0)
+        known = irtbench.ItemParameters.from_difficulty(a[items], (b + drift)[items], item_ids=names)
+        drawn = irtbench.simulate_responses(rng.normal(mean, sd, size=1200), known, rng=rng)
+        drawn.to_long().astype({"response": int}).to_csv(folder / f"{year}.csv", index=False)
+        assert run_main("fit", folder / f"{year}.csv", "-o", folder / year, "-q").status == 0
+    return folder
+
+
+def test_responses_come_to_the_old_scale_and_the_drifted_item_is_released(years: Path, tmp_path: Path) -> None:
+    bank = years / "old" / "bank.json"
+    done = run_main("link", bank, years / "new.csv", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert "drifted and left out of the link: item7" in done.err + done.out
+    found = json.loads((tmp_path / "out" / "link.json").read_text())
+    assert (found["method"], found["released"], found["n_items"]) == ("stocking-lord", ["item7"], 9)
+    # their own standard errors, and twice 1 / sqrt(1200) for the people of both years are samples
+    assert found["group_mean"] == pytest.approx(MEAN, abs=3 * (found["group_se_mean"] + 0.04))
+    assert found["group_sd"] == pytest.approx(SD, abs=3 * (found["group_se_sd"] + 0.03))
+    drift = pd.read_csv(tmp_path / "out" / "drift.csv")
+    assert list(drift) == COLUMNS
+    assert drift.loc[drift["released"], "item_id"].tolist() == ["item7"]
+    (scale,) = irtbench.load_bank(tmp_path / "out" / "bank.json").scales
+    (old,) = irtbench.load_bank(bank).scales
+    assert scale.items.n_items == 16
+    assert scale.norms is not None
+    assert old.norms is not None
+    np.testing.assert_array_equal(scale.norms.theta, old.norms.theta)
+    assert scale.provenance["link"]["slope"] == found["slope"]
+    assert scale.provenance["old"]["bank"]["bank.json"].startswith("sha256:")
+    assert "old.csv" in scale.provenance["old"]["data"]
+    assert "new.csv" in scale.provenance["new"]["data"]
+    common = [item for item in scale.items.item_ids if item in old.items.item_ids and item != "item7"]
+    away = scale.items.select(common).difficulty - old.items.select(common).difficulty
+    assert abs(away.mean()) < 0.05
+
+
+def test_fitted_items_give_the_same_line_and_the_same_bank_twice(years: Path, tmp_path: Path) -> None:
+    bank, new = years / "old" / "bank.json", years / "new"
+    lines = []
+    for name, given in (("a", ["--items", new / "bank.json"]), ("b", [years / "new.csv"])):
+        done = run_main("link", bank, *given, "-o", tmp_path / name, "--method", "haebara", "--json", "-q")
+        assert done.status == 0, done.err
+        lines.append(json.loads(done.out))
+    for figure in ("slope", "intercept", "se_slope", "se_intercept", "group_mean", "group_sd"):
+        assert lines[0][figure] == pytest.approx(lines[1][figure], rel=1e-6)
+    run_main("link", bank, "--items", new / "bank.json", "-o", tmp_path / "c", "--method", "haebara", "-q")
+    assert (tmp_path / "a" / "bank.json").read_bytes() == (tmp_path / "c" / "bank.json").read_bytes()
+
+
+def test_a_table_of_items_has_no_covariances_and_that_is_said(years: Path, tmp_path: Path) -> None:
+    tables = years / "old" / "items.csv", years / "new" / "items.csv"
+    done = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert "standard errors unknown" in done.err + done.out
+    found = json.loads((tmp_path / "out" / "link.json").read_text())
+    assert found["se_slope"] is None
+    assert found["released"] == ["item7"]
+    kept = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "kept", "--drift", "keep", "--json", "-q")
+    assert json.loads(kept.out)["n_items"] == 10
+    assert abs(json.loads(kept.out)["intercept"] - found["intercept"]) > 0.05
+    irtbench.load_bank(tmp_path / "out" / "bank.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "expected either RESPONSES or --items NEW"),
+        (["new.csv", "--items", "new/items.csv"], "expected either RESPONSES or --items NEW"),
+        (["--items", "new/items.csv", "--scale", "some"], "old/bank.json: no scale some; expected --scale with one of"),
+        (["--items", "other.csv"], "link: 0 common items; expected at least 2 of the same item_id"),
+    ],
+)
+def test_what_cannot_be_linked_is_one_line_and_writes_nothing(
+    years: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    (years / "other.csv").write_text("item_id,discrimination,intercept\nx1,1,0\nx2,1,1\n")
+    done = run_main("link", "old/bank.json", *arguments, "-o", tmp_path / "out", cwd=years)
+    assert done.status == 2
+    assert len(done.lines) == 1, done.err
+    assert said in done.lines[0]
+    assert not (tmp_path / "out").exists()
