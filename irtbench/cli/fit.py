@@ -44,7 +44,7 @@ def fit(
     responses: Responses,
     output: Folder,
     model: Annotated[
-        Literal["rasch", "1pl", "2pl", "3pl", "4pl"],
+        Literal["rasch", "1pl", "2pl", "3pl"],
         typer.Option("--model", help="Rasch, or logistic of one, two or three parameters."),
     ] = "2pl",
     prior: Annotated[

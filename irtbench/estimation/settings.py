@@ -14,7 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
-ModelKind = Literal["rasch", "1pl", "2pl", "3pl", "4pl"]
+ModelKind = Literal["rasch", "1pl", "2pl", "3pl"]
 PosteriorKind = Literal["normal", "lowrank"]
 Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
@@ -86,8 +86,6 @@ class FitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.kind == "4pl":
-            raise InputError("FitSettings: an upper asymptote (4pl) is not estimated; expected rasch, 1pl, 2pl or 3pl")
         if self.has_common_slope:
             self._demand_common_slope()
         if self.kind == "3pl" and self.guessing > 0:

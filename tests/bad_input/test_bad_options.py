@@ -35,7 +35,10 @@ def test_what_is_missing_is_named(command: str) -> None:
     ("arguments", "saying"),
     [
         (["fit", "x", "-o", "o", "--modle", "2pl"], "--modle"),
-        (["fit", "x", "-o", "o", "--model", "5pl"], "Invalid value for '--model': '5pl' is not one of '2pl', '3pl'"),
+        (
+            ["fit", "x", "-o", "o", "--model", "5pl"],
+            "Invalid value for '--model': '5pl' is not one of 'rasch', '1pl', '2pl', '3pl'",
+        ),
         (["fit", "x", "-o", "o", "--seed", "-1"], "Invalid value for '--seed'"),
         (["fit", "x", "-o", "o", "--seed", "one"], "Invalid value for '--seed'"),
         (["fit", "x", "-o", "o", "--quiet=yes"], "'--quiet' does not take a value"),
