@@ -117,9 +117,9 @@ def fit_model(
     'weak'
     >>> rasch = irtbench.fit_model(values, model="rasch")
     >>> rasch
-    <FittedModel: 6 items (rasch), 300 respondents, log-likelihood -836.64, converged>
+    <FittedModel: 6 items (rasch), 300 respondents, log-likelihood -834.50, converged>
     >>> {name: round(value, 2) for name, value in rasch.population.items()}
-    {'mean': 0.0, 'sd': 1.51, 'se_mean': 0.0, 'se_sd': 0.12}
+    {'mean': 0.0, 'sd': 1.52, 'se_mean': 0.0, 'se_sd': 0.13}
     """
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)

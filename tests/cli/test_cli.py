@@ -227,7 +227,7 @@ def test_score_refuses_a_bank_that_is_newer_or_edited(study: Path, tmp_path: Pat
     edited.write_text(bank.replace('"item1"', '"item01"', 1))
     refused("score", newer, study / "system.csv", saying="schema_version 99")
     refused("score", edited, study / "system.csv", saying="hash")
-    refused("score", study / "system.csv", study / "system.csv", saying="not JSON")
+    refused("score", study / "system.csv", study / "system.csv", saying="expected bank.json, or a table of items")
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,9 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
 
 
 def test_the_outcome_says_why_global_fit_is_not_known() -> None:
-    scale = {"rejected": None, "fit": {"converged": True}, "global_fit_before": {"reason": ""}}
+    scale = {"rejected": None, "fit": {"converged": True}, "global_fit_before": {"reason": ""}, "not_available": ""}
     assert outcome(scale) == "retained"
+    assert outcome(scale | {"not_available": "slopes"}) == "retained; not judged: slopes"
     unknown = scale | {"global_fit_before": {"reason": "3 items leave no degree of freedom"}}
     assert outcome(unknown) == "retained; global fit not known: 3 items leave no degree of freedom"
     assert outcome(unknown | {"rejected": "so it is"}) == "rejected: so it is"

@@ -255,4 +255,8 @@ def test_wrong_input_is_named() -> None:
     same = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
     with pytest.raises(InputError, match="responses of group g1 to item i2 are all the same or none"):
         fit_groups(same, groups, free_items=["i2"])
-    assert fit_groups(same, groups).converged
+    # where no item is free, an item that one group always gets right is no obstacle
+    responses, groups = drawn(seed=1, sizes=(200, 200), n_items=8)
+    values = responses.values.copy()
+    values[200:, 2] = 1
+    assert fit_groups(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), groups).converged

@@ -8,7 +8,6 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from builders.simulated import drawn
-from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.threads import FEW_CELLS, threads_for
@@ -47,7 +46,7 @@ def test_little_is_computed_by_one_thread_of_torch_and_of_numpy() -> None:
 def test_a_fit_limits_both_and_gives_them_back_even_if_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     inside: list[tuple[int, set[int]]] = []
 
-    def broken(responses: ResponseMatrix, settings: object, seed: int) -> None:
+    def broken(*arguments: object) -> None:
         inside.append((torch.get_num_threads(), blas_threads()))
         raise RuntimeError("broken on purpose")
 
