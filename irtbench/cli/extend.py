@@ -53,9 +53,9 @@ def extend(
     from irtbench.bank.known_items import read_bank
     from irtbench.building.drift import find_drift
     from irtbench.building.extending import extended_scale
+    from irtbench.data.file_hash import file_hash
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
-    from irtbench.study.provenance import file_hash
 
     settings = FitSettings(kind=model, prior=prior)
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:

@@ -235,7 +235,7 @@ def provenance_of(found: dict[str, Any], responses: Path) -> dict[str, Any]:
     """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash."""
     from datetime import UTC, datetime
 
-    from irtbench.study.provenance import file_hash
+    from irtbench.data.file_hash import file_hash
 
     kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
     date = datetime.now(UTC).date().isoformat()

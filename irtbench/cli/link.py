@@ -154,7 +154,7 @@ def ancestry(linked: Scale, bank: Path, items: Path | None) -> dict[str, Any]:
     """Provenance of the linked bank: the link, the files, and what they say of where they are from; the date once."""
     from datetime import UTC, datetime
 
-    from irtbench.study.provenance import file_hash
+    from irtbench.data.file_hash import file_hash
 
     found: dict[str, Any] = {**linked.provenance, "date": datetime.now(UTC).date().isoformat()}
     found["old"] = {"bank": {bank.name: file_hash(bank)}, **found["old"]}

@@ -70,7 +70,7 @@ def guarded_table(table: pd.DataFrame) -> pd.DataFrame:
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             continue
         codes, distinct = pd.factorize(column)
-        if any(isinstance(text, str) and guarded(text) != text for text in distinct):
+        if any(isinstance(text, str) and _FORMULA.match(text) for text in distinct):
             texts = [guarded(text) if isinstance(text, str) else text for text in distinct]
             found.isetitem(place, [texts[code] if code >= 0 else None for code in codes])
     return found

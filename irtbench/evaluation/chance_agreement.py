@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Figures
@@ -195,7 +195,7 @@ def coefficient_with_error(
         return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
     without = coefficient.value(total - terms)
     error = float(np.sqrt((n - 1) * without.var()))
-    half = float(student.ppf((1 + level) / 2, n - 1)) * error
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
     return CoefficientWithError(value, error, value - half, min(value + half, 1.0), level)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from irtbench.config import StudyFile
+from irtbench.data.file_hash import file_hash
 from irtbench.estimation.fitted import software_versions
 
 
@@ -28,13 +27,3 @@ def describe_provenance(settings: StudyFile) -> dict[str, Any]:
         "versions": software_versions(),
         "date": datetime.now(UTC).date().isoformat(),
     }
-
-
-def file_hash(path: Path) -> str:
-    """Hash of a file's bytes, ``sha256:...``; of a folder that of its files' names and hashes."""
-    if path.is_dir():
-        files = sorted(inner for inner in path.rglob("*") if inner.is_file())
-        listed = "".join(f"{inner.relative_to(path).as_posix()} {file_hash(inner)}\n" for inner in files)
-        return "sha256:" + hashlib.sha256(listed.encode()).hexdigest()
-    with path.open("rb") as file:
-        return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 from scipy.special import chdtri
 
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihood, item_likelihoods
@@ -66,6 +65,8 @@ class Profile:
 
     def ends(self) -> Array:
         """Lower and upper ends of (a, b, c), shape (2, 3), interpolated between the places."""
+        from scipy.interpolate import PchipInterpolator  # two tenths of a second that other fits need not wait for
+
         c = np.linspace(self.c[0], self.c[-1], FINE)
         left = CUT - np.maximum(PchipInterpolator(self.c, self.fall)(c), 0.0)
         c, left = c[left >= 0], left[left >= 0]
