@@ -1,5 +1,6 @@
 """Several abilities: likelihoods against R mirt, recovery of known slopes, comparison of nested models."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,9 @@ def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
     assert halved.p == whole.p / 2
     with pytest.raises(InputError, match="more parameters"):
         likelihood_ratio(two, one)
+    for n in (49, 51):
+        with pytest.raises(InputError, match=f"models of {n} and 50 respondents cannot be compared"):
+            likelihood_ratio(replace(one, n_respondents=n), two)
 
 
 def test_bad_patterns_are_refused() -> None:
