@@ -25,6 +25,7 @@ BAD_TABLES: dict[str, tuple[bytes, str]] = {
     "latin-1": ("id,name\n1,é\n".encode("latin-1"), "expected UTF-8 text but got byte 0xe9"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "it seems to be UTF-16"),
     "utf-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "it seems to be UTF-16"),
+    "utf-16 the other way": ("a,b\n1,2\n".encode("utf-16-be"), "it seems to be UTF-16"),
     "a spreadsheet": (b"PK\x03\x04" + b"x" * 60, "a zip archive or a spreadsheet"),
     "ragged": (b"a,b\n1,2\n1,2,3\n", "expected 2 fields but got 3"),
     "a repeated column": (b"a,a\n1,2\n", "a is repeated"),

@@ -1,6 +1,7 @@
 """The command line as a user meets it: files and columns of the contract, and one line for what is wrong."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +196,31 @@ def test_fit_refuses_a_table_it_cannot_use(tmp_path: Path, content: str, saying:
     (tmp_path / "bad.csv").write_text(content)
     refused("fit", tmp_path / "bad.csv", "-o", tmp_path / "out", saying=saying)
     assert [file.name for file in tmp_path.iterdir()] == ["bad.csv"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no signal of a closed terminal here")
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_closed_terminal_stops_a_run_unless_it_was_told_to_go_on(ignored: bool) -> None:
+    program = (
+        "import os, signal\nfrom irtbench.cli import main as command\n"
+        f"signal.signal(signal.SIGHUP, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "def work(*names):\n    os.kill(os.getpid(), signal.SIGHUP)\n    print('went on')\n    raise SystemExit(0)\n"
+        "command.application = work\ncommand.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ("went on" in done.stdout) == ignored
+    assert done.returncode == (0 if ignored else 128 + signal.SIGHUP)
+    assert done.stderr == ("" if ignored else "irtbench: stopped by SIGHUP\n")
+
+
+def test_what_the_system_says_of_a_file_is_one_line_with_its_name() -> None:
+    program = (
+        "from irtbench.cli import main as command\n"
+        "def work(*names):\n    raise OSError(28, 'No space left on device', 'scores.csv')\n"
+        "command.application = work\ncommand.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (2, "irtbench: scores.csv: No space left on device\n")
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:

@@ -85,7 +85,10 @@ def test_the_terminal_speaks_in_words(folder: Path) -> None:
     assert "% right of all 50 items, expected" in text
     interval = f"{100 * wanted.accuracy[0]:.1f} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
     assert interval in text
+    assert "Expected by the bank's model; " in text
     assert "In brackets 95% intervals." in text
+    corrected = run("predict", folder / "bank.json", folder / "form.csv", "--learn-from", folder / "others.csv").stdout
+    assert "Corrected by a regression learnt from 60 systems. In brackets 95% intervals." in corrected
 
 
 def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:

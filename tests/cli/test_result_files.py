@@ -47,6 +47,14 @@ def test_a_file_of_the_user_that_has_the_name_of_a_result_is_not_taken_for_one(t
     assert contents(tmp_path) == {"a.csv": "new", "extra.csv": "mine"}
 
 
+def test_a_run_that_fails_takes_away_the_folders_it_made_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    with pytest.raises(KeyError), output_folder(tmp_path / "theirs" / "deep" / "deeper" / "out", files=FILES):
+        raise KeyError
+    assert os.listdir(tmp_path) == ["theirs"]
+    assert os.listdir(tmp_path / "theirs") == []
+
+
 def test_the_working_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     write(out, "a.csv", text="old")

@@ -211,6 +211,22 @@ def test_a_free_item_has_parameters_of_its_own_in_each_group() -> None:
     assert np.isnan(common.se_mean[1])
 
 
+def test_the_order_of_the_other_groups_does_not_matter() -> None:
+    responses, groups = drawn(
+        seed=5, sizes=(600, 400, 300), means=(0, 0.5, -0.5), sds=(1, 1.2, 0.8), n_items=8, shift={3: 0.8}
+    )
+    one = fit_groups(responses, groups, free_items=["i3"], reference="g0")
+    last_first = np.arange(responses.n_respondents)[::-1]
+    turned = ResponseMatrix(responses.values[last_first], responses.respondent_ids[::-1], responses.item_ids)
+    other = fit_groups(turned, groups[last_first], free_items=["i3"], reference="g0")
+    assert (one.groups, other.groups) == (("g0", "g1", "g2"), ("g0", "g2", "g1"))
+    for group, same in ((0, 0), (1, 2), (2, 1)):
+        assert other.items[same].difficulty == pytest.approx(one.items[group].difficulty, abs=1e-4)
+        for name, errors in one.items[group].standard_errors().items():
+            assert other.items[same].standard_errors()[name] == pytest.approx(errors, rel=1e-3, nan_ok=True), name
+    assert other.se_mean[[0, 2, 1]] == pytest.approx(one.se_mean, rel=1e-3)
+
+
 def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
     z = []
     for seed in range(60):

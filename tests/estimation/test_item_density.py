@@ -47,6 +47,7 @@ def test_the_heaviest_component_is_split() -> None:
     parts = split(TAIL).parts
     assert [weight for weight, _ in parts] == pytest.approx([0.3, 0.35, 0.35])
     assert parts[1][1].mean[1] < OTHERS.mean[1] < parts[2][1].mean[1]
+    assert (parts[1][1].mean[1] + parts[2][1].mean[1]) / 2 == pytest.approx(OTHERS.mean[1])
 
 
 def test_evidence_under_a_mixture_is_the_sum_of_that_under_its_components() -> None:

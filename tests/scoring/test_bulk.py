@@ -243,6 +243,7 @@ def test_items_outside_the_bank_in_a_long_file(bank: ItemBank, tmp_path: Path) -
         (lambda f: f.assign(respondent_id=[*f["respondent_id"][:-1], None]), "row 1150, column respondent_id: expec"),
         (lambda f: f[:0], "no rows; expected at least one respondent"),
         (lambda f: f.drop(columns="response"), "expected columns of respondents, items and responses"),
+        (lambda f: pd.concat([f, f[f["item_id"] == "plain7"][:1]]), "respondent r[0-9]+ and item plain7 come twice"),
     ],
 )
 def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
