@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank as ItemBank
     from irtbench.bank.bank import load_bank as load_bank
     from irtbench.bank.bank import save_bank as save_bank
+    from irtbench.bank.data_card import DataCard as DataCard
     from irtbench.bank.item_map import ItemMap as ItemMap
     from irtbench.bank.item_map import item_map as item_map
     from irtbench.bank.known_items import read_bank as read_bank
@@ -231,6 +232,7 @@ if TYPE_CHECKING:
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
     from irtbench.models.likelihood import log_likelihood as log_likelihood
+    from irtbench.models.parameter_columns import parameter_columns as parameter_columns
     from irtbench.models.parameter_table import as_parameters as as_parameters
     from irtbench.models.parameter_table import parameter_table as parameter_table
     from irtbench.models.parameter_table import read_parameters as read_parameters
@@ -321,6 +323,7 @@ _NAMES = {
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
     "models.parameter_table": "as_parameters parameter_table read_parameters",
+    "models.parameter_columns": "parameter_columns",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
@@ -368,6 +371,7 @@ _NAMES = {
     "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
     "bank.scale": "Scale",
+    "bank.data_card": "DataCard",
     "bank.bank": "ItemBank save_bank load_bank",
     "bank.item_map": "ItemMap item_map",
     "bank.known_items": "read_bank",

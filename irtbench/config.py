@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from irtbench.bank.data_card import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
 from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
@@ -223,6 +224,7 @@ class StudyFile(Settings):
     published: PublishedSettings
     output: OutputSettings
     forms: FormWishes | None = None
+    card: DataCard | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -258,14 +260,7 @@ def read_study(path: Path) -> StudyFile:
     >>> study.model.prior, study.data.answers.name
     ('weak', 'answers.csv')
     """
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; expected a study file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:  # odd dates and numbers are ValueErrors
-        raise InputError(f"{path}: not valid TOML: {error}") from None
+    tables = _read_toml(path, "a study file")
     known = [f.name for f in fields(StudyFile) if f.name != "path"]
     for name, table in tables.items():
         if name not in known:
@@ -281,10 +276,11 @@ def read_study(path: Path) -> StudyFile:
     data = section(DataSettings, "data")
     score = section(ScoreSettings, "score")
     output = section(OutputSettings, "output")
+    study = section(StudySettings, "study")
     folder = path.resolve().parent
     return StudyFile(
         path=path,
-        study=section(StudySettings, "study"),
+        study=study,
         data=DataSettings(
             **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers, folders=True)})
             | {"items": data.items and existing(path, "data.items", folder / data.items)}
@@ -302,7 +298,38 @@ def read_study(path: Path) -> StudyFile:
         published=section(PublishedSettings, "published"),
         output=OutputSettings(output.directory and folder / output.directory),
         forms=section(FormWishes, "forms") if "forms" in tables else None,
+        card=_titled(section(DataCard, "card"), study) if "card" in tables else None,
     )
+
+
+def _titled(card: DataCard, study: StudySettings) -> DataCard:
+    """The card with the study's title and description where it has none of its own."""
+    title = "" if study.title == StudySettings.title else study.title
+    return replace(card, title=card.title or title, description=card.description or study.description)
+
+
+def read_card(path: Path) -> DataCard:
+    """Read a data card: a TOML file with its fields, by themselves or in the table ``[card]`` as in a study file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no TOML, a field is unknown, or a value is no text.
+    """
+    table = _read_toml(path, "a data card")
+    own = table.get("card", table)
+    return read_section(path, "card", own if isinstance(own, Mapping) else table, DataCard)
+
+
+def _read_toml(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; expected {what}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:  # odd dates and numbers are ValueErrors
+        raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
 def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Section]) -> Section:

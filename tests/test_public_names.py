@@ -39,6 +39,7 @@ INNER_FUNCTIONS = {
     "data.readers.long_table": "read_long_table",
     "data.readers.respondents": "join_respondents respondents_of",
     "data.readers.response_values": "to_responses",
+    "data.readers.r_parameters": "in_our_columns",
     "data.readers.table": "to_numbers",
     "data.readers.wide_parts": "read_wide_parts",
     "data.readers.wide_table": "read_wide_table",
@@ -88,6 +89,7 @@ INNER_FILES = {
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
     "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.py_irt_parameters "
+    "readers.r_parameters "
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from irtbench.bank.data_card import DataCard
 from irtbench.bank.item_file import is_of_py_irt, is_table, scales_of_items
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
@@ -37,6 +38,8 @@ class ItemBank(Drawn):
     ----------
     scales
         At least one, of different names.
+    card
+        What its maker says of it; None where nothing is said.
 
     Raises
     ------
@@ -45,6 +48,7 @@ class ItemBank(Drawn):
     """
 
     scales: tuple[Scale, ...]
+    card: DataCard | None = None
 
     def __post_init__(self) -> None:
         if not self.scales:
@@ -154,7 +158,8 @@ def load_bank(path: Path | str) -> ItemBank:
         return ItemBank(scales_of_items(path))
     try:
         document = _read_document(content)
-        return ItemBank(tuple(scale_of(entry) for entry in document.scales))
+        card = None if document.card is None else DataCard(**document.card.model_dump())
+        return ItemBank(tuple(scale_of(entry) for entry in document.scales), card)
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None
 
@@ -195,7 +200,10 @@ def _read_document(content: object) -> BankDocument:
 
 
 def _to_document(bank: ItemBank) -> BankDocument:
-    from irtbench.bank.schema import BankDocument, entry_of
+    from irtbench.bank.schema import BankDocument, CardEntry, entry_of
 
     entries = [entry_of(scale) for scale in bank.scales]
-    return BankDocument(schema_version=max(entry.version for entry in entries), scales=entries)
+    stated = {} if bank.card is None else bank.card.stated()
+    card = CardEntry(**stated) if stated else None
+    version = max(*(entry.version for entry in entries), 1 if card is None else 3)
+    return BankDocument(schema_version=version, card=card, scales=entries)

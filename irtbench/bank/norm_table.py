@@ -55,11 +55,10 @@ def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
         if len(bank.scales) > 1:
             raise InputError(f"norms {path}: column 'scale' missing; the bank has {len(bank.scales)} scales")
         table = table.assign(scale=bank.scales[0].name)
-    return ItemBank(
-        tuple(
-            replace(scale, norms=_norms(table[table["scale"] == scale.name], path, scale.name)) for scale in bank.scales
-        )
+    scales = (
+        replace(scale, norms=_norms(table[table["scale"] == scale.name], path, scale.name)) for scale in bank.scales
     )
+    return replace(bank, scales=tuple(scales))
 
 
 def _norms(rows: pd.DataFrame, path: str | Path, scale: str) -> Norms:

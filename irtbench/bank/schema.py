@@ -112,11 +112,30 @@ class ScaleEntry(_Part):
         return 1 if self.norms is None else self.norms.version
 
 
+class CardEntry(_Part):
+    """The data card."""
+
+    title: str = ""
+    description: str = ""
+    license: str = ""
+    population: str = ""
+    collection: str = ""
+    citation: str = ""
+
+
 class BankDocument(_Part):
     """The whole file but for its hash."""
 
     schema_version: Annotated[int, Field(ge=1)]
+    card: CardEntry | None = None
+    """From version 3 on."""
     scales: Annotated[list[ScaleEntry], Field(min_length=1)]
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the card where there is none."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "card" or value is not None}
 
     def content_hash(self, *, dated: bool = False) -> str:
         """SHA-256 over the document in canonical form: keys sorted, no white space.
@@ -136,8 +155,8 @@ class BankDocument(_Part):
         def line(value: object) -> str:
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
-        scales = []
-        for scale in self.model_dump()["scales"]:
+        content, scales = self.model_dump(), []
+        for scale in content["scales"]:
             items = ",\n    ".join(line(item) for item in scale["items"])
             fields = [
                 f'"{name}": ' + (f"[\n    {items}\n   ]" if name == "items" else line(value))
@@ -145,6 +164,8 @@ class BankDocument(_Part):
             ]
             scales.append("  {\n   " + ",\n   ".join(fields) + "\n  }")
         head = f' "schema_version": {self.schema_version},\n "content_hash": {line(self.content_hash())},\n'
+        if "card" in content:
+            head += f' "card": {line(content["card"])},\n'
         return "{\n" + head + ' "scales": [\n' + ",\n".join(scales) + "\n ]\n}\n"
 
 

@@ -73,7 +73,8 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
     dropped = [LeftOut(item, NOT_ON_THE_FORM, scale.name)
                for scale in scales for item in scale.items.item_ids if item not in chosen]  # fmt: skip
     left_out = [vars(item) for item in [*items_left_out(scales).values(), *dropped]]
-    return ItemBank(tuple(_on_form(scale, chosen, left_out, rng) for scale in kept))
+    card = bank.card if isinstance(bank, ItemBank) else None
+    return ItemBank(tuple(_on_form(scale, chosen, left_out, rng) for scale in kept), card)
 
 
 def _on_form(scale: Scale, chosen: set[str], left_out: list[dict[str, object]], rng: np.random.Generator) -> Scale:

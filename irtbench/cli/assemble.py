@@ -90,6 +90,8 @@ def assemble(
     Writes form.csv, form.json, bank.json (the form, which score takes), and the ids of its items for evaluation
     harnesses. Several forms: bank_1.json, bank_2.json and so on.
     """
+    from dataclasses import replace
+
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.building.assembly import assemble_forms
     from irtbench.building.binary_program import TimeOut
@@ -105,7 +107,7 @@ def assemble(
         for name in scale:
             if name not in names:
                 raise InputError(f"--scale {name}: the bank has no such scale; it has: {', '.join(names)}")
-        given = ItemBank(tuple(one for one in given.scales if one.name in scale))
+        given = replace(given, scales=tuple(one for one in given.scales if one.name in scale))
     wishes = FormWishes(
         length=length, se=se, reliability=reliability, theta=numbers("--theta", theta),
         shape=() if shape is None else numbers("--shape", shape), objective=objective,

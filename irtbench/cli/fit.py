@@ -93,6 +93,15 @@ def fit(
             "--posterior", help="Fit a variational posterior of the items: its means and standard deviations."
         ),
     ] = None,
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card",
+            metavar="FILE",
+            help="TOML with what the bank says of itself: title, description, license, population, collection, "
+            "citation.",
+        ),
+    ] = None,
     device: Annotated[
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
@@ -129,6 +138,13 @@ def fit(
     )  # fmt: skip
     several = factors > 1 or pattern is not None
     known = None if anchors is None else read_parameters(anchors)
+    described = None
+    if card is not None:
+        from irtbench.config import read_card
+
+        if several:
+            raise InputError("--card: several abilities have no bank that it could go into")
+        described = read_card(card)
     if several and (settings != FitSettings(device=device) or known is not None):
         raise InputError(
             "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
@@ -143,7 +159,7 @@ def fit(
         if not several:
             found, items, scores, scale = fit_one_ability(data, settings, seed, known)
             scale = replace(scale, provenance=provenance_of(found, responses))
-            save_bank(ItemBank((scale,)), folder / "bank.json")
+            save_bank(ItemBank((scale,), described), folder / "bank.json")
         else:
             found, items, scores = fit_abilities(data, factors, pattern, seed)
         found |= {

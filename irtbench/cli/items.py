@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.scoring.sum_score_table import SumScoreTable
 
-FILES = ("items.csv", "score_table.csv", "test_information.csv")
+FILES = ("items.csv", "score_table.csv", "test_information.csv", "items_mirt.csv", "items_catr.csv")
 FIGURES = ("wright_map{}.svg", "test_information.svg")
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
 ENDS = {
@@ -47,6 +47,14 @@ def items(
     figures: Annotated[
         bool, typer.Option("--figures", help="Draw the Wright map of each scale and the test information into DIR.")
     ] = False,
+    export: Annotated[
+        Literal["mirt", "catr"] | None,
+        typer.Option(
+            "--export",
+            help="Write the items into DIR in the columns of R's mirt (a1, d, g, u: items_mirt.csv) or catR (a, b, c, "
+            "d: items_catr.csv).",
+        ),
+    ] = None,
     norm: Annotated[
         Literal["normal", "empirical", "smoothed"], typer.Option("--norm", help="What percentiles compare with.")
     ] = "normal",
@@ -54,7 +62,7 @@ def items(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Show the items at either end by difficulty, discrimination and information, and ability by raw score.
+    """Show the data card, the items at either end by difficulty, discrimination and information, ability by raw score.
 
     Writes items.csv, the most difficult first, with what each expects of the population and tells of it;
     score_table.csv, for every raw score on all items the ability (EAP of the sum score), its standard error and
@@ -62,10 +70,12 @@ def items(
     """
     from irtbench.bank.item_map import item_map
     from irtbench.bank.known_items import read_bank
+    from irtbench.models.parameter_columns import parameter_columns
     from irtbench.scoring.sum_score_table import MOST_ITEMS, sum_score_table
 
-    if figures and output is None:
-        raise InputError("--figures: expected a folder for them, -o DIR")
+    for option, wanted in (("--figures", figures), ("--export", export is not None)):
+        if wanted and output is None:
+            raise InputError(f"{option}: expected a folder for them, -o DIR")
     if item_column and texts is None:
         raise InputError("--item-column says something of the items: expected --items ITEMS with it")
     known = read_bank(bank)
@@ -84,18 +94,23 @@ def items(
             if tables:
                 write_table(by_score, folder / "score_table.csv")
             write_table(precision_table(known), folder / "test_information.csv")
+            if export is not None:
+                table = stacked({scale.name: parameter_columns(scale.items, export) for scale in known.scales})
+                write_table(table, folder / f"items_{export}.csv")
             if figures:
                 draw_figures(known, maps, folder)
+    card = {} if known.card is None else known.card.stated()
     if json:
-        print(to_json({"items": by_item, "score_table": by_score}))
+        print(to_json({"card": card, "items": by_item, "score_table": by_score}))
     elif not quiet:
+        for field, said in card.items():
+            say(f"{field}: {said}")
         for scale in known.scales:
             show_scale(scale, maps[scale.name], tables.get(scale.name), most)
 
 
 def with_texts(bank: ItemBank, file: Path, columns: dict[str, str]) -> ItemBank:
     """The bank with what a table of items says of its items in place of what it says itself."""
-    from irtbench.bank.bank import ItemBank
     from irtbench.data.readers.item_table import read_items
     from irtbench.data.responses import name_first
 
@@ -103,7 +118,8 @@ def with_texts(bank: ItemBank, file: Path, columns: dict[str, str]) -> ItemBank:
     wanted = [item for scale in bank.scales for item in scale.items.item_ids]
     if missing := sorted(set(wanted) - set(details.scale_items)):
         raise InputError(f"{file}: no row for item {name_first(missing)} of the bank")
-    return ItemBank(tuple(replace(scale, details=details.select(scale.items.item_ids)) for scale in bank.scales))
+    scales = (replace(scale, details=details.select(scale.items.item_ids)) for scale in bank.scales)
+    return replace(bank, scales=tuple(scales))
 
 
 def stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from irtbench.data.given import ResponsesLike, as_any_responses, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.py_irt_parameters import read_py_irt_parameters, recognises
+from irtbench.data.readers.r_parameters import in_our_columns
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -112,8 +113,10 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
 def read_parameters(path: str | Path) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
-    Instead of a table it may be py-irt's ``best_parameters.json`` (see ``read_py_irt_parameters``). Without a column
-    ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl``.
+    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl``. A table may also
+    have the columns of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``,
+    ``item`` or the first column, as R writes them; an upper asymptote u or d is 1. Instead of a table it may be
+    py-irt's ``best_parameters.json`` (see ``read_py_irt_parameters``).
 
     Raises
     ------
@@ -132,7 +135,7 @@ def read_parameters(path: str | Path) -> ItemParameters:
         found = read_py_irt_parameters(path)
         a, d = found["discrimination"].to_numpy(), found["intercept"].to_numpy()
         return ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
-    table = read_table(path)
+    table = in_our_columns(read_table(path), path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
     if "slope_2" in table:
         raise InputError(

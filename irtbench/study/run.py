@@ -119,7 +119,7 @@ def run_study(
             for scale in scales
             if scale.scale is not None
         )
-        bank = ItemBank(standing) if standing else None
+        bank = ItemBank(standing, settings.card) if standing else None
         respondent_scores = systems = forms = None
         if bank is not None:
             if settings.forms is not None and not control:

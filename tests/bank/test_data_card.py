@@ -1,0 +1,91 @@
+"""What a bank says of itself: kept in the file, in the banks made of it, and absent where nothing was said."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+from irtbench.config import read_card
+from irtbench.data.input_error import InputError
+
+CARD = irtbench.DataCard(title="Entailment <b>", license="CC-BY-4.0", population="1,000 workers")
+ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 0.8, 1.2, 1.0], [-1.0, 0.0, 1.0, 0.5, -0.5])
+
+
+def bank_of(card: irtbench.DataCard | None) -> irtbench.ItemBank:
+    norms = irtbench.Norms(np.linspace(-2, 2, 30))
+    scale = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids), norms)
+    return irtbench.ItemBank((scale,), card)
+
+
+def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path) -> None:
+    path = tmp_path / "bank.json"
+    irtbench.save_bank(bank_of(CARD), path)
+    assert irtbench.load_bank(path).card == CARD
+    assert bank_of(CARD).schema_version == 3
+    assert bank_of(CARD).content_hash != bank_of(replace(CARD, license="CC0")).content_hash
+    path.write_text(path.read_text().replace("CC-BY-4.0", "CC0-1.0"))
+    with pytest.raises(InputError, match="does not fit its hash"):
+        irtbench.load_bank(path)
+
+
+@pytest.mark.parametrize("nothing", [None, irtbench.DataCard()])
+def test_without_a_card_the_file_is_what_it_was(tmp_path: Path, nothing: irtbench.DataCard | None) -> None:
+    irtbench.save_bank(bank_of(nothing), tmp_path / "bank.json")
+    assert list(json.loads((tmp_path / "bank.json").read_text())) == ["schema_version", "content_hash", "scales"]
+    assert bank_of(nothing).schema_version == 1
+    assert irtbench.load_bank(tmp_path / "bank.json").card is None
+
+
+def test_banks_made_of_it_keep_it(tmp_path: Path) -> None:
+    assert irtbench.form_bank(bank_of(CARD), ["item1", "item3"]).card == CARD
+    people = tmp_path / "people.csv"
+    pd.DataFrame({"respondent_id": list("abc"), "theta": [0.1, 0.2, 0.3]}).to_csv(people, index=False)
+    assert irtbench.with_norms(bank_of(CARD), people).card == CARD
+
+
+def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    drawn = irtbench.simulate_responses(rng.normal(size=600), ITEMS, rng=rng)
+    drawn.to_long().to_csv(tmp_path / "r.csv", index=False)
+    (tmp_path / "card.toml").write_text('title = "T"\ncollection = "a \\"platform\\""\n')
+    fitted = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "fit", "--card", tmp_path / "card.toml", "-q")
+    assert fitted.status == 0, fitted.err
+    known = irtbench.load_bank(tmp_path / "fit" / "bank.json")
+    assert known.card == irtbench.DataCard(title="T", collection='a "platform"')
+    (tmp_path / "study.toml").write_text(
+        '[study]\ntitle = "A study"\n[data]\nanswers = "r.csv"\ncontent = "responses"\n[pruning]\npreset = "none"\n'
+        '[card]\nlicense = "CC0-1.0"\n'
+    )
+    settings = irtbench.read_study(tmp_path / "study.toml")
+    assert settings.card == irtbench.DataCard(title="A study", license="CC0-1.0")
+    bank = irtbench.run_study(settings).bank
+    assert bank is not None
+    assert bank.card == settings.card
+
+
+def test_it_is_shown_with_the_items(tmp_path: Path) -> None:
+    irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
+    shown = run_main("items", tmp_path / "bank.json")
+    assert shown.out.startswith("title: Entailment <b>\nlicense: CC-BY-4.0\npopulation: 1,000 workers\n")
+    found = json.loads(run_main("items", tmp_path / "bank.json", "--json").out)
+    assert found["card"] == {"title": "Entailment <b>", "license": "CC-BY-4.0", "population": "1,000 workers"}
+
+
+@pytest.mark.parametrize(
+    ("text", "saying"),
+    [
+        ("licence = 'CC0'\n", "card.licence: unknown"),
+        ("title = 3\n", "card.title: expected a text but got 3"),
+        ("title = \n", "not valid TOML"),
+    ],
+)
+def test_a_wrong_card_is_named(tmp_path: Path, text: str, saying: str) -> None:
+    (tmp_path / "card.toml").write_text(text)
+    with pytest.raises(InputError, match=saying):
+        read_card(tmp_path / "card.toml")

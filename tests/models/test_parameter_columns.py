@@ -1,0 +1,72 @@
+"""Items in the columns of R's mirt and catR, there and back."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+from irtbench.data.input_error import InputError
+from irtbench.models.parameter_columns import Program
+
+ITEMS = irtbench.ItemParameters.from_difficulty([1.0, -0.5, 2.0], [-1.0, 0.25, 1.5], [0.0, 0.2, 0.25])
+
+
+@pytest.mark.parametrize("program", ["mirt", "catr"])
+@pytest.mark.parametrize("names", ["item_id", "item", ""])
+def test_what_is_written_is_read(tmp_path: Path, program: Program, names: str) -> None:
+    table = irtbench.parameter_columns(ITEMS, program).rename(columns={"item_id": names})
+    table.to_csv(tmp_path / "items.csv", index=False)
+    found = irtbench.read_parameters(tmp_path / "items.csv")
+    assert found.item_ids == ITEMS.item_ids
+    for name in ("discrimination", "intercept", "guessing"):
+        np.testing.assert_allclose(getattr(found, name), getattr(ITEMS, name), rtol=1e-15)
+    assert irtbench.read_bank(tmp_path / "items.csv").scales[0].items.item_ids == ITEMS.item_ids
+
+
+def test_the_letters_mean_what_they_mean_there() -> None:
+    mirt, catr = (irtbench.parameter_columns(ITEMS, program).iloc[2] for program in ("mirt", "catr"))
+    assert (mirt["a1"], mirt["d"], mirt["g"], mirt["u"]) == (2.0, -3.0, 0.25, 1.0)
+    assert (catr["a"], catr["b"], catr["c"], catr["d"]) == (2.0, 1.5, 0.25, 1.0)
+
+
+def test_two_columns_are_enough(tmp_path: Path) -> None:
+    pd.DataFrame({"item": ["i1"], "a": [2.0], "b": [0.5]}).to_csv(tmp_path / "items.csv", index=False)
+    found = irtbench.read_parameters(tmp_path / "items.csv")
+    assert (found.discrimination[0], found.intercept[0], found.guessing[0]) == (2.0, -1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "saying"),
+    [
+        ({"item": ["x"], "a1": [1], "d": [0], "g": [0], "u": [0.9]}, "upper asymptote of 0.9; expected 1"),
+        ({"item": ["x"], "a1": [1], "a2": [1], "d": [0]}, "several abilities"),
+        ({"a": [1], "b": [0]}, "no column of the items' names"),
+        ({"item": ["x"], "a": ["one"], "b": [0]}, "column a: expected a number but got 'one'"),
+    ],
+)
+def test_what_is_no_item_of_one_ability_is_named(tmp_path: Path, columns: dict[str, list], saying: str) -> None:
+    pd.DataFrame(columns).to_csv(tmp_path / "items.csv", index=False)
+    with pytest.raises(InputError, match=saying):
+        irtbench.read_parameters(tmp_path / "items.csv")
+
+
+def test_a_flat_item_has_no_difficulty() -> None:
+    flat = irtbench.as_parameters(
+        pd.DataFrame({"item_id": ["item1", "item2"], "discrimination": [1, 0], "intercept": 0})
+    )
+    with pytest.raises(InputError, match="slope 0 of item2"):
+        irtbench.parameter_columns(flat, "catr")
+    assert irtbench.parameter_columns(flat, "mirt")["a1"].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("program", "columns"), [("mirt", "a1 d g u"), ("catr", "a b c d")])
+def test_the_command_writes_what_is_asked_for(tmp_path: Path, program: str, columns: str) -> None:
+    ITEMS.table().to_csv(tmp_path / "items.csv", index=False)
+    done = run_main("items", tmp_path / "items.csv", "-o", tmp_path / "out", "--export", program, "-q")
+    assert done.status == 0, done.err
+    assert list(pd.read_csv(tmp_path / "out" / f"items_{program}.csv")) == ["item_id", *columns.split(), "scale"]
+    missing = run_main("items", tmp_path / "items.csv", "--export", program)
+    assert (missing.status, "--export: expected a folder for them, -o DIR" in missing.err) == (2, True)
