@@ -262,7 +262,9 @@ if TYPE_CHECKING:
     from irtbench.scoring.explanation import explain as explain
     from irtbench.scoring.explanation import explain_all as explain_all
     from irtbench.scoring.group_percentiles import percentiles_by_group as percentiles_by_group
+    from irtbench.scoring.inspect_stop import InspectStop as InspectStop
     from irtbench.scoring.item_error import with_item_error as with_item_error
+    from irtbench.scoring.item_order import item_order as item_order
     from irtbench.scoring.percentiles import Percentiles as Percentiles
     from irtbench.scoring.percentiles import percentiles as percentiles
     from irtbench.scoring.plausible_values import plausible_values as plausible_values
@@ -398,6 +400,8 @@ _NAMES = {
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.adaptive": "AdaptiveSettings Adaptive",
     "scoring.adaptive_paths": "AdaptivePaths replay_adaptive simulate_adaptive",
+    "scoring.item_order": "item_order",
+    "scoring.inspect_stop": "InspectStop",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
     "evaluation.agreement": "Agreement agreement agreement_by_label",
     "evaluation.chance_agreement": (

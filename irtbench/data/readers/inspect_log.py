@@ -106,6 +106,14 @@ def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tup
 
 
 def _number(score: Fields, value: Any) -> float:
+    number = value_of_score(value)
+    if number is None:
+        raise score.wrong("value", "C, I, P, N or a number")
+    return number
+
+
+def value_of_score(value: Any) -> float | None:
+    """A score's value as a number: C is 1, I and N are 0, P is .5; NaN where there is none; None if it is no score."""
     if isinstance(value, bool | int | float):
         return float(value)
     if isinstance(value, str):
@@ -115,10 +123,8 @@ def _number(score: Fields, value: Any) -> float:
         try:
             return float(value)
         except ValueError:
-            pass
-    if value is None:
-        return math.nan
-    raise score.wrong("value", "C, I, P, N or a number")
+            return None
+    return math.nan if value is None else None
 
 
 def _hash(sample: Fields) -> str | None:
