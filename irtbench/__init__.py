@@ -140,6 +140,8 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.person_fit import PersonFit as PersonFit
     from irtbench.diagnostics.person_fit import person_fit as person_fit
     from irtbench.diagnostics.residuals import mean_squares as mean_squares
+    from irtbench.diagnostics.scale_reliability import ScaleReliability as ScaleReliability
+    from irtbench.diagnostics.scale_reliability import scale_reliability as scale_reliability
     from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
     from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
     from irtbench.estimation.driver import maximise as maximise
@@ -283,6 +285,7 @@ if TYPE_CHECKING:
     from irtbench.study.examination import Examination as Examination
     from irtbench.study.examination import examine as examine
     from irtbench.study.findings import Finding as Finding
+    from irtbench.study.item_analysis import ItemAnalysis as ItemAnalysis
     from irtbench.study.person_screening import ScaleFit as ScaleFit
     from irtbench.study.person_screening import fit_scales as fit_scales
     from irtbench.study.person_screening import joint_person_fit as joint_person_fit
@@ -347,6 +350,7 @@ _NAMES = {
     "diagnostics.internal_consistency": "InternalConsistency internal_consistency omega_total",
     "diagnostics.measurement_precision": "MeasurementPrecision measurement_precision empirical_reliability",
     "diagnostics.length_needed": "spearman_brown times_as_long times_as_informative",
+    "diagnostics.scale_reliability": "ScaleReliability scale_reliability",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",
     "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",
@@ -435,6 +439,7 @@ _NAMES = {
     "study.effort": "CommandAdvice",
     "study.findings": "Finding",
     "study.examination": "Examination examine",
+    "study.item_analysis": "ItemAnalysis",
     "study.results": "ScaleStudy Study",
     "study.run": "run_study",
     "study.crowd_similarity": "crowd_similarity",

@@ -76,6 +76,7 @@ INNER_FUNCTIONS = {
     "scoring.modal": "find_modes",
     "scoring.eap_sum": "sum_score_posterior",
     "data.peer_agreement": "peer_shares",
+    "study.item_analysis": "analyse_items",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }

@@ -19,11 +19,8 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.diagnostics.measurement_precision import MeasurementPrecision
     from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
-    from irtbench.models.quadrature import Quadrature
-    from irtbench.scoring.ability import Abilities
 
 FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
@@ -31,7 +28,6 @@ FILES = (
 )  # fmt: skip
 MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
 Result = TypeVar("Result")
-GOOD_RELIABILITY = 0.9  # for decisions about single systems or people (Nunnally and Bernstein, 1994)
 
 
 @reads_files(trials="count")
@@ -78,6 +74,7 @@ def diagnose(
     from irtbench.diagnostics.mean_square_fit import mean_square_fit
     from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
+    from irtbench.diagnostics.scale_reliability import scale_reliability
     from irtbench.estimation.fit import fit_model
     from irtbench.models.parameter_table import read_parameters, read_population
     from irtbench.models.theta_posterior import STANDARD_NORMAL
@@ -96,7 +93,10 @@ def diagnose(
         classical = tried.table("classical.csv", lambda: classical_statistics(data).table())
         precision = measurement_precision(parameters, population=population)
         reliability = tried.figures(
-            "reliability.json", lambda: reliability_of(data, parameters, population, precision, abilities)
+            "reliability.json",
+            lambda: asdict(
+                scale_reliability(data, parameters, abilities.theta, abilities.standard_error, population=population)
+            ),
         )
         progress("item fit")
         item_fits = tried.result("item_fit.csv", lambda: item_fit(data, parameters, theta=theta, quadrature=stated))
@@ -212,38 +212,6 @@ def show_worst(table: pd.DataFrame, *, by: str, title: str, file: Path) -> None:
         return
     show_table(table.sort_values(by, kind="stable").head(WORST_SHOWN), title=f"{title}: the {WORST_SHOWN} least {by}")
     say(f"all {len(table):,} items are in {file}")
-
-
-def reliability_of(
-    data: ResponseMatrix,
-    items: ItemParameters,
-    population: Quadrature,
-    precision: MeasurementPrecision,
-    abilities: Abilities,
-) -> dict[str, Any]:
-    """What reliability.json holds."""
-    from irtbench.diagnostics.internal_consistency import internal_consistency
-    from irtbench.diagnostics.length_needed import times_as_informative, times_as_long
-    from irtbench.diagnostics.measurement_precision import empirical_reliability
-
-    scale = internal_consistency(data)
-    n_items = items.n_items
-    return {
-        "alpha": scale.alpha,
-        "alpha_lower": scale.alpha_lower,
-        "alpha_upper": scale.alpha_upper,
-        "omega": scale.omega,
-        "marginal": precision.marginal_reliability,
-        "empirical": empirical_reliability(abilities.theta, abilities.standard_error),
-        "standard_error_of_measurement": scale.standard_error,
-        "n_items": n_items,
-        "n_respondents": scale.n_respondents,
-        "complete": scale.complete,
-        "wanted": GOOD_RELIABILITY,
-        "n_items_spearman_brown": n_items * times_as_long(scale.alpha, GOOD_RELIABILITY),
-        "n_items_information": n_items * times_as_informative(items, GOOD_RELIABILITY, population=population),
-        "reason": scale.reason,
-    }
 
 
 def in_words(reliability: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from irtbench.analysis.dimensions import Dimensions
+from irtbench.bank.item_map import ItemMap, item_map
 from irtbench.bank.norms import Norms
 from irtbench.building.pruning import answered
 from irtbench.data.items import ItemTable
@@ -19,12 +20,15 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
 from irtbench.report.figure_file import svg_of
 from irtbench.report.formatting import count, decimal, interval, p_value, plural
+from irtbench.report.item_map_plots import draw_sum_scores, draw_wright_map
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
+from irtbench.scoring.sum_score_table import MOST_ITEMS, SumScoreTable, sum_score_table
 from irtbench.study.results import ScaleStudy
 
 WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
+MAP_HEIGHT = 5.2
 ROW = 0.28  # height of a system's row
 
 
@@ -127,6 +131,34 @@ def information_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
     return [
         draw_panel("", description, lambda figure: plots.draw_information(figure.subplots(), retained), height=height)
     ]
+
+
+def map_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
+    """Wright map of each scale retained."""
+    return [_map_panel(item_map(scale.scale)) for scale in scales if scale.scale is not None]
+
+
+def _map_panel(found: ItemMap) -> Panel:
+    scale = found.scale
+    description = f"Wright map of {scale.name}: people and {plural(scale.items.n_items, 'item')} on one scale."
+    return draw_panel(
+        scale.name, description, lambda figure: draw_wright_map(figure.subplots(), found), height=MAP_HEIGHT
+    )
+
+
+def raw_score_panels(scales: Sequence[ScaleStudy]) -> list[Panel]:
+    """Ability by raw score of each scale retained that is short enough for a table of it."""
+    return [
+        _raw_score_panel(scale.name, sum_score_table(scale.scale))
+        for scale in scales
+        if scale.scale is not None and scale.scale.items.n_items <= MOST_ITEMS
+    ]
+
+
+def _raw_score_panel(name: str, found: SumScoreTable) -> Panel:
+    theta = found.abilities.theta
+    description = f"Ability on {name} rises from {decimal(theta[0])} with none right to {decimal(theta[-1])} with all."
+    return draw_panel(name, description, lambda figure: draw_sum_scores(figure.subplots(), found))
 
 
 def position_panels(scales: Sequence[ScaleStudy], system_scores: pd.DataFrame | None) -> list[Panel]:

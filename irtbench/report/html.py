@@ -17,7 +17,15 @@ from irtbench.data.harmless_text import printable
 from irtbench.data.items import ItemTable
 from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report import explanations, figures, paper_tables, prose, pruning_prose, pruning_tables
+from irtbench.report import (
+    explanations,
+    figures,
+    item_analysis_tables,
+    paper_tables,
+    prose,
+    pruning_prose,
+    pruning_tables,
+)
 from irtbench.report.figures import Panel
 from irtbench.report.formatting import WrittenTable, count, decimal, write_table
 from irtbench.scoring.explanation import Explanation
@@ -113,6 +121,7 @@ def render_report(study: Study) -> str:
         pruning_section(scales, settings.pruning),
         scales_section(scales, items, settings.pruning),
         items_section(scales, items),
+        analysis_section(scales),
         scores_section(scales, scoring, study.system_scores, study.respondent_scores, study.group_percentiles),
         likeness_section(study.system_scores, study.system_explanation, items),
         published_section(settings.published, scales, study.agreement),
@@ -314,6 +323,39 @@ def items_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
         "says. Abilities are estimates themselves, so small differences at the ends mean little.",
     )
     return Section("items", "Items", blocks)
+
+
+def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
+    """The items kept as they were answered: reliability, classical statistics, options, people beside items."""
+    blocks = table(
+        item_analysis_tables.reliability_table(scales),
+        "Reliability of each scale: coefficient α of the number right with its 95% interval (KR-20), ω of one factor "
+        "of the tetrachoric correlations, marginal reliability of θ in the population, and empirical reliability of θ "
+        "as estimated here. Beside them, how many items like these a reliability of .9 needs, by Spearman and Brown "
+        "from α and from the test information.",
+    )
+    blocks += figure(
+        figures.map_panels(scales),
+        "Wright maps: people to the left, items at their difficulty to the right. Where there are people and no items, "
+        "the scale tells little.",
+    )
+    blocks += figure(
+        figures.raw_score_panels(scales),
+        "Ability by the number of right responses to all items of a scale (EAP of the sum score) with 95% intervals.",
+    )
+    blocks += table(
+        item_analysis_tables.classical_table(scales),
+        "Items kept as they were answered, of each scale the least discriminating first: share right, correlation with "
+        "the number right on the other items, biserial correlation, difference between the upper and the lower 27%, "
+        "and α of the scale without the item.",
+    )
+    said = item_analysis_tables.said_of_options(scales)
+    blocks += [Text(said)] if said else []
+    blocks += table(
+        item_analysis_tables.options_table(scales),
+        "Options that are flagged, below the key of their item: shares of the lower, middle and upper third by score.",
+    )
+    return Section("item-analysis", "Items as they were answered", blocks)
 
 
 def scores_section(

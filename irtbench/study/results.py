@@ -19,6 +19,7 @@ from irtbench.data.shown import Shown, counted
 from irtbench.evaluation.agreement import Agreement
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.explanation import Explanation
+from irtbench.study.item_analysis import ItemAnalysis
 from irtbench.study.screening_effect import ScreeningEffect
 from irtbench.study.short_forms import StudyForms
 
@@ -39,6 +40,8 @@ class ScaleStudy(Shown):
         What goes into the bank; None if the scale is rejected.
     abilities
         Of the screened respondents on the items kept; None if the scale is rejected.
+    analysis
+        Item analysis of the items kept; None if the scale is rejected or there is nothing to analyse.
     """
 
     name: str
@@ -46,6 +49,7 @@ class ScaleStudy(Shown):
     pruning: Pruning
     scale: Scale | None
     abilities: Abilities | None
+    analysis: ItemAnalysis | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from irtbench.config import StudyFile
 from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
 from irtbench.study.division import check_named_items, check_published, divide
+from irtbench.study.item_analysis import analyse_items
 from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
 from irtbench.study.norm_columns import columns_of_norms
 from irtbench.study.number_of_abilities import study_dimensions
@@ -111,7 +112,11 @@ def run_study(
         for name, item_ids in parts.items():
             part = answered(screened.select_items(item_ids))
             folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-            scales.append(study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns))
+            found = study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns)
+            if found.scale is not None and found.abilities is not None:
+                analysis = analyse_items(part, found.scale, found.abilities, data.answers, settings.grading)
+                found = replace(found, analysis=analysis)
+            scales.append(found)
         rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}
         others = {NOT_ON_A_SCALE: on_no_scale(data.items, rejected)}
         standing = tuple(

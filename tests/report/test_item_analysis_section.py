@@ -1,0 +1,89 @@
+"""The report's section on the items as they were answered: reliability, classical statistics, options that mislead."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from irtbench.report import item_analysis_tables
+from irtbench.report.html import render_report
+
+STUDY = """
+[data]
+answers = "answers.csv"
+items = "items.csv"
+[pruning]
+preset = "none"
+"""
+
+
+def study_of(folder: Path, *, misleads: bool, graded: bool = False) -> irtbench.Study:
+    """Ten items; of one, the able who miss it choose one and the same wrong option."""
+    rng = np.random.default_rng(4)
+    ids = [f"i{k}" for k in range(10)]
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 10), np.linspace(-1.5, 1.5, 10), item_ids=ids)
+    theta = rng.normal(size=500)
+    responses = irtbench.simulate_responses(theta, items, rng=rng)
+    table = responses.to_long()
+    wrong = rng.choice(["b", "c", "d"], len(table))
+    able = theta[pd.Index(responses.respondent_ids).get_indexer(table["respondent_id"])] > 0.3
+    tricked = (table["item_id"] == "i9") & able
+    if misleads:
+        wrong = np.where(tricked, "b", wrong)
+    table["answer"] = np.where(table["response"] == 1, "a", wrong)
+    pd.DataFrame({"item_id": ids, "key": "a "}).to_csv(folder / "items.csv", index=False)
+    table.drop(columns="answer" if graded else "response").to_csv(folder / "answers.csv", index=False)
+    text = STUDY.replace('items = "items.csv"', 'content = "responses"') if graded else STUDY
+    (folder / "study.toml").write_text(text)
+    return irtbench.run_study(irtbench.read_study(folder / "study.toml"))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> irtbench.Study:
+    return study_of(tmp_path_factory.mktemp("misleading"), misleads=True)
+
+
+def test_its_figures_are_those_of_the_functions(study: irtbench.Study) -> None:
+    (scale,) = study.scales
+    assert scale.analysis is not None
+    assert scale.scale is not None
+    classical = irtbench.classical_statistics(scale.responses)
+    table = item_analysis_tables.classical_table(study.scales).set_index("item_id")
+    assert table["item_rest"].is_monotonic_increasing
+    assert table.loc[list(classical.item_ids), "biserial"].tolist() == pytest.approx(classical.biserial.tolist())
+    abilities = irtbench.estimate_ability(scale.responses, scale.scale.items)
+    consistency = irtbench.internal_consistency(scale.responses)
+    row = item_analysis_tables.reliability_table(study.scales).iloc[0]
+    assert row["alpha"] == consistency.alpha
+    assert row["marginal"] == irtbench.measurement_precision(scale.scale.items).marginal_reliability
+    assert row["empirical"] == pytest.approx(
+        irtbench.empirical_reliability(abilities.theta, abilities.standard_error), abs=1e-6
+    )
+    assert row["n_items_spearman_brown"] == np.ceil(10 * irtbench.times_as_long(consistency.alpha, 0.9))
+
+
+def test_an_option_that_draws_the_able_stands_below_its_key(study: irtbench.Study) -> None:
+    table = item_analysis_tables.options_table(study.scales)
+    mine = table[table["item_id"] == "i9"]
+    assert mine["option"].tolist() == ["a", "b"]
+    assert mine["is_key"].tolist() == [True, False]
+    assert "able" in mine["remark"].iloc[1]
+    assert "an option is flagged" in item_analysis_tables.said_of_options(study.scales)
+
+
+def test_the_page_has_the_section(study: irtbench.Study) -> None:
+    page = render_report(study)
+    section = page[page.index('id="item-analysis"') :]
+    for words in ("Items as they were answered", "Wright map", "EAP of the sum score", "Spearman-Brown", "Upper third"):
+        assert words in section
+    assert render_report(study) == page
+
+
+def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
+    study = study_of(tmp_path, misleads=False, graded=True)
+    assert study.scales[0].analysis is not None
+    assert item_analysis_tables.options_table(study.scales).empty
+    assert item_analysis_tables.said_of_options(study.scales) == ""
+    assert "Upper third" not in render_report(study)
