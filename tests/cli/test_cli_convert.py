@@ -1,35 +1,17 @@
 """``irtbench convert``: any format to the long table, with a word on what was read."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
 import pandas as pd
 import pytest
 
+from builders.command_line import refused, run
 from irtbench.cli.options import Formats
 from irtbench.data.readers.recognise import FORMATS
 
 ANSWERS = "task,worker,label\nt1,w1,yes\nt1,w2,no\nt2,w1,yes\n"
-
-
-def run(*arguments: object, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; it must end with this status, or with any."""
-    command = [sys.executable, "-m", "irtbench", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert status in (None, done.returncode), done.stderr
-    return done
-
-
-def refused(*arguments: object, saying: str) -> None:
-    """Status 2, one line that says what is wrong, nothing on standard output."""
-    done = run(*arguments, status=2)
-    assert done.stderr.startswith("irtbench: ")
-    assert done.stderr.count("\n") == 1
-    assert saying in done.stderr
-    assert done.stdout == ""
 
 
 def lines(path: Path, *subjects: dict) -> Path:
