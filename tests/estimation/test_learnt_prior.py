@@ -15,6 +15,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     averaged_over_prior,
     learn,
     learn_guessing,
+    log_density_of_deviation,
     with_deviation,
 )
 from irtbench.estimation.fit import fit_model
@@ -146,13 +147,31 @@ def posteriors(log_evidence: float, left: float, at: float = 0.0) -> ItemPosteri
     return ItemPosteriors(log_evidence, ItemMoments(mean, covariance), moments, torch.zeros(2, dtype=torch.float64))
 
 
+def test_the_standard_deviation_of_slopes_has_an_inverse_chi_square_density() -> None:
+    s = np.array([0.1, 0.3, 0.5, 1.0])
+    # of s^2: 2 * .5^2 / chi-square of 2; on the scale of log s with 2 s^2 as Jacobian
+    expected = stats.chi2.logpdf(0.5 / s**2, 2) + np.log(0.5 / s**4) + np.log(2 * s**2)
+    ours = np.array([log_density_of_deviation(value) for value in np.log(s)])
+    np.testing.assert_allclose(ours - ours[0], expected - expected[0], atol=1e-12)
+
+
+def test_its_mode_given_the_items_is_what_is_learnt() -> None:
+    known = posteriors(0.0, left=0.4)
+    values = known.logs.mean[:, 0].numpy()
+    total = ((values - values.mean()) ** 2).sum() + 10 * 0.4 * 0.09
+    log_s = np.linspace(-2.5, 0.5, 300_001)
+    of_items = -9 * log_s - total / 2 * np.exp(-2 * log_s)
+    best = log_s[(of_items - 2 * (log_s + 0.125 * np.exp(-2 * log_s))).argmax()]
+    assert np.log(learn(known).deviation[0]) == pytest.approx(best, abs=2e-5)
+
+
 def test_the_average_is_over_the_posterior_of_the_scale() -> None:
     centre, width = np.log(0.3), 0.2
 
     def under(prior: Hierarchy) -> ItemPosteriors:
-        # with the density of the scale itself, which adds u, u is normal with standard deviation .2 around log .3
+        # with the density of the scale itself u is normal with standard deviation .2 around log .3
         u = float(np.log(prior.deviation[0]))
-        return posteriors(-0.5 * ((u - centre) / width) ** 2 - u, left=0.0, at=u)
+        return posteriors(-0.5 * ((u - centre) / width) ** 2 - log_density_of_deviation(u), left=0.0, at=u)
 
     prior, averaged = averaged_over_prior(under, Hierarchy((0.0, 0.0), (0.3, 1.0)))
     assert prior.uncertainty == pytest.approx(width, rel=0.02)
@@ -163,7 +182,8 @@ def test_the_average_is_over_the_posterior_of_the_scale() -> None:
 def test_an_update_of_the_prior_by_hand() -> None:
     learnt = learn(posteriors(0.0, left=0.5))
     spread = float((torch.linspace(-0.3, 0.3, 10) ** 2).sum())
-    assert learnt.deviation[0] == pytest.approx(np.sqrt((spread + 10 * 0.045) / 8), rel=1e-6)
+    assert learnt.deviation[0] == pytest.approx(np.sqrt((spread + 10 * 0.045 + 2 * 0.25) / 11), rel=1e-6)
+    assert learnt.deviation[1] == pytest.approx(np.sqrt((spread + 10 * 0.045) / 8), rel=1e-6)
     assert learnt.correlation == pytest.approx(spread / (spread + 0.45), rel=1e-6)
 
 

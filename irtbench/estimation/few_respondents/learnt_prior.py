@@ -1,11 +1,13 @@
 """The prior of (log |a|, d), and the mean of that of c, learnt from the items' posteriors; and how sure it is.
 
 What is maximised over the prior's covariance is the likelihood of the responses with each item integrated out, the
-others being at the mode and abilities integrated out (`item_posteriors`). With few responses an item that
-likelihood is flat in the standard deviation of log |a|,
-and often highest at zero. So each standard deviation has itself the density Gamma(2, rate -> 0), which is proportional
-to it and keeps a mode off zero (Chung, Rabe-Hesketh, Dorie, Gelman & Liu, 2013); and items are averaged over the
-standard deviation of log |a|, whose own posterior that density of it, on the scale of its logarithm, is.
+others being at the mode and abilities integrated out (`item_posteriors`). With few responses an item that likelihood is
+flat in the standard deviation s of log |a|, and often highest at zero: slopes would then be taken for alike, with
+intervals too short for all of them. So s^2 has itself a density, the scaled inverse chi-square of 2 degrees of freedom
+at .5^2, as if two slopes had been seen before: s lies between .26 and 3.1 with 95%. And items are averaged over s, by
+its posterior on the scale of its logarithm. The standard deviation of d, of which the responses tell much more, has the
+density Gamma(2, rate -> 0), which is proportional to it and keeps a mode off zero (Chung, Rabe-Hesketh, Dorie, Gelman &
+Liu, 2013).
 """
 
 from __future__ import annotations
@@ -28,25 +30,33 @@ PLACES = (-2.4, -1.2, 0.0, 1.2, 2.4)  # of log sd, in its standard deviations: s
 WIDEST = 0.6  # standard deviation of log sd that places are made for
 SURE = 0.02  # with a smaller one nothing is gained by other places than the middle one
 HALVINGS = 50  # of the bracket of the mean of c
+SEEN, SEEN_DEVIATION = 2.0, 0.5  # the density of s: as many slopes seen before, of that standard deviation of log |a|
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
 
 
 def learn(posteriors: ItemPosteriors) -> Hierarchy:
     """Mean and covariance of (log |a|, d) over items: an EM step from their posteriors.
 
-    The sum over items of (m - mean)(m - mean)' and of the covariance, m the posterior mean, divided by their number
-    less 2: 1 for the mean, which is estimated, and 1 for the density of the standard deviations.
+    With m the posterior mean of each of J items, the sum over items of (m - mean)(m - mean)' and of the covariance is
+    divided by J - 2: 1 for the mean, which is estimated, and 1 for the density of the standard deviation of d. For log
+    |a| it is the mode under the density of s^2, on the scale of log s: what was seen before is added to the sum, and to
+    J - 1. The correlation is that of the sums.
     """
     values = posteriors.logs.mean[:, :2]
-    mean = values.mean(dim=0)
-    within = posteriors.logs.covariance[:, :2, :2].sum(dim=0)
-    total = ((values - mean).T @ (values - mean) + within) / max(len(values) - 2, 1)
-    deviation = torch.diagonal(total).sqrt()
+    n, mean = len(values), values.mean(dim=0)
+    sums = (values - mean).T @ (values - mean) + posteriors.logs.covariance[:, :2, :2].sum(dim=0)
+    by_slope, by_intercept = float(sums[0, 0]), float(sums[1, 1])
+    spread = math.sqrt((by_slope + SEEN * SEEN_DEVIATION**2) / (n - 1 + SEEN))
     return Hierarchy(
         (float(mean[0]), float(mean[1])),
-        (max(float(deviation[0]), LEAST_DEVIATION), max(float(deviation[1]), LEAST_DEVIATION)),
-        float(total[0, 1] / (deviation[0] * deviation[1])),
+        (max(spread, LEAST_DEVIATION), max(math.sqrt(by_intercept / max(n - 2, 1)), LEAST_DEVIATION)),
+        float(sums[0, 1]) / math.sqrt(by_slope * by_intercept),
     )
+
+
+def log_density_of_deviation(log_deviation: float) -> float:
+    """Of log s under the scaled inverse chi-square density of s^2, up to a constant."""
+    return -SEEN * (log_deviation + 0.5 * SEEN_DEVIATION**2 * math.exp(-2 * log_deviation))
 
 
 def learn_guessing(
@@ -143,7 +153,8 @@ def averaged_over_prior(
     for step in PLACES:
         log_deviation = math.log(prior.deviation[0]) + step * width
         there = middle if step == 0 else posteriors_under(with_deviation(prior, math.exp(log_deviation)))
-        places.append(Place(log_deviation, there.log_evidence + log_deviation, there))
+        density = there.log_evidence + log_density_of_deviation(log_deviation)
+        places.append(Place(log_deviation, density, there))
     weights = torch.softmax(middle.logs.mean.new_tensor([place.log_density for place in places]), dim=0)
     at = weights.new_tensor([place.log_deviation for place in places])
     spread = float((weights @ (at - weights @ at) ** 2).sqrt())
