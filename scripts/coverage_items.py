@@ -46,13 +46,16 @@ class Design:
     aligned: bool = False
     tail: Literal["", "easy tail", "long tail"] = ""
     guessing: float = 0.25
+    spread: float = 0.3  # standard deviation of log a
 
     @property
     def name(self) -> str:
         share = f", {self.missing:.0%} missing" if self.missing else ""
         tail = f", {self.tail}" if self.tail else ""
         guessing = f", mean guessing {self.guessing:g}" if self.guessing != 0.25 else ""
-        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{guessing}{', aligned' if self.aligned else ''}"
+        spread = f", log a {self.spread:g}" if self.spread != 0.3 else ""
+        aligned = ", aligned" if self.aligned else ""
+        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{guessing}{spread}{aligned}"
 
     def difficulties(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Normal(0, 1); with an easy tail three of ten are normal(-3, 1.2) and the others normal(.5, .6).
@@ -89,6 +92,8 @@ DESIGNS = (
     Design(60, 300, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
     Design(60, 800, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
     Design(100, 1000, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
+    *(Design(40, 60, prior="hierarchical", aligned=True, spread=spread) for spread in (0.1, 0.2, 0.5, 0.8)),
+    *(Design(200, 30, prior="hierarchical", aligned=True, spread=spread) for spread in (0.1, 0.2, 0.5, 0.8)),
 )
 LARGE = 1000  # items
 FAR = 1.5  # difficulties beyond this are far
@@ -133,7 +138,7 @@ def main() -> None:
 def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     """Fit one simulated data set and compare."""
     n_items = design.n_items
-    a, b = rng.lognormal(0.2, 0.3, n_items), design.difficulties(rng)
+    a, b = rng.lognormal(0.2, design.spread, n_items), design.difficulties(rng)
     c = (
         rng.beta(20 * design.guessing, 20 * (1 - design.guessing), n_items)
         if design.kind == "3pl"
