@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
     from irtbench.bank.scale import Scale as Scale
+    from irtbench.bank.scale_line import ScaleLine as ScaleLine
     from irtbench.building.assembly import AssembledForms as AssembledForms
     from irtbench.building.assembly import assemble_forms as assemble_forms
     from irtbench.building.drift import Drift as Drift
@@ -230,6 +231,7 @@ if TYPE_CHECKING:
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
+    from irtbench.models.joint_error import JointError as JointError
     from irtbench.models.likelihood import log_likelihood as log_likelihood
     from irtbench.models.parameter_table import as_parameters as as_parameters
     from irtbench.models.parameter_table import parameter_table as parameter_table
@@ -317,6 +319,7 @@ _NAMES = {
     "data.sheets.crowd_sheets": "crowd_sheets",
     "data.harness_ids": "harness_ids",
     "models.item_parameters": "ItemParameters",
+    "models.joint_error": "JointError",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
@@ -367,6 +370,7 @@ _NAMES = {
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
+    "bank.scale_line": "ScaleLine",
     "bank.scale": "Scale",
     "bank.bank": "ItemBank save_bank load_bank",
     "bank.item_map": "ItemMap item_map",

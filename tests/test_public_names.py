@@ -68,6 +68,7 @@ INNER_FUNCTIONS = {
     "analysis.robust_linking": "agreeing_items linked_by_agreement",
     "building.binary_program": "solve",
     "building.infeasible_form": "what_gives_way",
+    "building.link_error": "moved_joint_error",
     "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.grouped_model": "items_of_group",
@@ -95,7 +96,7 @@ INNER_FILES = {
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score option_model robust_linking time_left",
     "bank": "item_file left_out schema",
-    "building": "binary_program checkpoint form_program infeasible_form item_pool reliability_cuts removals",
+    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
     "scoring": "item_selection modal eap_sum",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "

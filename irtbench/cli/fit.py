@@ -221,7 +221,10 @@ def fit_one_ability(
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
     details = ItemTable.plain(fitted.items.item_ids)
-    scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, details, norms=norms, population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
         (found,) = abilities
         scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
@@ -251,7 +254,10 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
     from irtbench.scoring.scores import ScoringSettings, score_table
 
     item_ids = fitted.items.item_ids
-    scale = Scale("all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     settings = ScoringSettings()
     scorer = SharedGridScorer(scale, item_ids, settings)
     values = data.select_items(item_ids).values.astype(np.float32)
