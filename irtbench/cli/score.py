@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import pandas as pd
 import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
+from irtbench.bank.scale import Scale
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
@@ -204,7 +206,24 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
+    for linked in bank.scales:
+        if (said := link_in_words(linked)) is not None:
+            say(said)
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
+
+
+def link_in_words(scale: Scale) -> str | None:
+    """What a link adds to the errors of scores on this scale; None where it was not linked."""
+    if scale.line is None:
+        if "link" not in scale.provenance:
+            return None
+        return f"{scale.name} was linked by items of unknown covariance: the link's error is not in these intervals"
+    at = np.sqrt(scale.line.variance(np.array([scale.line.intercept])))[0]
+    links = "a link" if scale.line.generation == 1 else f"{scale.line.generation} links"
+    return (
+        f"{scale.name} lies on its base scale by {links}, whose error is in these intervals: standard error {at:.3f} "
+        f"at ability {scale.line.intercept:.2f}"
+    )
 
 
 def scale_in_words(bank: ItemBank) -> str:

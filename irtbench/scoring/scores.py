@@ -24,7 +24,7 @@ from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
-from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.item_error import ItemError, with_item_error, with_line_error
 from irtbench.scoring.percentiles import Norm, empirical_percentile, percentiles
 
 log = logging.getLogger(__name__)
@@ -397,11 +397,11 @@ def with_person_fit(
 
 
 def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings) -> Abilities:
-    """Abilities on one scale from responses to its items, with the items' error if it is asked for."""
+    """Abilities on one scale from responses to its items, with its link's error, and the items' if it is asked for."""
     abilities = estimate_ability(
         own, scale.items, method=settings.method, quadrature=scale.population, level=settings.level
     )
-    return with_item_error(
+    abilities = with_item_error(
         abilities,
         own,
         scale.items,
@@ -409,6 +409,7 @@ def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings
         quadrature=scale.population,
         rng=np.random.default_rng(settings.seed),
     )
+    return with_line_error(abilities, scale.line)
 
 
 def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:
