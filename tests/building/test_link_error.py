@@ -206,3 +206,27 @@ def test_a_joint_error_of_other_items_is_refused(tmp_path: Path) -> None:
     assert irtbench.extended_scale(some_scale(some_error()), irtbench.ItemParameters.from_difficulty(
         [1.0], [0.0], item_ids=["new"]
     )).joint_error is None  # fmt: skip
+
+
+def test_ten_generations_are_on_record(tmp_path: Path) -> None:
+    """Through the file each year; with the same items in all years the errors of those between cancel."""
+    scale = replace(some_scale(some_error(0)), provenance={"year": 0})
+    save_bank(ItemBank((scale,)), tmp_path / "0.json")
+    se = [0.0]
+    for year in range(1, 11):
+        (before,) = load_bank(tmp_path / f"{year - 1}.json").scales
+        new = replace(some_scale(some_error(year)), provenance={"year": year})
+        linked = irtbench.linked_scale(before, new, irtbench.link_scales(before, new))
+        save_bank(ItemBank((linked,)), tmp_path / f"{year}.json")
+        assert linked.line is not None
+        assert linked.line.generation == year
+        se.append(linked.provenance["link"]["se_intercept"])
+    links = ancestry_of(linked.provenance)
+    assert [entry["se_intercept"] for entry in links] == se[:0:-1]
+    assert linked.provenance["new"] == {"year": 10}
+    at = linked.provenance
+    for _ in range(10):
+        at = at["old"]
+    assert at == {"year": 0}
+    # of ten independent links it would be more than three times that of one
+    assert max(se[1:]) < 2 * min(se[1:])
