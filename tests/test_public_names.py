@@ -74,6 +74,7 @@ INNER_FUNCTIONS = {
     "models.pyro_model.grouped_model": "items_of_group",
     "scoring.ability": "abilities_of",
     "scoring.modal": "find_modes",
+    "scoring.comparability": "percentile_flags",
     "scoring.eap_sum": "sum_score_posterior",
     "data.peer_agreement": "peer_shares",
     "evaluation.exact_sums": "drawn_sum",
@@ -97,7 +98,7 @@ INNER_FILES = {
     "analysis": "effect_size linked_groups matching_score option_model robust_linking time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
-    "scoring": "item_selection modal eap_sum",
+    "scoring": "comparability item_selection modal eap_sum",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
     "scale_study short_forms study_data study_template systems",

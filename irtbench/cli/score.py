@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import pandas as pd
 import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
-from irtbench.bank.scale import Scale
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.score_words import link_in_words, scale_in_words, why_not_compared
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.explanation import Explanation, explain_all
@@ -36,8 +35,8 @@ REMARKS = {
     "all_wrong": "all wrong: at most this able",
     "at_bound": "at the end of the range",
     "unlikely_pattern": "answers unlike a person's of this ability",
+    "little_information": "these items say too little",
 }
-ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
 
 
 @reads_files(trials="count")
@@ -177,7 +176,10 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     shown = scores.head(MOST_ROWS)
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
-    remarks = [", ".join(REMARKS[flag] for flag in flags.split(";") if flag) for flags in shown["flags"]]
+    remarks = [
+        ", ".join(REMARKS[flag] for flag in dict.fromkeys(f"{flags};{more}".split(";")) if flag)
+        for flags, more in zip(shown["flags"], shown["percentile_flags"], strict=True)
+    ]
     show_table(
         pd.DataFrame(
             {
@@ -193,10 +195,14 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     if len(scores) > MOST_ROWS:
         say(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
-        names = zip(shown["respondent_id"], shown["scale"], shown["n_items"], places, strict=True)
-        for who, scale, n_items, place in names:
-            if n_items and place:
-                say(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+        for row, place in zip(shown.to_dict("records"), places, strict=True):
+            who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
+            if not row["n_items"]:
+                continue
+            if why:
+                say(f"{who}: no place among people is told, for {why}")
+            elif place:
+                say(f"{who}: better than {place.replace(' ', '% of the crowd ', 1)}")
     normal = "a normal population, which the crowd of the study stands for"
     if any(scale.population is not None for scale in bank.scales):
         normal = "the population that was estimated from the crowd of the study"
@@ -206,38 +212,9 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    for linked in bank.scales:
-        if (said := link_in_words(linked)) is not None:
-            say(said)
+    for linked in filter(None, map(link_in_words, bank.scales)):
+        say(linked)
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
-
-
-def link_in_words(scale: Scale) -> str | None:
-    """What a link adds to the errors of scores on this scale; None where it was not linked."""
-    if scale.line is None:
-        if "link" not in scale.provenance:
-            return None
-        return f"{scale.name} was linked by items of unknown covariance: the link's error is not in these intervals"
-    at = np.sqrt(scale.line.variance(np.array([scale.line.intercept])))[0]
-    links = "a link" if scale.line.generation == 1 else f"{scale.line.generation} links"
-    return (
-        f"{scale.name} lies on its base scale by {links}, whose error is in these intervals: standard error {at:.3f} "
-        f"at ability {scale.line.intercept:.2f}"
-    )
-
-
-def scale_in_words(bank: ItemBank) -> str:
-    """Where the crowd is on the scale of ability; a Rasch model's and an anchored one's is not the crowd's own."""
-    stated = {scale.name: scale.population for scale in bank.scales if scale.population is not None}
-    other = {
-        name: density
-        for name, density in stated.items()
-        if abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING
-    }
-    if not other:
-        return "0 is the crowd's mean and 1 its standard deviation"
-    places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
-    return f"the crowd's mean and standard deviation are {name_first(places)}"
 
 
 def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:

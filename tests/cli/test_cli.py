@@ -37,6 +37,7 @@ PRUNING = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted"
 SCORES = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
     "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "method", "flags",
+    "percentile_flags",
 ]  # fmt: skip
 
 
