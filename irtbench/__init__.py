@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from irtbench.bank.known_items import read_bank as read_bank
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
+    from irtbench.bank.raking import Raking as Raking
+    from irtbench.bank.raking import rake as rake
+    from irtbench.bank.raking import raked_norms as raked_norms
+    from irtbench.bank.raking import read_margins as read_margins
     from irtbench.bank.scale import Scale as Scale
     from irtbench.bank.scale_line import ScaleLine as ScaleLine
     from irtbench.building.assembly import AssembledForms as AssembledForms
@@ -370,6 +374,7 @@ _NAMES = {
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
+    "bank.raking": "Raking rake raked_norms read_margins",
     "bank.scale_line": "ScaleLine",
     "bank.scale": "Scale",
     "bank.bank": "ItemBank save_bank load_bank",

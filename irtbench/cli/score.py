@@ -17,10 +17,12 @@ from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, map
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
-from irtbench.cli.score_words import link_in_words, scale_in_words, why_not_compared
+from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
+from irtbench.cli.score_words import interval_texts, link_in_words, scale_in_words, weights_in_words, why_not_compared
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.explanation import Explanation, explain_all
+from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
@@ -69,6 +71,20 @@ def score(
         Path | None,
         typer.Option("--norms", metavar="FILE", help="Norm sample instead of the bank's: theta, scale, se, weight."),
     ] = None,
+    margins: Annotated[
+        Path | None,
+        typer.Option(
+            "--margins",
+            metavar="FILE",
+            help="Weight the norm sample to a population: column, value, share of the respondents' columns.",
+        ),
+    ] = None,
+    norm_groups: Annotated[
+        list[str],
+        typer.Option(
+            "--norm-groups", metavar="COLUMN", help="Percentiles within each group of the norm sample too, by column."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     norm_group: Annotated[
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
@@ -92,11 +108,14 @@ def score(
     if output is not None:
         demand_table_name(output)
     known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
+    if margins is not None:
+        known = weighted_to(known, margins, norm)
+    demand_norm_columns(known, norm_groups)
     group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
     settings = ScoringSettings(
         method=method,
         item_error=item_error,
-        norm=norm or ("normal" if group is None else "smoothed"),
+        norm=norm or ("normal" if group is None and margins is None else "smoothed"),
         norm_group=group,
         level=level,
         seed=seed,
@@ -105,6 +124,7 @@ def score(
     if (
         output is not None
         and explanation is None
+        and not norm_groups
         and reading.trials in ("count", "error")
         and reading == Reading(reading.format, reading.columns, reading.trials)
         and goes_by_parts(responses, output, reading.format, reading.columns)
@@ -130,6 +150,10 @@ def score(
     graded = given.responses
     say_left_out(given.left_out)
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+    groups = None
+    if norm_groups:
+        groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
+        scores = with_groups(scores, groups)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
         with output_file(output) as file:
@@ -145,6 +169,11 @@ def score(
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
         show_scores(known, scores, settings)
+        if groups is not None:
+            show_groups(groups, scores)
+        if margins is not None:
+            for scale in known.scales:
+                say(weights_in_words(scale, margins))
         if explained is not None:
             show_explanation(explained, scores)
 
@@ -215,14 +244,6 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     for linked in filter(None, map(link_in_words, bank.scales)):
         say(linked)
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
-
-
-def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
-    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
-    return [
-        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
-        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
-    ]
 
 
 def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
@@ -55,3 +57,21 @@ def scale_in_words(bank: ItemBank) -> str:
         return "0 is the crowd's mean and 1 its standard deviation"
     places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
     return f"the crowd's mean and standard deviation are {name_first(places)}"
+
+
+def weights_in_words(scale: Scale, margins: Path) -> str:
+    """What the weights of a norm sample cost."""
+    norms = scale.norms
+    assert norms is not None
+    return (
+        f"{scale.name}: {norms.n} people of the norm sample weighted to {margins.name}, who tell as much as "
+        f"{norms.effective_n:.0f} of equal weight"
+    )
+
+
+def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
+    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
+    return [
+        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
+        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
+    ]
