@@ -27,15 +27,24 @@ def crowd_of(year: int, rng: np.random.Generator) -> tuple[float, float]:
     return (0.0, 1.0) if year == 0 else (float(rng.normal(0.2, 0.3)), float(rng.uniform(0.85, 1.2)))
 
 
+def items_of(names: list[str], bank: dict[str, tuple[float, float]], model: str) -> irtbench.ItemParameters:
+    """The true items of a form: of slope 1 for Rasch, with a lower asymptote of .2 for the 3PL."""
+    a, b = np.array([bank[name] for name in names]).T
+    guessing = 0.2 if model == "3pl" else 0.0
+    return irtbench.ItemParameters.from_difficulty(
+        np.ones_like(a) if model == "rasch" else a, b, guessing, item_ids=names
+    )
+
+
 def fitted_scale(
-    names: list[str], bank: dict[str, tuple[float, float]], theta: np.ndarray, rng: np.random.Generator, model: str
+    form: irtbench.ItemParameters, theta: np.ndarray, rng: np.random.Generator, arguments: argparse.Namespace
 ) -> irtbench.Scale:
     """The scale that a crowd's responses to a form give."""
-    a, b = np.array([bank[name] for name in names]).T
-    items = irtbench.ItemParameters.from_difficulty(a, b, item_ids=names)
-    fitted = irtbench.fit_model(irtbench.simulate_responses(theta, items, rng=rng), model=model)
-    details = irtbench.ItemTable.plain(names)
-    return irtbench.Scale("all", fitted.items, details, joint_error=fitted.joint_error)
+    responses = irtbench.simulate_responses(theta, form, rng=rng, missing=arguments.missing)
+    fitted = irtbench.fit_model(responses, model=arguments.model, population=arguments.population)
+    details = irtbench.ItemTable.plain(form.item_ids)
+    density = fitted.estimated_population
+    return irtbench.Scale("all", fitted.items, details, population=density, joint_error=fitted.joint_error)
 
 
 def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[str, float]]:
@@ -51,9 +60,11 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
         fresh = [f"y{year}i{k}" for k in range(arguments.items if year == 0 else new_items)]
         bank |= {name: (float(rng.lognormal(0.2, 0.3)), float(mean + rng.uniform(-1.7, 1.7))) for name in fresh}
         names, theta = [*kept, *fresh], rng.normal(mean, sd, size=arguments.people)
-        scale = fitted_scale(names, bank, theta, rng, arguments.model)
+        form = items_of(names, bank, arguments.model)
+        scale = fitted_scale(form, theta, rng, arguments)
         if year == 0:
             linked, own, zero, unit = scale, scale, theta.mean(), theta.std()
+            unit = 1.0 if arguments.model == "rasch" else unit  # slopes of 1 fix it
             continue
         link = irtbench.link_scales(linked, scale)
         # the same link as if the old bank's items had no errors but those of its own calibration, turned
@@ -62,13 +73,11 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
         pull = np.eye(2) if year == 1 else np.array([[alone.slope, 0], [alone.intercept, 1]])
         independent = turn @ alone.covariance @ turn.T + pull @ independent @ pull.T
         linked, own = irtbench.linked_scale(linked, scale, link), scale
-        row = {"year": year, "a": link.slope - sd, "b": link.intercept - mean}
+        row = {"year": year, "a": link.slope - (1.0 if arguments.model == "rasch" else sd), "b": link.intercept - mean}
         row |= {"se_a": link.se_slope, "se_b": link.se_intercept}
         row |= dict(zip(("alone_a", "alone_b"), np.sqrt(np.diagonal(independent)), strict=True))
         if year in (1, arguments.years):
             people = rng.normal(size=arguments.scored)
-            a, b = np.array([bank[name] for name in names]).T
-            form = irtbench.ItemParameters.from_difficulty(a, b, item_ids=names)
             answers = irtbench.simulate_responses(people, form, rng=rng)
             true = (people - zero) / unit
             for name, bank_scale in (("with", linked), ("without", replace(linked, line=None))):
@@ -88,7 +97,9 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=24, help="of a year's form")
     parser.add_argument("--common", type=int, default=10, help="of them, shared with the year before")
     parser.add_argument("--scored", type=int, default=100, help="people who answer the last form")
-    parser.add_argument("--model", choices=["rasch", "2pl"], default="2pl")
+    parser.add_argument("--model", choices=["rasch", "2pl", "3pl"], default="2pl")
+    parser.add_argument("--missing", type=float, default=0.0, help="share of the responses that are missing")
+    parser.add_argument("--population", choices=["normal", "estimated"], default="normal")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)

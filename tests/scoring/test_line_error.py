@@ -107,3 +107,10 @@ def test_intervals_cover_with_the_links_error_and_not_without() -> None:
     assert shares["with"] > 0.93  # errors of people on one link go together: a standard error of 1%
     assert shares["without"] < 0.91
     assert shares["with"] - shares["without"] > 0.03
+
+
+def test_a_table_of_raw_scores_has_it() -> None:
+    before, after = (irtbench.sum_score_table(scale).table() for scale in (PLAIN, LINKED))
+    added = LINE.variance(before["theta"].to_numpy())
+    np.testing.assert_allclose(after["se"] ** 2, before["se"] ** 2 + added)
+    assert (after["percentile_upper"] > before["percentile_upper"]).all()
