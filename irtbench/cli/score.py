@@ -243,6 +243,8 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
     for linked in filter(None, map(link_in_words, bank.scales)):
         say(linked)
+    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
+        say("the norm sample has weights, which a normal population has not: --norm smoothed takes them")
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
 
 

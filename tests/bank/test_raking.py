@@ -139,6 +139,17 @@ def test_score_weights_the_norm_sample_to_a_population(pack: Path) -> None:
     assert raked["percentile_lower"] == pytest.approx(expected["percentile_lower"][0])
 
 
+def test_weights_that_the_norm_leaves_aside_are_named(pack: Path) -> None:
+    (scale,) = irtbench.load_bank(pack / "bank.json").scales
+    assert scale.norms is not None
+    raked = replace(scale, norms=irtbench.raked_norms(scale.norms, {"land": {"de": 0.2, "fr": 0.8}}))
+    irtbench.save_bank(irtbench.ItemBank((raked,)), pack / "raked.json")
+    said = "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    for file, more, there in (("bank", [], False), ("raked", [], True), ("raked", ["--norm", "smoothed"], False)):
+        done = run_main("score", pack / f"{file}.json", pack / "log.csv", *more)
+        assert (said in " ".join(done.out.split())) is there
+
+
 def test_score_says_the_percentile_in_each_group(pack: Path) -> None:
     done = run_main("score", pack / "bank.json", pack / "log.csv", "--norm-groups", "land", "-o", pack / "s.csv")
     assert done.status == 0, done.err
