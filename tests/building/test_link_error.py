@@ -230,3 +230,16 @@ def test_ten_generations_are_on_record(tmp_path: Path) -> None:
     assert at == {"year": 0}
     # of ten independent links it would be more than three times that of one
     assert max(se[1:]) < 2 * min(se[1:])
+
+
+def test_fits_without_such_a_covariance_say_so() -> None:
+    rng = np.random.default_rng(8)
+    truth = irtbench.ItemParameters.from_difficulty(np.full(8, 1.3), np.linspace(-1, 1, 8))
+    responses = irtbench.simulate_responses(rng.normal(size=200), truth, rng=rng)
+    for options in ({"standard_errors": False}, {"anchors": truth.select(["item1", "item2"])}):
+        assert irtbench.fit_model(responses, **options).joint_error is None  # type: ignore[arg-type]
+    # an estimated population has its own kurtosis; here it is near the normal one
+    estimated = irtbench.fit_model(responses, population="estimated").joint_error
+    assert estimated is not None
+    assert estimated.location == pytest.approx(1 / 200, rel=0.02)
+    assert estimated.unit == pytest.approx(1 / 400, rel=0.5)
