@@ -50,7 +50,12 @@ if TYPE_CHECKING:
     from irtbench.bank.known_items import read_bank as read_bank
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
+    from irtbench.bank.raking import Raking as Raking
+    from irtbench.bank.raking import rake as rake
+    from irtbench.bank.raking import raked_norms as raked_norms
+    from irtbench.bank.raking import read_margins as read_margins
     from irtbench.bank.scale import Scale as Scale
+    from irtbench.bank.scale_line import ScaleLine as ScaleLine
     from irtbench.building.assembly import AssembledForms as AssembledForms
     from irtbench.building.assembly import assemble_forms as assemble_forms
     from irtbench.building.drift import Drift as Drift
@@ -233,6 +238,7 @@ if TYPE_CHECKING:
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
+    from irtbench.models.joint_error import JointError as JointError
     from irtbench.models.likelihood import log_likelihood as log_likelihood
     from irtbench.models.parameter_columns import parameter_columns as parameter_columns
     from irtbench.models.parameter_table import as_parameters as as_parameters
@@ -324,6 +330,7 @@ _NAMES = {
     "data.sheets.crowd_sheets": "crowd_sheets",
     "data.harness_ids": "harness_ids",
     "models.item_parameters": "ItemParameters",
+    "models.joint_error": "JointError",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
@@ -376,6 +383,8 @@ _NAMES = {
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
+    "bank.raking": "Raking rake raked_norms read_margins",
+    "bank.scale_line": "ScaleLine",
     "bank.scale": "Scale",
     "bank.data_card": "DataCard",
     "bank.bank": "ItemBank save_bank load_bank",

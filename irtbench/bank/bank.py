@@ -27,7 +27,7 @@ if (
 ):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
     from irtbench.bank.schema import BankDocument
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,20 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
+from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.quadrature import Quadrature
 
 UPPER_TRIANGLE = np.triu_indices(3)
+MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be megabytes
+DIGITS = 6  # of it
+
+
+#: Fields of a scale from version 4 on.
+LATER = ("joint_error", "line")
 
 
 class _Part(BaseModel):
@@ -95,6 +103,25 @@ class GridPopulation(_Part):
     log_weights: list[float | None]
 
 
+class JointErrorEntry(_Part):
+    """The sampling error of all items together."""
+
+    location: Annotated[float, Field(ge=0)]
+    unit: Annotated[float, Field(ge=0)]
+    covariance: list[float]
+    """Upper triangle by rows, of a, d and, where it was estimated, c of the first item, then of the next."""
+
+
+class LineEntry(_Part):
+    """How well it is known where a linked scale lies on the base scale."""
+
+    slope: Annotated[float, Field(gt=0)]
+    intercept: float
+    covariance: Annotated[list[float], Field(min_length=3, max_length=3)]
+    """Upper triangle of the covariance of slope and intercept."""
+    generation: Annotated[int, Field(ge=1)]
+
+
 class ScaleEntry(_Part):
     """One scale."""
 
@@ -103,13 +130,25 @@ class ScaleEntry(_Part):
     norms: NormsEntry | None
     population: Annotated[NormalPopulation | GridPopulation, Field(discriminator="kind")]
     provenance: dict[str, Any]
+    joint_error: JointErrorEntry | None = None
+    """From version 4 on, of up to ``MOST_TOGETHER`` items."""
+    line: LineEntry | None = None
+    """From version 4 on, of linked scales."""
 
     @property
     def version(self) -> int:
         """The first schema version that has the fields in use."""
+        if self.joint_error is not None or self.line is not None:
+            return 4
         if any(item.kind is not None for item in self.items):
             return 3
         return 1 if self.norms is None else self.norms.version
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out fields of a later version that are not in use."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name not in LATER or value is not None}
 
 
 class CardEntry(_Part):
@@ -208,6 +247,15 @@ def entry_of(scale: Scale) -> ScaleEntry:
             log_weights=[w if math.isfinite(w) else None for w in population.log_weights.tolist()],
         ),
         provenance=dict(scale.provenance),
+        joint_error=_joint_error_entry(scale),
+        line=None
+        if scale.line is None
+        else LineEntry(
+            slope=scale.line.slope,
+            intercept=scale.line.intercept,
+            covariance=scale.line.upper(),
+            generation=scale.line.generation,
+        ),
     )
 
 
@@ -238,7 +286,55 @@ def scale_of(entry: ScaleEntry) -> Scale:
         None if np.isnan(covariance).all() else covariance,
         tuple(item.kind or "own" for item in entry.items),
     )
-    return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
+    return Scale(
+        entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
+        _joint_error(entry, items), _line(entry),
+    )  # fmt: skip
+
+
+def _estimated(items: ItemParameters) -> NDArray[np.intp]:
+    """Places of the parameters whose joint error is kept, among (a, d, c) of all items."""
+    kept = np.ones((items.n_items, 3), dtype=np.bool_)
+    kept[:, 2] = items.guessing_estimated
+    return np.flatnonzero(kept)
+
+
+def _joint_error_entry(scale: Scale) -> JointErrorEntry | None:
+    error, n = scale.joint_error, scale.items.n_items
+    if error is None or n > MOST_TOGETHER:
+        return None
+    kept = _estimated(scale.items)
+    covariance = error.covariance.reshape(3 * n, 3 * n)[np.ix_(kept, kept)]
+    upper = covariance[np.triu_indices(kept.size)].tolist()
+    return JointErrorEntry(
+        location=error.location, unit=error.unit, covariance=[float(f"{value:.{DIGITS}g}") for value in upper]
+    )
+
+
+def _joint_error(entry: ScaleEntry, items: ItemParameters) -> JointError | None:
+    if entry.joint_error is None:
+        return None
+    kept, n = _estimated(items), items.n_items
+    upper, given = np.triu_indices(kept.size), entry.joint_error.covariance
+    if len(given) != upper[0].size:
+        raise InputError(
+            f"scale {entry.name}: joint_error.covariance has {len(given)} values; expected {upper[0].size} for "
+            f"{kept.size} parameters of {n} items"
+        )
+    square = np.zeros((kept.size, kept.size))
+    square[upper] = given
+    square.T[upper] = given
+    covariance = np.zeros((3 * n, 3 * n))
+    covariance[np.ix_(kept, kept)] = square
+    return JointError(covariance.reshape(n, 3, n, 3), entry.joint_error.location, entry.joint_error.unit)
+
+
+def _line(entry: ScaleEntry) -> ScaleLine | None:
+    if entry.line is None:
+        return None
+    aa, ab, bb = entry.line.covariance
+    covariance = np.array([[aa, ab], [ab, bb]])
+    return ScaleLine(entry.line.slope, entry.line.intercept, covariance, entry.line.generation)
 
 
 def _norms(entry: ScaleEntry) -> Norms | None:

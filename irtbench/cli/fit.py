@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.loading import loading_beside
 from irtbench.cli.options import (
     AllowUnconverged,
@@ -69,6 +70,16 @@ def fit(
             help="Items whose parameters are known and stay: items.csv; the rest joins them.",
         ),
     ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--groups", metavar="G", help="Table with respondent_id and group: a population of ability for each."
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="With --groups: that of mean 0 and standard deviation 1; else the largest."),
+    ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     prior_guessing: Annotated[
         str | None,
@@ -120,6 +131,10 @@ def fit(
     respondents without any response: they are left out and named in fit.json. Several trials of an item are k right of
     n, independent of each other given ability.
 
+    With --groups all are fitted at once on one scale (concurrent calibration): ability is N(0, 1) in the reference
+    group and has a mean and standard deviation in each other one, which fit.json has with their standard errors. Norms
+    are the reference group's.
+
     With rasch, whose slopes are 1, and with --anchors ability is not N(0, 1): items.csv and fit.json have its mean and
     standard deviation. With several abilities items.csv has their slopes and loadings on principal axes, or as the
     pattern has them, scores.csv an ability on each axis, and there is no bank. With --posterior difficulty is the
@@ -149,6 +164,10 @@ def fit(
         raise InputError(
             "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
         )
+    if reference is not None and groups is None:
+        raise InputError("--reference: expected --groups with it")
+    if groups is not None and (several or known is not None):
+        raise InputError("--groups: expected neither several abilities nor anchors with it")
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         with loading_beside(responses, "irtbench.estimation.fit"):
             given = reading.response_matrix(responses)
@@ -157,7 +176,14 @@ def fit(
         data, left_out, idle = estimable(given, settings, responses, known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         if not several:
-            found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+            if groups is None:
+                found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+            else:
+                if isinstance(data, SparseResponses):
+                    raise InputError("--groups: so sparse a table of so many items goes with one group only")
+                found, items, scores, scale = fit_several_groups(
+                    data, groups_of(data, groups), reference, settings, seed
+                )
             scale = replace(scale, provenance=provenance_of(found, responses))
             save_bank(ItemBank((scale,), described), folder / "bank.json")
         else:
@@ -179,6 +205,11 @@ def fit(
         if "population_sd" in found:
             mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
             say(f"ability of these respondents: mean {mean}, standard deviation {sd}")
+        for group in found.get("groups", []):
+            say(
+                f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
+                f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
+            )
         if several:
             say(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
@@ -237,7 +268,10 @@ def fit_one_ability(
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
     details = ItemTable.plain(fitted.items.item_ids)
-    scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, details, norms=norms, population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
         (found,) = abilities
         scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
@@ -267,7 +301,10 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
     from irtbench.scoring.scores import ScoringSettings, score_table
 
     item_ids = fitted.items.item_ids
-    scale = Scale("all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     settings = ScoringSettings()
     scorer = SharedGridScorer(scale, item_ids, settings)
     values = data.select_items(item_ids).values.astype(np.float32)

@@ -39,6 +39,7 @@ from irtbench.models.theta_posterior import (
     step_for_any_pattern,
 )
 from irtbench.scoring.ability import AT_END, Abilities
+from irtbench.scoring.item_error import with_line_error
 from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,
@@ -310,7 +311,8 @@ class SharedGridScorer:
 
     def score(self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]) -> pd.DataFrame:
         """Rows of scores.csv, from values of shape (n_respondents, n_columns)."""
-        return score_table(self.scale, *self.estimate(values, respondent_ids), self.settings)
+        abilities, lz_star = self.estimate(values, respondent_ids)
+        return score_table(self.scale, with_line_error(abilities, self.scale.line), lz_star, self.settings)
 
     def estimate(
         self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]

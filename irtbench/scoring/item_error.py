@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
@@ -120,6 +121,20 @@ def widen(abilities: Abilities, variance: NDArray[np.float64]) -> Abilities:
         lower=theta + (abilities.lower - theta) * growth,
         upper=theta + (abilities.upper - theta) * growth,
     )
+
+
+def with_line_error(abilities: Abilities, line: ScaleLine | None) -> Abilities:
+    """Carry into abilities on a linked scale how well it is known where that lies on the base scale.
+
+    With theta = A u + B, u the ability on the scale that the items were fitted on,
+
+        se^2 = A^2 se_u^2 + [u, 1] Cov(A, B) [u, 1]',
+
+    whose first term they have, since the items were moved. Without a line they are given back.
+    """
+    if line is None:
+        return abilities
+    return widen(abilities, line.variance(np.where(np.isfinite(abilities.theta), abilities.theta, line.intercept)))
 
 
 def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

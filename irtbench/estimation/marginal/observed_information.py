@@ -319,6 +319,16 @@ def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[n
     return on_guessing_scale(problem, items, covariance), definite
 
 
+def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
+    """Covariance of (a, d, c) of all items with each other, shape (n_items, width, n_items, width).
+
+    Of up to `MOST_COUPLED_ITEMS`; NaN where the information is not positive definite, which is told.
+    """
+    whole, definite = joint_parameter_covariance(problem, items)
+    scale = guessing_scale(problem, items)
+    return (scale[:, :, None, None] * whole * scale).cpu().numpy(), definite
+
+
 def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
     """Covariance of (a, d, logit c) of each item from the observed information.
 
@@ -333,17 +343,27 @@ def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, 
         Whether it is: only then are the parameters a maximum.
     """
     free = problem.free
-    n_items, width = free.shape
+    n_items = len(free)
     if n_items > MOST_COUPLED_ITEMS:
         blocks, definite = invert(own_information(problem, items))
         return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), definite
-    information = observed_information(problem, items)
-    inverse, definite = invert(information)
+    whole, definite = joint_parameter_covariance(problem, items)
+    each = torch.arange(n_items, device=free.device)
+    return whole[each, :, each, :], definite
+
+
+def joint_parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
+    """Inverse of the observed information, 0 for what is fixed, and whether that is positive definite.
+
+    By (a, d, logit c) of all items, shape (n_items, width, n_items, width).
+    """
+    free = problem.free
+    n_items, width = free.shape
+    inverse, definite = invert(observed_information(problem, items))
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
-    each = torch.arange(n_items, device=free.device)
-    return full.reshape(n_items, width, n_items, width)[each, :, each, :], definite
+    return full.reshape(n_items, width, n_items, width), definite
 
 
 def invert(information: Tensor) -> tuple[Tensor, bool]:
@@ -355,6 +375,12 @@ def invert(information: Tensor) -> tuple[Tensor, bool]:
 
 def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:
     """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
+    scale = guessing_scale(problem, items)
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
+
+
+def guessing_scale(problem: Problem, items: ItemTensors) -> Tensor:
+    """Derivatives of (a, d, c) by (a, d, logit c), shape (n_items, width)."""
     scale = torch.ones_like(problem.free, dtype=torch.float64)
     scale[:, GUESSING] = items.guessing * (1 - items.guessing)
-    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
+    return scale
