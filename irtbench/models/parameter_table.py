@@ -134,10 +134,10 @@ def read_parameters(path: str | Path) -> ItemParameters:
         return ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
     table = read_table(path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
-    if "slope_2" in table:
+    if several := [name for name in ("slope_2", "slope_specific") if name in table]:
         raise InputError(
-            f"{path}: column slope_2: items of several abilities; expected one ability (fit without --factors, or the "
-            "items of each ability by themselves)"
+            f"{path}: column {several[0]}: items of several abilities; expected one ability (fit without --factors and "
+            "--testlets, or the items of each ability by themselves)"
         )
     number = {
         name: to_numbers(table[name], place=field_places(path, name))

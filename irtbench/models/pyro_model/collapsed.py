@@ -68,6 +68,11 @@ class CollapsedLogistic(dist.TorchDistribution):
         self.theta = nodes.theta.T.to(nodes.dtype) if log_guessing is None else None
         super().__init__(batch_shape=torch.Size(), event_shape=intercept.shape[-1:], validate_args=False)
 
+    @property
+    def cells_a_row(self) -> int:
+        """Numbers held at once for a row: its responses."""
+        return int(self.event_shape[0])
+
     def expand(self, batch_shape: torch.Size, _instance: object = None) -> CollapsedLogistic:
         """Rows are independent draws of the same distribution: the batch's shape is that of the value."""
         new = object.__new__(type(self))
@@ -105,7 +110,7 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     def log_prob(self, value: Tensor | ResponseRows) -> Tensor:
         """Log marginal likelihood of each row, shape (n_rows,); as a tensor, rows are of 1, 0 and -1 for missing."""
-        batches = as_rows(value).batches(MOST_CELLS // self.event_shape[0], self.nodes.dtype)
+        batches = as_rows(value).batches(MOST_CELLS // self.cells_a_row, self.nodes.dtype)
         return torch.cat([torch.logsumexp(self.log_joint(batch.correct, batch.observed), dim=-1) for batch in batches])
 
     @classmethod
