@@ -23,6 +23,7 @@ from irtbench.cli.options import (
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.testlets import TestletOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -87,6 +88,22 @@ def fit(
             help="Which slopes on several abilities are estimated (1) and which zero (0): item_id, slope_1, ...",
         ),
     ] = None,
+    testlets: Annotated[
+        str | None,
+        typer.Option(
+            "--testlets",
+            metavar="COLUMN",
+            help="Column of testlets: their items share an ability of their own beside the general one.",
+        ),
+    ] = None,
+    item_table: Annotated[
+        Path | None,
+        typer.Option("--item-table", metavar="ITEMS", help="Table with that column, if RESPONSES has it not."),
+    ] = None,
+    specific_slopes: Annotated[
+        Literal["free", "equal"],
+        typer.Option("--specific-slopes", help="Of testlets: one for each item, or one for all items of a testlet."),
+    ] = "free",
     posterior: Annotated[
         Literal["normal", "lowrank"] | None,
         typer.Option(
@@ -113,7 +130,8 @@ def fit(
 
     With rasch, whose slopes are 1, and with --anchors ability is not N(0, 1): items.csv and fit.json have its mean and
     standard deviation. With several abilities items.csv has their slopes and loadings on principal axes, or as the
-    pattern has them, scores.csv an ability on each axis, and there is no bank. With --posterior difficulty is the
+    pattern has them, scores.csv an ability on each axis, and there is no bank; with testlets general and specific
+    slopes, and the general ability with and without regard to them. With --posterior difficulty is the
     posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as standard error, and items.csv ends
     with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing (discrimination_lower,
     discrimination_median, discrimination_upper, ...).
@@ -127,11 +145,16 @@ def fit(
         kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
         prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
+    grouped = TestletOptions.of(testlets, item_table, specific_slopes, responses, reading)
     several = factors > 1 or pattern is not None
     known = None if anchors is None else read_parameters(anchors)
     if several and (settings != FitSettings(device=device) or known is not None):
         raise InputError(
             "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
+        )
+    if grouped is not None and (several or settings != FitSettings(device=device) or known is not None):
+        raise InputError(
+            "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"
         )
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         with loading_beside(responses, "irtbench.estimation.fit"):
@@ -140,7 +163,10 @@ def fit(
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         data, left_out, idle = estimable(given, settings, responses, known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        if not several:
+        words: list[str] = []
+        if grouped is not None:
+            found, items, scores, words = grouped.fit(data, seed)
+        elif not several:
             found, items, scores, scale = fit_one_ability(data, settings, seed, known)
             scale = replace(scale, provenance=provenance_of(found, responses))
             save_bank(ItemBank((scale,)), folder / "bank.json")
@@ -163,6 +189,8 @@ def fit(
         if "population_sd" in found:
             mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
             say(f"ability of these respondents: mean {mean}, standard deviation {sd}")
+        for line in words:
+            say(line)
         if several:
             say(f"standard errors: {found['standard_errors']}")
         if unidentified := found.get("guessing_not_identified"):
