@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedToUpper
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
@@ -42,14 +42,16 @@ def logistic_model(
     slope_sign: Tensor | None = None,
     shared: SharedParameters | None = None,
     testlets: ItemGroups | None = None,
+    upper: bool = False,
     learn_mean: bool = False,
     batch_size: int | None = None,
 ) -> None:
     """Items drawn from their priors, and rows of responses from `CollapsedLogistic` at these items.
 
     The sites are ``slope`` and ``intercept``, or ``log_slope_and_intercept`` under a hierarchy, ``guessing_logit``
-    where c is estimated, and ``responses``; ``common_slope`` (Rasch, 1PL), ``specific_slope`` (testlets) or
-    ``population_sd`` and ``population_mean`` (known items) where items share parameters.
+    where c is estimated, ``upper_logit`` with upper asymptotes, and ``responses``; ``common_slope`` (Rasch, 1PL),
+    ``specific_slope`` (testlets) or ``population_sd`` and ``population_mean`` (known items) where items share
+    parameters.
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ def logistic_model(
     testlets
         Items that share a specific ability, the second slope being that on it; None for none. Without guessing, on
         nodes that are `BifactorNodes`.
+    upper
+        Whether every item has an upper asymptote, with the prior that priors have for it; guessing is then above 0.
     learn_mean
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
@@ -115,11 +119,17 @@ def logistic_model(
         density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
         logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
+    upper_logit = None
+    if upper:
+        upper_logit = pyro.sample("upper_logit", guessing_density(priors.upper, like(n_items)).to_event(1))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
         if testlets is not None:
             assert isinstance(nodes, BifactorNodes)
             row = CollapsedBifactor(slope, intercept, nodes, testlets)
+        if upper_logit is not None:
+            assert log_guessing is not None
+            row = CollapsedToUpper(slope, intercept, log_guessing, upper_logit, nodes)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
 
@@ -154,7 +164,7 @@ def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.To
 
 
 def guessing_density(prior: GuessingPrior | None, like: Tensor) -> dist.TorchDistribution:
-    """Independent densities of logit c, normal or such that c is Beta, or flat ones."""
+    """Independent densities of logit c (or logit u), normal or such that c is Beta, or flat ones."""
     if prior is None or prior.density == "normal":
         return normal_or_flat(None if prior is None else (prior.first, prior.second), like)
     beta = dist.Beta(torch.full_like(like, prior.first), torch.full_like(like, prior.second))
