@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.building.removals import Removal
     from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
@@ -45,8 +45,8 @@ def fit(
     responses: Responses,
     output: Folder,
     model: Annotated[
-        Literal["rasch", "1pl", "2pl", "3pl"],
-        typer.Option("--model", help="Rasch, or logistic of one, two or three parameters."),
+        Literal["rasch", "1pl", "2pl", "3pl", "4pl"],
+        typer.Option("--model", help="Rasch, or logistic of one, two, three or four parameters."),
     ] = "2pl",
     prior: Annotated[
         Literal["none", "weak", "hierarchical"] | None,
@@ -77,6 +77,14 @@ def fit(
             "--prior-guessing",
             metavar="DENSITY",
             help="Prior of guessing: normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c; in place of the usual one.",
+        ),
+    ] = None,
+    prior_upper: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-upper",
+            metavar="DENSITY",
+            help="With 4pl: prior of the upper asymptote u, in the same words; beta:19,1 unless said otherwise.",
         ),
     ] = None,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
@@ -140,12 +148,18 @@ def fit(
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models, read_parameters
 
+    beneath: ModelKind = "3pl" if model == "4pl" else model
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
-        kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
+        kind=beneath, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
         prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
     grouped = TestletOptions.of(testlets, item_table, specific_slopes, responses, reading)
+    four = model == "4pl"
+    if prior_upper is not None and not four:
+        raise InputError("--prior-upper: is of an upper asymptote; expected --model 4pl")
+    if four and anchors is not None:
+        raise InputError("--anchors: do not go with a 4pl; expected 2pl or 3pl")
     several = factors > 1 or pattern is not None
     known = None if anchors is None else read_parameters(anchors)
     if several and (settings != FitSettings(device=device) or known is not None):
@@ -167,7 +181,10 @@ def fit(
         if grouped is not None:
             found, items, scores, words = grouped.fit(data, seed)
         elif not several:
-            found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+            if four:
+                found, items, scores, scale = fit_four_parameters(data, settings, prior_upper, seed)
+            else:
+                found, items, scores, scale = fit_one_ability(data, settings, seed, known)
             scale = replace(scale, provenance=provenance_of(found, responses))
             save_bank(ItemBank((scale,)), folder / "bank.json")
         else:
@@ -193,8 +210,9 @@ def fit(
             say(line)
         if several:
             say(f"standard errors: {found['standard_errors']}")
-        if unidentified := found.get("guessing_not_identified"):
-            say(f"guessing not identified by the data: {name_first(unidentified)}")
+        for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
+            if unidentified := found.get(key):
+                say(f"{what} not identified by the data: {name_first(unidentified)}")
         if data.trials is not None:
             say(
                 f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "
@@ -230,15 +248,33 @@ def fit_one_ability(
     data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
     """Contents of fit.json, items.csv, scores.csv and bank.json."""
+    from irtbench.estimation.fit import fit_model
+
+    return with_scores(fit_model(data, settings, anchors=anchors, seed=seed), data)
+
+
+def fit_four_parameters(
+    data: ResponseMatrix | SparseResponses, settings: FitSettings, prior_upper: str | None, seed: int
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """The same with an upper asymptote for each item."""
+    from irtbench.estimation.four_parameters import fit_4pl
+
+    if isinstance(data, SparseResponses):
+        raise InputError("--model 4pl: so sparse a table of so many items goes with up to three parameters only")
+    return with_scores(fit_4pl(data, settings, prior_upper=prior_upper, seed=seed), data)
+
+
+def with_scores(
+    fitted: FittedModel, data: ResponseMatrix | SparseResponses
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
-    from irtbench.estimation.fit import fit_model
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
-    fitted = fit_model(data, settings, anchors=anchors, seed=seed)
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
     if fitted.abilities is None and by_parts:
         assert isinstance(data, ResponseMatrix)

@@ -90,7 +90,8 @@ def score(
     """
     if output is not None:
         demand_table_name(output)
-    known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
+    known = load_bank(bank, upper_asymptotes=True)
+    known = known if norms is None else with_norms(known, norms)
     group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
     settings = ScoringSettings(
         method=method,
