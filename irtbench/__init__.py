@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.design_information import typical_items as typical_items
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
+    from irtbench.analysis.effect_of_testlets import EffectOfTestlets as EffectOfTestlets
+    from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.recognise import read_responses as read_responses
     from irtbench.data.readers.respondents import read_respondents as read_respondents
     from irtbench.data.readers.tagged_items import read_tags as read_tags
+    from irtbench.data.readers.tagged_items import read_testlets as read_testlets
     from irtbench.data.readers.tagged_items import read_twins as read_twins
     from irtbench.data.responses import ResponseMatrix as ResponseMatrix
     from irtbench.data.screening import Screening as Screening
@@ -149,12 +152,17 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.scale_reliability import scale_reliability as scale_reliability
     from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
     from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+    from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
+    from irtbench.estimation.bifactor import fit_bifactor as fit_bifactor
+    from irtbench.estimation.bifactor_model import BifactorModel as BifactorModel
     from irtbench.estimation.driver import maximise as maximise
     from irtbench.estimation.factors import FactorModel as FactorModel
     from irtbench.estimation.factors import factor_scores as factor_scores
     from irtbench.estimation.factors import fit_factors as fit_factors
     from irtbench.estimation.fit import fit_model as fit_model
     from irtbench.estimation.fitted import FittedModel as FittedModel
+    from irtbench.estimation.four_parameters import FourParameterModel as FourParameterModel
+    from irtbench.estimation.four_parameters import fit_4pl as fit_4pl
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
     from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
     from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
@@ -246,6 +254,9 @@ if TYPE_CHECKING:
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import GuessingPrior as GuessingPrior
     from irtbench.models.priors import Priors as Priors
+    from irtbench.models.pyro_model.bifactor_row import BifactorNodes as BifactorNodes
+    from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor
+    from irtbench.models.pyro_model.bifactor_row import ItemGroups as ItemGroups
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
     from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
@@ -316,7 +327,7 @@ _NAMES = {
     "data.readers.item_table": "read_items",
     "data.readers.respondents": "read_respondents",
     "data.readers.groups": "read_groups",
-    "data.readers.tagged_items": "read_tags read_twins",
+    "data.readers.tagged_items": "read_tags read_testlets read_twins",
     "data.readers.choice_items": "read_choices",
     "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
@@ -339,6 +350,7 @@ _NAMES = {
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
+    "models.pyro_model.bifactor_row": "BifactorNodes CollapsedBifactor ItemGroups",
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
     "models.priors": "GuessingPrior Priors",
@@ -351,6 +363,9 @@ _NAMES = {
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",
     "estimation.multiple_groups": "GroupedModel fit_groups",
+    "estimation.bifactor": "bifactor_scores fit_bifactor",
+    "estimation.bifactor_model": "BifactorModel",
+    "estimation.four_parameters": "FourParameterModel fit_4pl",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.classical": "ClassicalStatistics classical_statistics",
     "diagnostics.distractors": "distractor_table",
@@ -374,6 +389,7 @@ _NAMES = {
     "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
     "analysis.rotation": "RotatedLoadings rotate_to_labels",
     "analysis.dimensions": "Dimensions find_dimensions",
+    "analysis.effect_of_testlets": "EffectOfTestlets effect_of_testlets",
     "analysis.design_information": (
         "ExpectedPrecision DesignInformation typical_items design_information ability_precision"
     ),

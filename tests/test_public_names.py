@@ -56,7 +56,7 @@ INNER_FUNCTIONS = {
     "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
-    "models.curve_tensors": "log_probabilities",
+    "models.curve_tensors": "log_probabilities log_probabilities_to_upper",
     "models.theta_posterior": "quantiles_in_cells node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
     "diagnostics.moments": "shares_of",

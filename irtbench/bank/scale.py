@@ -16,7 +16,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
-from irtbench.models.parameter_table import ParametersLike, as_parameters
+from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper
 from irtbench.models.quadrature import Quadrature
 
 
@@ -106,6 +106,7 @@ ScaleLike = Scale | ParametersLike
 def as_scale(given: ScaleLike) -> Scale:
     """A scale as it is; item parameters alone as the scale ``all`` of a standard normal population without norms."""
     if isinstance(given, Scale):
+        demand_no_upper(given.items)
         return given
     items = as_parameters(given)
     return Scale("all", items, ItemTable.plain(items.item_ids))

@@ -24,7 +24,6 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.quadrature import Quadrature
 
-UPPER_TRIANGLE = np.triu_indices(3)
 MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be megabytes
 DIGITS = 6  # of it
 
@@ -45,20 +44,23 @@ class ItemEntry(_Part):
     intercept: float
     guessing: float
     guessing_estimated: bool
-    covariance: Annotated[list[float], Field(min_length=6, max_length=6)] | None
-    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc."""
+    covariance: Annotated[list[float], Field(min_length=6, max_length=10)] | None
+    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; of a 4PL that of (a, d, c, u)."""
     key: str | None
     label: str | None
     group: str | None
     text: str | None
     kind: Literal["own", "rasch", "1pl", "fixed"] | None = None
     """From version 3 on: whose slope and intercept they are, where not the item's own."""
+    upper_asymptote: float | None = None
+    """From version 4 on: u of a 4PL."""
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the field of a later version where it is not in use."""
+        """Leave out fields of a later version where they are not in use."""
         fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "kind" or value is not None}
+        later = ("kind", "upper_asymptote")
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
 class NormsEntry(_Part):
@@ -139,6 +141,8 @@ class ScaleEntry(_Part):
     def version(self) -> int:
         """The first schema version that has the fields in use."""
         if self.joint_error is not None or self.line is not None:
+            return 4
+        if any(item.upper_asymptote is not None for item in self.items):
             return 4
         if any(item.kind is not None for item in self.items):
             return 3
@@ -226,6 +230,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
                 group=details.group[k],
                 text=details.text[k],
                 kind=None if items.kind is None else items.kind[k],
+                upper_asymptote=None if items.upper_asymptote is None else float(items.upper_asymptote[k]),
             )
             for k in range(items.n_items)
         ],
@@ -276,7 +281,11 @@ def scale_of(entry: ScaleEntry) -> Scale:
         text=tuple(item.text for item in entry.items),
         attention=(False,) * len(item_ids),
     )
-    covariance = np.stack([_square(item.covariance) for item in entry.items])
+    upper = [item.upper_asymptote for item in entry.items]
+    if None in upper and any(upper):
+        raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")
+    width = 4 if any(upper) else 3
+    covariance = np.stack([_square(item.covariance, width, item.item_id) for item in entry.items])
     items = ItemParameters(
         item_ids,
         np.array([item.discrimination for item in entry.items]),
@@ -285,6 +294,7 @@ def scale_of(entry: ScaleEntry) -> Scale:
         np.array([item.guessing_estimated for item in entry.items]),
         None if np.isnan(covariance).all() else covariance,
         tuple(item.kind or "own" for item in entry.items),
+        np.array(upper, dtype=np.float64) if any(upper) else None,
     )
     return Scale(
         entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
@@ -368,14 +378,17 @@ def _population(entry: ScaleEntry) -> Quadrature | None:
 
 def _triangle(covariance: NDArray[np.float64]) -> list[float] | None:
     """Upper triangle of a covariance by rows; None where it is not known."""
-    upper = covariance[UPPER_TRIANGLE]
+    upper = covariance[np.triu_indices(len(covariance))]
     return upper.tolist() if np.isfinite(upper).all() else None
 
 
-def _square(upper: list[float] | None) -> NDArray[np.float64]:
-    """Covariance of which this is the upper triangle; NaN where it is not known."""
-    square = np.full((3, 3), np.nan)
+def _square(upper: list[float] | None, width: int, item_id: str) -> NDArray[np.float64]:
+    """Covariance of so many parameters of which this is the upper triangle; NaN where it is not known."""
+    square = np.full((width, width), np.nan)
     if upper is not None:
-        square[UPPER_TRIANGLE] = upper
-        square.T[UPPER_TRIANGLE] = upper
+        triangle = np.triu_indices(width)
+        if len(upper) != len(triangle[0]):
+            raise InputError(f"item {item_id}: covariance has {len(upper)} numbers; expected {len(triangle[0])}")
+        square[triangle] = upper
+        square.T[triangle] = upper
     return square

@@ -107,7 +107,8 @@ def score(
     """
     if output is not None:
         demand_table_name(output)
-    known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
+    known = load_bank(bank, upper_asymptotes=True)
+    known = known if norms is None else with_norms(known, norms)
     if margins is not None:
         known = weighted_to(known, margins, norm)
     demand_norm_columns(known, norm_groups)

@@ -88,9 +88,11 @@ def with_item_error(
     >>> bool((wider.standard_error > abilities.standard_error).all())
     True
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     if item_error == "none":
         return abilities
+    if items.upper_asymptote is not None:
+        raise InputError("item error: is not known for items with upper asymptotes (4pl); expected none")
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
