@@ -10,6 +10,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning as DifferentialTestFunctioning
+    from irtbench.analysis.bias_of_test import differential_test_functioning as differential_test_functioning
     from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
     from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
     from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
@@ -261,6 +263,8 @@ if TYPE_CHECKING:
     from irtbench.scoring.explanation import explain_all as explain_all
     from irtbench.scoring.group_percentiles import percentiles_by_group as percentiles_by_group
     from irtbench.scoring.item_error import with_item_error as with_item_error
+    from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
+    from irtbench.scoring.leaving_out import leave_items_out as leave_items_out
     from irtbench.scoring.percentiles import Percentiles as Percentiles
     from irtbench.scoring.percentiles import percentiles as percentiles
     from irtbench.scoring.plausible_values import plausible_values as plausible_values
@@ -363,6 +367,7 @@ _NAMES = {
     ),
     "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
+    "analysis.bias_of_test": "DifferentialTestFunctioning differential_test_functioning",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
@@ -390,6 +395,7 @@ _NAMES = {
     "scoring.sum_score_table": "SumScoreTable sum_score_table",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
+    "scoring.leaving_out": "EffectOfLeavingOut leave_items_out",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.adaptive": "AdaptiveSettings Adaptive",

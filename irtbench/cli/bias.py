@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
+from irtbench.cli.bias_effect import FIGURES, effect_or_reason
+from irtbench.cli.bias_effect import FILES as EFFECT_FILES
 from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.score_regression import ScoreRegression
     from irtbench.estimation.settings import FitSettings
 
+FILES = ("bias.csv", "bias.json", *EFFECT_FILES, *FIGURES)
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
     *("p", "p_adjusted", "p_uniform", "p_crossing"),
@@ -72,6 +75,9 @@ def bias(
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Draw the curves of the items that differ, and of the test, into DIR.")
+    ] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -83,6 +89,10 @@ def bias(
     Writes bias.csv and bias.json. Two groups are compared at the same ability; with mantel-haenszel, and with logistic
     and --match score, two groups or more at the same sum score. Items that all got right or all got wrong, and those
     that one group was not asked, cannot be compared: they are left out and named.
+
+    Where items differ, writes what they do to the test: test_bias.csv, the difference in expected score between equally
+    able members of the groups; test_curves.csv, the same along ability; and ability_change.csv, everyone's ability and
+    percentile with all items and without those that differ.
     """
     from irtbench.analysis.item_bias import comparable_items, item_bias
     from irtbench.analysis.mantel_haenszel import mantel_haenszel
@@ -91,7 +101,7 @@ def bias(
     from irtbench.estimation.settings import FitSettings
 
     by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
-    with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         given = reading.matrix(responses)
         group_of = read_groups(groups)
         names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
@@ -104,6 +114,7 @@ def bias(
         sizes = ", ".join(f"{int((group == name).sum())} {name}" for name in names)
         progress(f"{len(kept)} items, {names[0]} is the reference: {sizes}")
         data = data.select_items(kept)
+        settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
         if method == "mantel-haenszel":
             tested = mantel_haenszel(
                 data, list(group), reference=names[0], purify=purify, continuity=continuity, alpha=alpha,
@@ -116,7 +127,6 @@ def bias(
             )
             items, found = regressed.table(), about_scores(regressed, method)
         else:
-            settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
             result = item_bias(
                 data, group == names[1], method="logistic" if method == "logistic" else "likelihood_ratio",
                 purify=purify, alpha=alpha, adjustment=adjustment, settings=settings,
@@ -126,6 +136,16 @@ def bias(
             items, found = result.table(), about_abilities(result, names, settings)
         flagged = list(items["item_id"][items["p_adjusted"] < alpha])
         found |= {"flagged": flagged, "items_left_out": left_out}
+        worst_first = list(items.sort_values("p", kind="stable")["item_id"])
+        effect, not_said = effect_or_reason(
+            data, list(group), [item for item in worst_first if item in set(flagged)], reference=names[0],
+            settings=settings, seed=seed,
+        )  # fmt: skip
+        if effect is not None:
+            found |= effect.about()
+            effect.write(folder, figures=figures)
+        if not_said:
+            found["test_not_available"] = not_said
         write_table(items, folder / "bias.csv")
         write_json(found, folder / "bias.json")
     if json:
@@ -135,6 +155,10 @@ def bias(
         shown = [name for name in SHOWN if name in items and not items[name].isna().all()]
         show_table(worst[shown], title=f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}")
         say(f"{len(flagged)} of {len(kept)} items differ")
+        if effect is not None:
+            effect.tell()
+        if not_said:
+            say(f"what this does to the test: {not_said}")
         if "focal_mean" in found:
             say(
                 f"ability of {names[1]}: mean {found['focal_mean']:.2f}, "

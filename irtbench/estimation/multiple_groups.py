@@ -71,6 +71,9 @@ class GroupedModel(InformationCriteria):
         How the iterations ended.
     settings
         How it was computed.
+    free_covariance
+        Sampling covariance of (a, a_1, d_1, ..., d, c) of the free items, where group g has the slope a + a_g and the
+        intercept d + d_g, shape (n_free, 2 n_groups + 1, n_free, 2 n_groups + 1); None where it was not computed.
     """
 
     groups: tuple[str, ...]
@@ -84,6 +87,7 @@ class GroupedModel(InformationCriteria):
     n_by_group: tuple[int, ...]
     status: Status
     settings: FitSettings
+    free_covariance: NDArray[np.float64] | None = None
 
     @property
     def n_respondents(self) -> int:  # type: ignore[override]
@@ -199,6 +203,7 @@ def fit_groups(
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     _, mean, log_deviation = problem.group_prior.split(mode.items)
     errors = population_errors(problem, covariance)
+    rows = torch.from_numpy(np.flatnonzero(free))
     return GroupedModel(
         groups=names,
         items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
@@ -211,6 +216,7 @@ def fit_groups(
         n_by_group=tuple(int(part.sum()) for part in members),
         status=status,
         settings=settings,
+        free_covariance=None if covariance is None else covariance.cpu()[rows][:, :, rows].numpy(),
     )
 
 

@@ -10,6 +10,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 
+from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.item_map import ItemMap
@@ -26,6 +27,7 @@ from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.artifact_plots import draw_baselines
+from irtbench.report.bias_plots import draw_expected_scores
 from irtbench.report.breakdown_plots import draw_shares
 from irtbench.report.calibration_plots import draw_reliability
 from irtbench.report.comparison_plots import draw_differences
@@ -105,6 +107,11 @@ def _(result: EmpiricalCurve, ax: Axes) -> Axes:
 @draw.register
 def _(result: ParallelAnalysis, ax: Axes) -> Axes:
     return draw_scree(ax, result)
+
+
+@draw.register
+def _(result: DifferentialTestFunctioning, ax: Axes) -> Axes:
+    return draw_expected_scores(ax, result)
 
 
 @draw.register

@@ -24,6 +24,7 @@ SYSTEMS = (RNG.random((3, 60)) < [[0.9], [0.6], [0.5]]).astype(float)
 FILTER = irtbench.crowd_filter(RNG.integers(0, 2, (5, 30)))
 TWINS = irtbench.as_responses(RNG.integers(0, 2, (2, 6)), item_ids=["a", "b", "c", "A", "B", "C"])
 EVENTS = irtbench.draw_events(np.full((20, 2), 0.4), n_samples=10, rng=RNG)
+GROUPED = irtbench.fit_groups(RESPONSES, ["a_b"] * 100 + ["$x$"] * 100, free_items=["item2"])
 
 RESULTS = [
     ITEMS,
@@ -34,6 +35,7 @@ RESULTS = [
     irtbench.measurement_precision(ITEMS),
     irtbench.Norms(THETA.theta),
     irtbench.empirical_curve(RESPONSES, ITEMS, "item2", THETA.theta),
+    irtbench.differential_test_functioning(GROUPED, rng=RNG, n_draws=20),
     irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3),
     THETA,
     irtbench.estimate_ability(RESPONSES.values[:5], ITEMS),
