@@ -20,7 +20,9 @@ def draw_item_by_group(ax: Axes, grouped: GroupedModel, item: str) -> Axes:
     """The characteristic curve of an item in each group."""
     lines = {}
     for k, (group, items) in enumerate(zip(grouped.groups, grouped.items, strict=True)):
-        (lines[group],) = ax.plot(ABILITIES, icc(ABILITIES, items.select([item]))[:, 0], **_style(k))
+        colour, style = _look(k)
+        p = icc(ABILITIES, items.select([item]))[:, 0]
+        (lines[group],) = ax.plot(ABILITIES, p, color=colour, linestyle=style)
     probability_axes(ax)
     ax.set_title(item, fontsize="medium", loc="left", parse_math=False)
     _legend(ax, lines)
@@ -31,19 +33,21 @@ def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
     """Expected score on the whole test in each group, with the band of the difference about the reference's."""
     lines = {}
     for k, group in enumerate(found.groups):
-        (lines[group],) = ax.plot(found.theta, found.expected[k], **_style(k))
+        colour, style = _look(k)
+        (lines[group],) = ax.plot(found.theta, found.expected[k], color=colour, linestyle=style)
         if k:
             lower, upper = (
                 found.expected[0] + part[k - 1] for part in (found.difference_lower, found.difference_upper)
             )
-            ax.fill_between(found.theta, lower, upper, color=_style(k)["color"], alpha=0.15, linewidth=0)
+            ax.fill_between(found.theta, lower, upper, color=colour, alpha=0.15, linewidth=0)
     ax.set(xlabel=ABILITY_LABEL, ylabel=f"expected score of {found.n_items}")
     _legend(ax, lines)
     return ax
 
 
-def _style(k: int) -> dict[str, str]:
-    return {"color": COLOURS[k % len(COLOURS)], "linestyle": LINE_STYLES[k % len(LINE_STYLES)]}
+def _look(k: int) -> tuple[str, str]:
+    """Colour and line style of the k-th group."""
+    return COLOURS[k % len(COLOURS)], LINE_STYLES[k % len(LINE_STYLES)]
 
 
 def _legend(ax: Axes, lines: Mapping[str, Artist]) -> None:

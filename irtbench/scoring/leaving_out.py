@@ -77,7 +77,7 @@ class EffectOfLeavingOut(Shown):
         table = table[table["change"].notna()]
         rows = []
         for group, own in table.groupby("group", sort=False):
-            furthest = own.loc[own["change"].abs().idxmax()]
+            furthest = own.iloc[int(np.argmax(np.abs(own["change"].to_numpy())))]
             rows.append(
                 {
                     "group": group,
