@@ -61,7 +61,7 @@ def test_leaving_biased_items_out_gives_the_group_its_ability_back() -> None:
     # item ids of an array are item1 ...
     table = found.by_group().set_index("group")
     assert abs(table.loc["people", "mean_change"]) < 0.03
-    assert table.loc["machines", "mean_change"] > 0.15
+    assert table.loc["machines", "mean_change"] > 0.1  # three of twenty items, 1.5 harder
     assert found.without.theta[1500:].mean() == pytest.approx(theta.mean(), abs=0.05)
     assert table.loc["machines", "mean_percentile_change"] > 3
 
