@@ -12,6 +12,8 @@ import typer
 
 from irtbench.cli.bias_effect import FIGURES, effect_or_reason
 from irtbench.cli.bias_effect import FILES as EFFECT_FILES
+from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
+from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
 from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.score_regression import ScoreRegression
     from irtbench.estimation.settings import FitSettings
 
-FILES = ("bias.csv", "bias.json", *EFFECT_FILES, *FIGURES)
+FILES = ("bias.csv", "bias.json", *EFFECT_FILES, *FIGURES, *SYSTEM_FILES)
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
     *("p", "p_adjusted", "p_uniform", "p_crossing"),
@@ -35,8 +37,30 @@ DIRECTION = ": negative delta is harder for the focal group"
 @reads_files(trials="count")
 def bias(
     responses: Responses,
-    groups: Annotated[Path, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")],
     output: Folder,
+    groups: Annotated[
+        Path | None, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")
+    ] = None,
+    bank: Annotated[
+        Path | None,
+        typer.Option("--bank", metavar="BANK", help="In place of --groups: a few systems against a bank's people."),
+    ] = None,
+    families: Annotated[
+        Path | None,
+        typer.Option(
+            "--families", metavar="F", help="With --bank: respondent_id and group; systems of one are not independent."
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        typer.Option("--control", metavar="PEOPLE", help="With --bank: responses of people to put in their place."),
+    ] = None,
+    permutations: Annotated[
+        int, typer.Option("--permutations", min=1, max=10_000, help="With --control: how many groups of people.")
+    ] = 20,
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="With --bank: the scale, where it has several.")
+    ] = None,
     focal: Annotated[
         str | None, typer.Option("--focal", help="The group compared with the other; else the smaller one.")
     ] = None,
@@ -93,7 +117,28 @@ def bias(
     Where items differ, writes what they do to the test: test_bias.csv, the difference in expected score between equally
     able members of the groups; test_curves.csv, the same along ability; and ability_change.csv, everyone's ability and
     percentile with all items and without those that differ.
+
+    With --bank the responses are those of a few systems (5 to 30), and the bank's items are held as people calibrated
+    them: each item's shift for the systems is a random effect. Writes bias.csv, bias.json, systems.csv and control.csv.
     """
+    if bank is not None:
+        beside = {
+            "--groups": groups, "--focal": focal, "--reference": reference, "--match": match, "--prior": prior,
+            "--method": None if method == "likelihood" else method, "--model": None if model == "2pl" else model,
+            "--guessing": guessing or None, "--figures": figures or None, "--no-purify": None if purify else True,
+        }  # fmt: skip
+        if given_too := [name for name, value in beside.items() if value is not None]:
+            raise InputError(f"--bank: {given_too[0]} does not go with it; expected one or the other")
+        how = AgainstPeople(bank, scale, families, control, permutations, alpha, adjustment)
+        systems_against_people(
+            responses, how, reading=reading, output=output, files=FILES, seed=seed, quiet=quiet, json=json
+        )
+        return
+    for name, value in (("--families", families), ("--control", control), ("--scale", scale)):
+        if value is not None:
+            raise InputError(f"{name}: goes with --bank alone")
+    if groups is None:
+        raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
     from irtbench.analysis.item_bias import comparable_items, item_bias
     from irtbench.analysis.mantel_haenszel import mantel_haenszel
     from irtbench.analysis.score_regression import score_regression
