@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.design_information import typical_items as typical_items
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
+    from irtbench.analysis.explained_difficulty import ExplainedDifficulty as ExplainedDifficulty
+    from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.item_bias import item_bias as item_bias
     from irtbench.analysis.item_shifts import ItemShifts as ItemShifts
     from irtbench.analysis.item_shifts import item_shifts as item_shifts
+    from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
+    from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
     from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
     from irtbench.analysis.mantel_haenszel import mantel_haenszel as mantel_haenszel
     from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from irtbench.data.grading import grade as grade
     from irtbench.data.harness_ids import harness_ids as harness_ids
     from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.item_features import ItemFeatures as ItemFeatures
     from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
     from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
     from irtbench.data.item_sampling import annotated_items as annotated_items
@@ -99,6 +104,7 @@ if TYPE_CHECKING:
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
+    from irtbench.data.readers.feature_table import read_features as read_features
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
     from irtbench.data.readers.long_table import LongTable as LongTable
@@ -245,6 +251,7 @@ if TYPE_CHECKING:
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
     from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
+    from irtbench.models.pyro_model.linear_logistic import linear_logistic_model as linear_logistic_model
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
     from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
@@ -302,6 +309,8 @@ _NAMES = {
     "data.responses": "ResponseMatrix",
     "data.sparse_responses": "SparseResponses responses_from_long",
     "data.items": "ItemTable",
+    "data.item_features": "ItemFeatures",
+    "data.readers.feature_table": "read_features",
     "data.tags": "ItemTags",
     "data.choices": "ChoiceItems",
     "data.predictions": "Predictions",
@@ -331,6 +340,7 @@ _NAMES = {
     "models.parameter_table": "as_parameters parameter_table read_parameters",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
+    "models.pyro_model.linear_logistic": "linear_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
@@ -374,6 +384,8 @@ _NAMES = {
     "analysis.bias_of_test": "DifferentialTestFunctioning differential_test_functioning",
     "analysis.item_shifts": "ItemShifts item_shifts",
     "analysis.shift_control": "ShiftControl shift_control",
+    "analysis.explained_difficulty": "ExplainedDifficulty explain_difficulty",
+    "analysis.linear_logistic_test": "LinearLogisticTest linear_logistic_test",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",

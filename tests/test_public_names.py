@@ -63,6 +63,7 @@ INNER_FUNCTIONS = {
     "analysis.dependence_bootstrap": "bootstrap_p",
     "analysis.item_shifts": "number_right",
     "analysis.linked_groups": "link",
+    "analysis.meta_regression": "meta_regression",
     "analysis.option_model": "fit_options",
     "analysis.effect_size": "ets_class nagelkerke",
     "analysis.matching_score": "match_groups purified_anchors",
@@ -94,7 +95,8 @@ INNER_FILES = {
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
-    "analysis": "effect_size linked_groups matching_score option_model robust_linking shift_likelihood time_left",
+    "analysis": "effect_size linked_groups matching_score meta_regression option_model robust_linking "
+    "shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool reliability_cuts removals",
     "scoring": "item_selection modal eap_sum",
