@@ -194,7 +194,7 @@ def explain_difficulty(
     >>> found = irtbench.explain_difficulty(fitted.items, features, rng=rng)
     >>> found.table().round(1)[["term", "effect", "se"]]
             term  effect   se
-    0  intercept    -0.1  0.1
+    0  intercept    -0.2  0.1
     1     length     0.8  0.1
     """
     known = as_parameters(items)

@@ -175,8 +175,9 @@ def item_shifts(
     >>> harder = irtbench.ItemParameters.from_difficulty(np.full(30, 1.3), people.difficulty + 2.0 * np.eye(30)[14])
     >>> systems = irtbench.simulate_responses(rng.normal(0.5, 0.5, 20), harder, rng=rng)
     >>> found = irtbench.item_shifts(systems, people, rng=rng)
-    >>> found.table().loc[14, ["item_id", "n_correct"]].tolist()
-    ['item15', 3]
+    >>> found.table()[["item_id", "n_correct", "expected_correct", "p"]].round(1)[14:15]
+       item_id  n_correct  expected_correct    p
+    14  item15          2              12.8  0.0
     """
     responses, items = responses_and_items(responses, items)
     known = known_items(responses, items)

@@ -123,7 +123,7 @@ def linear_logistic_test(
     >>> features = irtbench.ItemFeatures(items.item_ids, ("negated",), negated[:, None])
     >>> irtbench.linear_logistic_test(responses, features).table().round(1)
             term  effect   se  lower  upper
-    0  intercept    -0.5  0.0   -0.6   -0.4
+    0  intercept    -0.4  0.1   -0.5   -0.3
     1    negated     1.0  0.1    0.9    1.1
     """
     responses = as_responses(responses)

@@ -92,6 +92,20 @@ def shift_control(
     ------
     InputError
         If there are fewer than three times as many people as systems, or no groups are wanted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty(np.full(20, 1.3), np.linspace(-2, 2, 20))
+    >>> harder = irtbench.ItemParameters.from_difficulty(np.full(20, 1.3), items.difficulty + rng.normal(0, 1, 20))
+    >>> systems = irtbench.simulate_responses(rng.normal(0.5, 0.5, 15), harder, rng=rng)
+    >>> people = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.item_shifts(systems, items, rng=rng)
+    >>> control = irtbench.shift_control(people, items, found, n_groups=3, rng=rng)
+    >>> bool(control.tau.max() < found.tau), control.p
+    (True, 0.25)
     """
     people, given = responses_and_items(people, items)
     if n_groups < 1:
