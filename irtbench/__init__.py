@@ -10,6 +10,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning as DifferentialTestFunctioning
+    from irtbench.analysis.bias_of_test import differential_test_functioning as differential_test_functioning
     from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
     from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
     from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
@@ -25,11 +27,17 @@ if TYPE_CHECKING:
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
     from irtbench.analysis.effect_of_testlets import EffectOfTestlets as EffectOfTestlets
     from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
+    from irtbench.analysis.explained_difficulty import ExplainedDifficulty as ExplainedDifficulty
+    from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
     from irtbench.analysis.item_bias import ItemBias as ItemBias
     from irtbench.analysis.item_bias import item_bias as item_bias
+    from irtbench.analysis.item_shifts import ItemShifts as ItemShifts
+    from irtbench.analysis.item_shifts import item_shifts as item_shifts
+    from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
+    from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
     from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
     from irtbench.analysis.mantel_haenszel import mantel_haenszel as mantel_haenszel
     from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
     from irtbench.analysis.score_regression import ScoreRegression as ScoreRegression
     from irtbench.analysis.score_regression import score_regression as score_regression
+    from irtbench.analysis.shift_control import ShiftControl as ShiftControl
+    from irtbench.analysis.shift_control import shift_control as shift_control
     from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
     from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
     from irtbench.bank.bank import ItemBank as ItemBank
@@ -93,6 +103,7 @@ if TYPE_CHECKING:
     from irtbench.data.grading import grade as grade
     from irtbench.data.harness_ids import harness_ids as harness_ids
     from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.item_features import ItemFeatures as ItemFeatures
     from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
     from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
     from irtbench.data.item_sampling import annotated_items as annotated_items
@@ -101,6 +112,7 @@ if TYPE_CHECKING:
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
+    from irtbench.data.readers.feature_table import read_features as read_features
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
     from irtbench.data.readers.long_table import LongTable as LongTable
@@ -260,6 +272,7 @@ if TYPE_CHECKING:
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
     from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
+    from irtbench.models.pyro_model.linear_logistic import linear_logistic_model as linear_logistic_model
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
     from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
@@ -284,6 +297,8 @@ if TYPE_CHECKING:
     from irtbench.scoring.inspect_stop import InspectStop as InspectStop
     from irtbench.scoring.item_error import with_item_error as with_item_error
     from irtbench.scoring.item_order import item_order as item_order
+    from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
+    from irtbench.scoring.leaving_out import leave_items_out as leave_items_out
     from irtbench.scoring.percentiles import Percentiles as Percentiles
     from irtbench.scoring.percentiles import percentiles as percentiles
     from irtbench.scoring.plausible_values import plausible_values as plausible_values
@@ -318,6 +333,8 @@ _NAMES = {
     "data.responses": "ResponseMatrix",
     "data.sparse_responses": "SparseResponses responses_from_long",
     "data.items": "ItemTable",
+    "data.item_features": "ItemFeatures",
+    "data.readers.feature_table": "read_features",
     "data.tags": "ItemTags",
     "data.choices": "ChoiceItems",
     "data.predictions": "Predictions",
@@ -349,6 +366,7 @@ _NAMES = {
     "models.parameter_columns": "parameter_columns",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
+    "models.pyro_model.linear_logistic": "linear_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
     "models.pyro_model.bifactor_row": "BifactorNodes CollapsedBifactor ItemGroups",
     "models.pyro_model.node_tensors": "NodeTensors",
@@ -395,6 +413,11 @@ _NAMES = {
     ),
     "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
+    "analysis.bias_of_test": "DifferentialTestFunctioning differential_test_functioning",
+    "analysis.item_shifts": "ItemShifts item_shifts",
+    "analysis.shift_control": "ShiftControl shift_control",
+    "analysis.explained_difficulty": "ExplainedDifficulty explain_difficulty",
+    "analysis.linear_logistic_test": "LinearLogisticTest linear_logistic_test",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
@@ -425,6 +448,7 @@ _NAMES = {
     "scoring.sum_score_table": "SumScoreTable sum_score_table",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
+    "scoring.leaving_out": "EffectOfLeavingOut leave_items_out",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.adaptive": "AdaptiveSettings Adaptive",

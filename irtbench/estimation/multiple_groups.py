@@ -80,6 +80,9 @@ class GroupedModel(InformationCriteria):
         Observed and correct responses to each item, of all groups, shape (n_items,).
     joint_error
         The sampling error of the reference group's items together; None where it was not computed.
+    free_covariance
+        Sampling covariance of (a, a_1, d_1, ..., d, c) of the free items, where group g has the slope a + a_g and the
+        intercept d + d_g, shape (n_free, 2 n_groups + 1, n_free, 2 n_groups + 1); None where it was not computed.
     """
 
     groups: tuple[str, ...]
@@ -99,6 +102,7 @@ class GroupedModel(InformationCriteria):
     n_by_item: NDArray[np.int64]
     n_correct_by_item: NDArray[np.int64]
     joint_error: JointError | None = None
+    free_covariance: NDArray[np.float64] | None = None
 
     @property
     def n_respondents(self) -> int:  # type: ignore[override]
@@ -240,6 +244,7 @@ def fit_groups(
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     _, mean, log_deviation = problem.group_prior.split(mode.items)
     errors, nodes = population_errors(problem, covariance), problem.own_nodes.theta[:, 0]
+    rows = torch.from_numpy(np.flatnonzero(free))
     return GroupedModel(
         groups=names,
         items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
@@ -258,6 +263,7 @@ def fit_groups(
         n_by_item=responses.n_by_item,
         n_correct_by_item=responses.n_correct_by_item,
         joint_error=reference_joint_error(problem, covariance, int(members[0].sum())),
+        free_covariance=None if covariance is None else covariance.cpu()[rows][:, :, rows].numpy(),
     )
 
 
