@@ -10,6 +10,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning as DifferentialTestFunctioning
+    from irtbench.analysis.bias_of_test import differential_test_functioning as differential_test_functioning
     from irtbench.analysis.crowd_plan import AttentionChecks as AttentionChecks
     from irtbench.analysis.crowd_plan import CrowdPlan as CrowdPlan
     from irtbench.analysis.crowd_plan import PlanSettings as PlanSettings
@@ -23,11 +25,19 @@ if TYPE_CHECKING:
     from irtbench.analysis.design_information import typical_items as typical_items
     from irtbench.analysis.dimensions import Dimensions as Dimensions
     from irtbench.analysis.dimensions import find_dimensions as find_dimensions
+    from irtbench.analysis.effect_of_testlets import EffectOfTestlets as EffectOfTestlets
+    from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
+    from irtbench.analysis.explained_difficulty import ExplainedDifficulty as ExplainedDifficulty
+    from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
     from irtbench.analysis.item_bias import ItemBias as ItemBias
     from irtbench.analysis.item_bias import item_bias as item_bias
+    from irtbench.analysis.item_shifts import ItemShifts as ItemShifts
+    from irtbench.analysis.item_shifts import item_shifts as item_shifts
+    from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
+    from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
     from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
     from irtbench.analysis.mantel_haenszel import mantel_haenszel as mantel_haenszel
     from irtbench.analysis.model_comparison import LikelihoodRatio as LikelihoodRatio
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
     from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
     from irtbench.analysis.score_regression import ScoreRegression as ScoreRegression
     from irtbench.analysis.score_regression import score_regression as score_regression
+    from irtbench.analysis.shift_control import ShiftControl as ShiftControl
+    from irtbench.analysis.shift_control import shift_control as shift_control
     from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
     from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
     from irtbench.bank.bank import ItemBank as ItemBank
@@ -50,7 +62,12 @@ if TYPE_CHECKING:
     from irtbench.bank.known_items import read_bank as read_bank
     from irtbench.bank.norm_table import with_norms as with_norms
     from irtbench.bank.norms import Norms as Norms
+    from irtbench.bank.raking import Raking as Raking
+    from irtbench.bank.raking import rake as rake
+    from irtbench.bank.raking import raked_norms as raked_norms
+    from irtbench.bank.raking import read_margins as read_margins
     from irtbench.bank.scale import Scale as Scale
+    from irtbench.bank.scale_line import ScaleLine as ScaleLine
     from irtbench.building.assembly import AssembledForms as AssembledForms
     from irtbench.building.assembly import assemble_forms as assemble_forms
     from irtbench.building.drift import Drift as Drift
@@ -86,6 +103,7 @@ if TYPE_CHECKING:
     from irtbench.data.grading import grade as grade
     from irtbench.data.harness_ids import harness_ids as harness_ids
     from irtbench.data.input_error import InputError as InputError
+    from irtbench.data.item_features import ItemFeatures as ItemFeatures
     from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
     from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
     from irtbench.data.item_sampling import annotated_items as annotated_items
@@ -94,6 +112,7 @@ if TYPE_CHECKING:
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
+    from irtbench.data.readers.feature_table import read_features as read_features
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
     from irtbench.data.readers.long_table import LongTable as LongTable
@@ -103,6 +122,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.recognise import read_responses as read_responses
     from irtbench.data.readers.respondents import read_respondents as read_respondents
     from irtbench.data.readers.tagged_items import read_tags as read_tags
+    from irtbench.data.readers.tagged_items import read_testlets as read_testlets
     from irtbench.data.readers.tagged_items import read_twins as read_twins
     from irtbench.data.responses import ResponseMatrix as ResponseMatrix
     from irtbench.data.screening import Screening as Screening
@@ -144,12 +164,17 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.scale_reliability import scale_reliability as scale_reliability
     from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
     from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+    from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
+    from irtbench.estimation.bifactor import fit_bifactor as fit_bifactor
+    from irtbench.estimation.bifactor_model import BifactorModel as BifactorModel
     from irtbench.estimation.driver import maximise as maximise
     from irtbench.estimation.factors import FactorModel as FactorModel
     from irtbench.estimation.factors import factor_scores as factor_scores
     from irtbench.estimation.factors import fit_factors as fit_factors
     from irtbench.estimation.fit import fit_model as fit_model
     from irtbench.estimation.fitted import FittedModel as FittedModel
+    from irtbench.estimation.four_parameters import FourParameterModel as FourParameterModel
+    from irtbench.estimation.four_parameters import fit_4pl as fit_4pl
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
     from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
     from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
@@ -233,6 +258,7 @@ if TYPE_CHECKING:
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
+    from irtbench.models.joint_error import JointError as JointError
     from irtbench.models.likelihood import log_likelihood as log_likelihood
     from irtbench.models.parameter_columns import parameter_columns as parameter_columns
     from irtbench.models.parameter_table import as_parameters as as_parameters
@@ -240,9 +266,13 @@ if TYPE_CHECKING:
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import GuessingPrior as GuessingPrior
     from irtbench.models.priors import Priors as Priors
+    from irtbench.models.pyro_model.bifactor_row import BifactorNodes as BifactorNodes
+    from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor
+    from irtbench.models.pyro_model.bifactor_row import ItemGroups as ItemGroups
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
     from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
+    from irtbench.models.pyro_model.linear_logistic import linear_logistic_model as linear_logistic_model
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
     from irtbench.models.pyro_model.node_tensors import NodeTensors as NodeTensors
     from irtbench.models.quadrature import Quadrature as Quadrature
@@ -267,6 +297,8 @@ if TYPE_CHECKING:
     from irtbench.scoring.inspect_stop import InspectStop as InspectStop
     from irtbench.scoring.item_error import with_item_error as with_item_error
     from irtbench.scoring.item_order import item_order as item_order
+    from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
+    from irtbench.scoring.leaving_out import leave_items_out as leave_items_out
     from irtbench.scoring.percentiles import Percentiles as Percentiles
     from irtbench.scoring.percentiles import percentiles as percentiles
     from irtbench.scoring.plausible_values import plausible_values as plausible_values
@@ -301,6 +333,8 @@ _NAMES = {
     "data.responses": "ResponseMatrix",
     "data.sparse_responses": "SparseResponses responses_from_long",
     "data.items": "ItemTable",
+    "data.item_features": "ItemFeatures",
+    "data.readers.feature_table": "read_features",
     "data.tags": "ItemTags",
     "data.choices": "ChoiceItems",
     "data.predictions": "Predictions",
@@ -310,7 +344,7 @@ _NAMES = {
     "data.readers.item_table": "read_items",
     "data.readers.respondents": "read_respondents",
     "data.readers.groups": "read_groups",
-    "data.readers.tagged_items": "read_tags read_twins",
+    "data.readers.tagged_items": "read_tags read_testlets read_twins",
     "data.readers.choice_items": "read_choices",
     "data.readers.prediction_table": "read_predictions",
     "data.grading": "GradingSettings grade",
@@ -324,6 +358,7 @@ _NAMES = {
     "data.sheets.crowd_sheets": "crowd_sheets",
     "data.harness_ids": "harness_ids",
     "models.item_parameters": "ItemParameters",
+    "models.joint_error": "JointError",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
@@ -331,7 +366,9 @@ _NAMES = {
     "models.parameter_columns": "parameter_columns",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_logistic_model",
+    "models.pyro_model.linear_logistic": "linear_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
+    "models.pyro_model.bifactor_row": "BifactorNodes CollapsedBifactor ItemGroups",
     "models.pyro_model.node_tensors": "NodeTensors",
     "models.pyro_model.item_tensors": "ItemTensors",
     "models.priors": "GuessingPrior Priors",
@@ -344,6 +381,9 @@ _NAMES = {
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",
     "estimation.multiple_groups": "GroupedModel fit_groups",
+    "estimation.bifactor": "bifactor_scores fit_bifactor",
+    "estimation.bifactor_model": "BifactorModel",
+    "estimation.four_parameters": "FourParameterModel fit_4pl",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.classical": "ClassicalStatistics classical_statistics",
     "diagnostics.distractors": "distractor_table",
@@ -367,15 +407,23 @@ _NAMES = {
     "analysis.parallel_analysis": "ParallelAnalysis parallel_analysis",
     "analysis.rotation": "RotatedLoadings rotate_to_labels",
     "analysis.dimensions": "Dimensions find_dimensions",
+    "analysis.effect_of_testlets": "EffectOfTestlets effect_of_testlets",
     "analysis.design_information": (
         "ExpectedPrecision DesignInformation typical_items design_information ability_precision"
     ),
     "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
+    "analysis.bias_of_test": "DifferentialTestFunctioning differential_test_functioning",
+    "analysis.item_shifts": "ItemShifts item_shifts",
+    "analysis.shift_control": "ShiftControl shift_control",
+    "analysis.explained_difficulty": "ExplainedDifficulty explain_difficulty",
+    "analysis.linear_logistic_test": "LinearLogisticTest linear_logistic_test",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",
     "analysis.score_regression": "ScoreRegression score_regression",
     "bank.norms": "Norms",
+    "bank.raking": "Raking rake raked_norms read_margins",
+    "bank.scale_line": "ScaleLine",
     "bank.scale": "Scale",
     "bank.data_card": "DataCard",
     "bank.bank": "ItemBank save_bank load_bank",
@@ -400,6 +448,7 @@ _NAMES = {
     "scoring.sum_score_table": "SumScoreTable sum_score_table",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
+    "scoring.leaving_out": "EffectOfLeavingOut leave_items_out",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.adaptive": "AdaptiveSettings Adaptive",

@@ -121,6 +121,9 @@ class ScoreSettings(Settings):
         Columns of the respondents that the bank keeps with its norm sample, for norm groups now and later.
     norm_weight
         Column of the respondents with their weights in the norm sample; None for equal weights.
+    norm_margins
+        The population's shares of values of the respondents' columns, to which the norm sample is weighted (`rake`):
+        ``{ country = { de = 0.7, fr = 0.3 } }``. They ask for the norm ``smoothed`` unless it is said.
 
     Raises
     ------
@@ -135,12 +138,17 @@ class ScoreSettings(Settings):
     norm_group: dict[str, str] = field(default_factory=dict)
     norm_groups: tuple[str, ...] = ()
     norm_weight: str | None = None
+    norm_margins: dict[str, dict[str, float]] = field(default_factory=dict)
     level: Inside = 0.95
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.norm_group) > 1:
             raise InputError(f"norm_group must name one column and value but names {', '.join(self.norm_group)}")
+        if self.norm_margins and self.norm == "normal":
+            raise InputError(
+                "norm_margins: the norm normal has no weights; expected norm smoothed or empirical with it"
+            )
         try:
             self.scoring(seed=0)
         except InputError as error:
@@ -149,13 +157,13 @@ class ScoreSettings(Settings):
     def scoring(self, *, seed: int) -> ScoringSettings:
         """How systems and respondents are scored."""
         group = next(iter(self.norm_group.items()), None)
-        norm = self.norm or ("normal" if group is None else "smoothed")
+        norm = self.norm or ("normal" if group is None and not self.norm_margins else "smoothed")
         return ScoringSettings(self.method, self.item_error, norm, group, self.level, seed)
 
     @property
     def norm_columns(self) -> tuple[str, ...]:
-        """Columns of the respondents by which norm groups are formed, each once."""
-        return tuple(dict.fromkeys([*self.norm_groups, *self.norm_group]))
+        """Columns of the respondents by which norm groups are formed or weighted, each once."""
+        return tuple(dict.fromkeys([*self.norm_groups, *self.norm_group, *self.norm_margins]))
 
 
 @dataclass(frozen=True)

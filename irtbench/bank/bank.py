@@ -21,13 +21,14 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
+from irtbench.models.parameter_table import demand_no_upper
 
 if (
     TYPE_CHECKING
 ):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
     from irtbench.bank.schema import BankDocument
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +112,18 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def load_bank(path: Path | str) -> ItemBank:
+def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
     """Read a bank and check it: format, version, types, that every number is finite, and the hash.
 
     A table of items (items.csv of a fit or of a study), and py-irt's ``best_parameters.json``, is taken for a bank
     without norms and without the covariances of its items.
+
+    Parameters
+    ----------
+    path
+        The file.
+    upper_asymptotes
+        Whether items may have any (4PL), which scoring alone takes; otherwise they are refused.
 
     Raises
     ------
@@ -141,7 +149,7 @@ def load_bank(path: Path | str) -> ItemBank:
     path = Path(path)
     if is_table(path):
         try:
-            return ItemBank(scales_of_items(path))
+            return ItemBank(scales_of_items(path, upper_asymptotes=upper_asymptotes))
         except InputError as error:
             raise InputError(f"{error}; expected bank.json, or a table of items such as items.csv of fit") from None
     try:
@@ -159,7 +167,10 @@ def load_bank(path: Path | str) -> ItemBank:
     try:
         document = _read_document(content)
         card = None if document.card is None else DataCard(**document.card.model_dump())
-        return ItemBank(tuple(scale_of(entry) for entry in document.scales), card)
+        scales = tuple(scale_of(entry) for entry in document.scales)
+        for scale in () if upper_asymptotes else scales:
+            demand_no_upper(scale.items)
+        return ItemBank(scales, card)
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None
 

@@ -28,7 +28,7 @@ def is_of_py_irt(path: Path, content: object) -> bool:
     return isinstance(content, dict) and recognises(Head(path, "object", content))
 
 
-def scales_of_items(path: Path) -> tuple[Scale, ...]:
+def scales_of_items(path: Path, *, upper_asymptotes: bool = False) -> tuple[Scale, ...]:
     """A scale for each name in a column ``scale``, or one of all items; without norms, and with keys if there are any.
 
     Raises
@@ -36,7 +36,7 @@ def scales_of_items(path: Path) -> tuple[Scale, ...]:
     InputError
         As `read_parameters`.
     """
-    items = read_parameters(path)
+    items = read_parameters(path, upper_asymptotes=upper_asymptotes)
     names = np.full(items.n_items, ALL, dtype=object)
     details = ItemTable.plain(items.item_ids)
     if is_table(path):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from irtbench.bank.norms import Norms
+from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import ParametersLike, as_parameters
+from irtbench.models.joint_error import JointError
+from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper
 from irtbench.models.quadrature import Quadrature
 
 
@@ -36,11 +38,18 @@ class Scale(Drawn):
         Density of ability that was fitted with the items, the prior of scoring; None for the standard normal.
     provenance
         Where the scale comes from, as plain JSON values: data hash, settings, versions, date, pruning record, seed.
+    joint_error
+        The sampling error of all items together, by which the scale can be linked to others; None where it is not
+        known.
+    line
+        Of a linked scale, how well it is known where it lies on the base scale; None where it was not linked, or that
+        is not known.
 
     Raises
     ------
     InputError
-        If there is no item, ``details`` is about other items, or ``provenance`` holds what JSON cannot.
+        If there is no item, ``details`` or ``joint_error`` is about other items, or ``provenance`` holds what JSON
+        cannot.
     """
 
     name: str
@@ -49,12 +58,16 @@ class Scale(Drawn):
     norms: Norms | None = None
     population: Quadrature | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    joint_error: JointError | None = None
+    line: ScaleLine | None = None
 
     def __post_init__(self) -> None:
         if self.items.n_items == 0:
             raise InputError(f"scale {self.name}: expected at least one item")
         if self.details.item_ids != self.items.item_ids:
             raise InputError(f"scale {self.name}: parameters and details are not about the same items in one order")
+        if self.joint_error is not None and self.joint_error.n_items != self.items.n_items:
+            raise InputError(f"scale {self.name}: parameters and their joint error are not about the same items")
         if any(self.details.attention):
             raise InputError(f"scale {self.name}: an attention check cannot be an item of a scale")
         try:
@@ -62,6 +75,18 @@ class Scale(Drawn):
         except (TypeError, ValueError) as error:
             raise InputError(f"scale {self.name}: provenance must be plain JSON values: {error}") from None
         object.__setattr__(self, "provenance", plain)
+
+    def select(self, item_ids: Sequence[str]) -> Scale:
+        """The scale with these of its items, in this order."""
+        position = {item: k for k, item in enumerate(self.items.item_ids)}
+        items = self.items.select(item_ids)
+        error = self.joint_error
+        return replace(
+            self,
+            items=items,
+            details=self.details.select(item_ids),
+            joint_error=None if error is None else error.select([position[item] for item in item_ids]),
+        )
 
     def table(self) -> pd.DataFrame:
         """One row an item: its parameters with their standard errors, its key, label, group and text."""
@@ -81,6 +106,7 @@ ScaleLike = Scale | ParametersLike
 def as_scale(given: ScaleLike) -> Scale:
     """A scale as it is; item parameters alone as the scale ``all`` of a standard normal population without norms."""
     if isinstance(given, Scale):
+        demand_no_upper(given.items)
         return given
     items = as_parameters(given)
     return Scale("all", items, ItemTable.plain(items.item_ids))

@@ -17,12 +17,19 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
+from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.quadrature import Quadrature
 
-UPPER_TRIANGLE = np.triu_indices(3)
+MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be megabytes
+DIGITS = 6  # of it
+
+
+#: Fields of a scale from version 4 on.
+LATER = ("joint_error", "line")
 
 
 class _Part(BaseModel):
@@ -37,20 +44,23 @@ class ItemEntry(_Part):
     intercept: float
     guessing: float
     guessing_estimated: bool
-    covariance: Annotated[list[float], Field(min_length=6, max_length=6)] | None
-    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc."""
+    covariance: Annotated[list[float], Field(min_length=6, max_length=10)] | None
+    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; of a 4PL that of (a, d, c, u)."""
     key: str | None
     label: str | None
     group: str | None
     text: str | None
     kind: Literal["own", "rasch", "1pl", "fixed"] | None = None
     """From version 3 on: whose slope and intercept they are, where not the item's own."""
+    upper_asymptote: float | None = None
+    """From version 4 on: u of a 4PL."""
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the field of a later version where it is not in use."""
+        """Leave out fields of a later version where they are not in use."""
         fields: dict[str, Any] = serialize(self)
-        return {name: value for name, value in fields.items() if name != "kind" or value is not None}
+        later = ("kind", "upper_asymptote")
+        return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
 class NormsEntry(_Part):
@@ -95,6 +105,25 @@ class GridPopulation(_Part):
     log_weights: list[float | None]
 
 
+class JointErrorEntry(_Part):
+    """The sampling error of all items together."""
+
+    location: Annotated[float, Field(ge=0)]
+    unit: Annotated[float, Field(ge=0)]
+    covariance: list[float]
+    """Upper triangle by rows, of a, d and, where it was estimated, c of the first item, then of the next."""
+
+
+class LineEntry(_Part):
+    """How well it is known where a linked scale lies on the base scale."""
+
+    slope: Annotated[float, Field(gt=0)]
+    intercept: float
+    covariance: Annotated[list[float], Field(min_length=3, max_length=3)]
+    """Upper triangle of the covariance of slope and intercept."""
+    generation: Annotated[int, Field(ge=1)]
+
+
 class ScaleEntry(_Part):
     """One scale."""
 
@@ -103,13 +132,27 @@ class ScaleEntry(_Part):
     norms: NormsEntry | None
     population: Annotated[NormalPopulation | GridPopulation, Field(discriminator="kind")]
     provenance: dict[str, Any]
+    joint_error: JointErrorEntry | None = None
+    """From version 4 on, of up to ``MOST_TOGETHER`` items."""
+    line: LineEntry | None = None
+    """From version 4 on, of linked scales."""
 
     @property
     def version(self) -> int:
         """The first schema version that has the fields in use."""
+        if self.joint_error is not None or self.line is not None:
+            return 4
+        if any(item.upper_asymptote is not None for item in self.items):
+            return 4
         if any(item.kind is not None for item in self.items):
             return 3
         return 1 if self.norms is None else self.norms.version
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out fields of a later version that are not in use."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name not in LATER or value is not None}
 
 
 class CardEntry(_Part):
@@ -187,6 +230,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
                 group=details.group[k],
                 text=details.text[k],
                 kind=None if items.kind is None else items.kind[k],
+                upper_asymptote=None if items.upper_asymptote is None else float(items.upper_asymptote[k]),
             )
             for k in range(items.n_items)
         ],
@@ -208,6 +252,15 @@ def entry_of(scale: Scale) -> ScaleEntry:
             log_weights=[w if math.isfinite(w) else None for w in population.log_weights.tolist()],
         ),
         provenance=dict(scale.provenance),
+        joint_error=_joint_error_entry(scale),
+        line=None
+        if scale.line is None
+        else LineEntry(
+            slope=scale.line.slope,
+            intercept=scale.line.intercept,
+            covariance=scale.line.upper(),
+            generation=scale.line.generation,
+        ),
     )
 
 
@@ -228,7 +281,11 @@ def scale_of(entry: ScaleEntry) -> Scale:
         text=tuple(item.text for item in entry.items),
         attention=(False,) * len(item_ids),
     )
-    covariance = np.stack([_square(item.covariance) for item in entry.items])
+    upper = [item.upper_asymptote for item in entry.items]
+    if None in upper and any(upper):
+        raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")
+    width = 4 if any(upper) else 3
+    covariance = np.stack([_square(item.covariance, width, item.item_id) for item in entry.items])
     items = ItemParameters(
         item_ids,
         np.array([item.discrimination for item in entry.items]),
@@ -237,8 +294,57 @@ def scale_of(entry: ScaleEntry) -> Scale:
         np.array([item.guessing_estimated for item in entry.items]),
         None if np.isnan(covariance).all() else covariance,
         tuple(item.kind or "own" for item in entry.items),
+        np.array(upper, dtype=np.float64) if any(upper) else None,
     )
-    return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
+    return Scale(
+        entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
+        _joint_error(entry, items), _line(entry),
+    )  # fmt: skip
+
+
+def _estimated(items: ItemParameters) -> NDArray[np.intp]:
+    """Places of the parameters whose joint error is kept, among (a, d, c) of all items."""
+    kept = np.ones((items.n_items, 3), dtype=np.bool_)
+    kept[:, 2] = items.guessing_estimated
+    return np.flatnonzero(kept)
+
+
+def _joint_error_entry(scale: Scale) -> JointErrorEntry | None:
+    error, n = scale.joint_error, scale.items.n_items
+    if error is None or n > MOST_TOGETHER:
+        return None
+    kept = _estimated(scale.items)
+    covariance = error.covariance.reshape(3 * n, 3 * n)[np.ix_(kept, kept)]
+    upper = covariance[np.triu_indices(kept.size)].tolist()
+    return JointErrorEntry(
+        location=error.location, unit=error.unit, covariance=[float(f"{value:.{DIGITS}g}") for value in upper]
+    )
+
+
+def _joint_error(entry: ScaleEntry, items: ItemParameters) -> JointError | None:
+    if entry.joint_error is None:
+        return None
+    kept, n = _estimated(items), items.n_items
+    upper, given = np.triu_indices(kept.size), entry.joint_error.covariance
+    if len(given) != upper[0].size:
+        raise InputError(
+            f"scale {entry.name}: joint_error.covariance has {len(given)} values; expected {upper[0].size} for "
+            f"{kept.size} parameters of {n} items"
+        )
+    square = np.zeros((kept.size, kept.size))
+    square[upper] = given
+    square.T[upper] = given
+    covariance = np.zeros((3 * n, 3 * n))
+    covariance[np.ix_(kept, kept)] = square
+    return JointError(covariance.reshape(n, 3, n, 3), entry.joint_error.location, entry.joint_error.unit)
+
+
+def _line(entry: ScaleEntry) -> ScaleLine | None:
+    if entry.line is None:
+        return None
+    aa, ab, bb = entry.line.covariance
+    covariance = np.array([[aa, ab], [ab, bb]])
+    return ScaleLine(entry.line.slope, entry.line.intercept, covariance, entry.line.generation)
 
 
 def _norms(entry: ScaleEntry) -> Norms | None:
@@ -272,14 +378,17 @@ def _population(entry: ScaleEntry) -> Quadrature | None:
 
 def _triangle(covariance: NDArray[np.float64]) -> list[float] | None:
     """Upper triangle of a covariance by rows; None where it is not known."""
-    upper = covariance[UPPER_TRIANGLE]
+    upper = covariance[np.triu_indices(len(covariance))]
     return upper.tolist() if np.isfinite(upper).all() else None
 
 
-def _square(upper: list[float] | None) -> NDArray[np.float64]:
-    """Covariance of which this is the upper triangle; NaN where it is not known."""
-    square = np.full((3, 3), np.nan)
+def _square(upper: list[float] | None, width: int, item_id: str) -> NDArray[np.float64]:
+    """Covariance of so many parameters of which this is the upper triangle; NaN where it is not known."""
+    square = np.full((width, width), np.nan)
     if upper is not None:
-        square[UPPER_TRIANGLE] = upper
-        square.T[UPPER_TRIANGLE] = upper
+        triangle = np.triu_indices(width)
+        if len(upper) != len(triangle[0]):
+            raise InputError(f"item {item_id}: covariance has {len(upper)} numbers; expected {len(triangle[0])}")
+        square[triangle] = upper
+        square.T[triangle] = upper
     return square

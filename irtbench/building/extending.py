@@ -48,6 +48,7 @@ def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
     return replace(
         old,
         items=joined(old.items, new),
+        joint_error=None,  # of the new items with the old ones it is not known
         details=ItemTable(
             (*old.details.item_ids, *plain.item_ids),
             (*old.details.key, *plain.key),

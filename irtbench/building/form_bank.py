@@ -80,9 +80,7 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
 def _on_form(scale: Scale, chosen: set[str], left_out: list[dict[str, object]], rng: np.random.Generator) -> Scale:
     own = [item for item in scale.items.item_ids if item in chosen]
     short = replace(
-        scale,
-        items=scale.items.select(own),
-        details=scale.details.select(own),
+        scale.select(own),
         provenance={**scale.provenance, NOT_ON_A_SCALE: left_out, "form_of": scale.items.n_items},
     )
     if scale.norms is None or len(own) == scale.items.n_items:

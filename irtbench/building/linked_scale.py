@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from irtbench.bank.scale import Scale, ScaleLike, as_scale
+from irtbench.building.link_error import line_of, moved_joint_error
 from irtbench.building.linking import ScaleLink
 from irtbench.data.items import ItemTable
 
@@ -13,7 +14,8 @@ def linked_scale(old: ScaleLike, new: ScaleLike, link: ScaleLink) -> Scale:
     """The items of the new scale on the old one, where the old norms and population hold.
 
     Key, text, label and group of common items are the old scale's. The provenance has the link and, under ``old`` and
-    ``new``, that of both scales.
+    ``new``, that of both scales. The scale has the error of its line, which scores on it carry, and, where both scales
+    have theirs, the joint error of its items, by which the next link has it too.
 
     Parameters
     ----------
@@ -45,6 +47,10 @@ def linked_scale(old: ScaleLike, new: ScaleLike, link: ScaleLink) -> Scale:
             "old": dict(old.provenance),
             "new": dict(new.provenance),
         },
+        joint_error=moved_joint_error(link, new.items, new.joint_error, old.joint_error)
+        if link.joint and old.joint_error is not None and new.joint_error is not None
+        else None,
+        line=line_of(old, new, link),
     )
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
+from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
@@ -44,6 +45,10 @@ class ScaleLink(Shown):
         Sampling covariance of (A, B), shape (2, 2); NaN where that of the items is not known.
     item_ids
         The common items that A and B rest on.
+    by_new
+        Derivatives of (A, B) by (a, d, c) of these items on the new scale, shape (2, n_common, 3).
+    joint
+        Whether the covariance has the errors that items of a calibration share.
     """
 
     method: LinkMethod
@@ -51,6 +56,8 @@ class ScaleLink(Shown):
     intercept: float
     covariance: Array
     item_ids: tuple[str, ...]
+    by_new: Array | None = None
+    joint: bool = False
 
     @property
     def se_slope(self) -> float:
@@ -62,13 +69,17 @@ class ScaleLink(Shown):
         """Standard error of B."""
         return float(np.sqrt(self.covariance[1, 1]))
 
+    @property
+    def turn(self) -> Array:
+        """Derivatives of (a, d, c) on the old scale by those on the new one, shape (3, 3)."""
+        return np.array([[1 / self.slope, 0, 0], [-self.intercept / self.slope, 1, 0], [0, 0, 1]])
+
     def items(self, new: ParametersLike) -> ItemParameters:
         """Items of the new scale on the old one: (a, d, c) becomes (a / A, d - a B / A, c).
 
         Their covariance is turned with them. The error of A and B, which all of them share, is not in it.
         """
-        new = as_parameters(new)
-        turn = np.array([[1 / self.slope, 0, 0], [-self.intercept / self.slope, 1, 0], [0, 0, 1]])
+        new, turn = as_parameters(new), self.turn
         slope = new.discrimination / self.slope
         kind = None if new.kind is None else tuple("1pl" if kind == "rasch" else kind for kind in new.kind)
         return replace(
@@ -122,8 +133,8 @@ class ScaleLink(Shown):
 
 
 def link_scales(
-    old: ParametersLike,
-    new: ParametersLike,
+    old: ScaleLike,
+    new: ScaleLike,
     *,
     method: LinkMethod = "stocking-lord",
     common: Collection[str] | None = None,
@@ -142,21 +153,22 @@ def link_scales(
     With the items' own covariances alone, errors of different items count as independent: that is the error of a line
     between the two scales as they were calibrated. Errors that the items of a calibration share, for its respondents
     are a sample, move its scale as a whole; they are in the error where the whole covariance is given, which then is
-    that of a line between the two populations' scales.
+    that of a line between the two populations' scales. Scales that both know it (`Scale.joint_error`) bring it along.
 
     Parameters
     ----------
     old, new
-        Items of both scales (`as_parameters`); those of the same name are common.
+        Both scales, or their items (`as_parameters`); those of the same name are common.
     method
         How.
     common
         The common items to use; None for all.
     population
-        Density of ability on the old scale, for the methods by curves; None for N(0, 1).
+        Density of ability on the old scale, for the methods by curves; None for the scale's own, or N(0, 1).
     old_covariance, new_covariance
         Sampling covariance of (a, d, c) of all items of a scale with each other, in the order of its items, shape
-        (n_items, 3, n_items, 3); None for the items' own, and errors of different items that do not correlate.
+        (n_items, 3, n_items, 3); None for those of the scales if both have theirs, else for the items' own, and errors
+        of different items that do not correlate.
 
     Raises
     ------
@@ -180,22 +192,27 @@ def link_scales(
     """
     if method not in get_args(LinkMethod):
         raise InputError(f"link: method: expected one of {', '.join(get_args(LinkMethod))} but got {method!r}")
-    old, new = as_parameters(old), as_parameters(new)
-    item_ids = common_items(old, new, common)
-    parts = old.select(item_ids), new.select(item_ids)
-    errors = (
-        covariance_among(old, item_ids, old_covariance, "old_covariance"),
-        covariance_among(new, item_ids, new_covariance, "new_covariance"),
-    )
+    old, new = as_scale(old), as_scale(new)
+    item_ids = common_items(old.items, new.items, common)
+    parts = old.items.select(item_ids), new.items.select(item_ids)
+    given = [old_covariance, new_covariance]
+    known = old.joint_error, new.joint_error
+    if old_covariance is None and new_covariance is None and known[0] is not None and known[1] is not None:
+        given = [known[0].covariance, known[1].covariance]
+    errors = [
+        covariance_among(scale.items, item_ids, covariance, name)
+        for scale, covariance, name in zip((old, new), given, ("old_covariance", "new_covariance"), strict=True)
+    ]
     if method in ("mean-mean", "mean-sigma"):
         line, by_items = link_by_moments(*parts, by_deviation=method == "mean-sigma")
     else:
-        nodes = normal_grid() if population is None else population
+        nodes = population or old.population or normal_grid()
         line, by_items = link_by_curves(*parts, nodes, summed=method == "stocking-lord")
     covariance = np.zeros((2, 2))
     for by, error in zip(by_items, errors, strict=True):
         covariance += np.full((2, 2), np.nan) if error is None else np.einsum("kja,jalb,mlb->km", by, error, by)
-    return ScaleLink(method, float(line[0]), float(line[1]), covariance, item_ids)
+    joint = all(part is not None for part in given)
+    return ScaleLink(method, float(line[0]), float(line[1]), covariance, item_ids, by_items[1], joint)
 
 
 def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[str] | None = None) -> tuple[str, ...]:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
+from irtbench.cli.bias_effect import FIGURES, effect_or_reason
+from irtbench.cli.bias_effect import FILES as EFFECT_FILES
+from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
+from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
 from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.score_regression import ScoreRegression
     from irtbench.estimation.settings import FitSettings
 
+FILES = ("bias.csv", "bias.json", *EFFECT_FILES, *FIGURES, *SYSTEM_FILES)
 SHOWN = (
     *("item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "chi2", "x2"),
     *("p", "p_adjusted", "p_uniform", "p_crossing"),
@@ -32,8 +37,30 @@ DIRECTION = ": negative delta is harder for the focal group"
 @reads_files(trials="count")
 def bias(
     responses: Responses,
-    groups: Annotated[Path, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")],
     output: Folder,
+    groups: Annotated[
+        Path | None, typer.Option("--groups", metavar="G", help="Table with respondent_id and group.")
+    ] = None,
+    bank: Annotated[
+        Path | None,
+        typer.Option("--bank", metavar="BANK", help="In place of --groups: a few systems against a bank's people."),
+    ] = None,
+    families: Annotated[
+        Path | None,
+        typer.Option(
+            "--families", metavar="F", help="With --bank: respondent_id and group; systems of one are not independent."
+        ),
+    ] = None,
+    control: Annotated[
+        Path | None,
+        typer.Option("--control", metavar="PEOPLE", help="With --bank: responses of people to put in their place."),
+    ] = None,
+    permutations: Annotated[
+        int, typer.Option("--permutations", min=1, max=10_000, help="With --control: how many groups of people.")
+    ] = 20,
+    scale: Annotated[
+        str | None, typer.Option("--scale", metavar="NAME", help="With --bank: the scale, where it has several.")
+    ] = None,
     focal: Annotated[
         str | None, typer.Option("--focal", help="The group compared with the other; else the smaller one.")
     ] = None,
@@ -72,6 +99,9 @@ def bias(
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Draw the curves of the items that differ, and of the test, into DIR.")
+    ] = False,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -83,7 +113,32 @@ def bias(
     Writes bias.csv and bias.json. Two groups are compared at the same ability; with mantel-haenszel, and with logistic
     and --match score, two groups or more at the same sum score. Items that all got right or all got wrong, and those
     that one group was not asked, cannot be compared: they are left out and named.
+
+    Where items differ, writes what they do to the test: test_bias.csv, the difference in expected score between equally
+    able members of the groups; test_curves.csv, the same along ability; and ability_change.csv, everyone's ability and
+    percentile with all items and without those that differ.
+
+    With --bank the responses are those of a few systems (5 to 30), and the bank's items are held as people calibrated
+    them: each item's shift for the systems is a random effect. Writes bias.csv, bias.json, systems.csv and control.csv.
     """
+    if bank is not None:
+        beside = {
+            "--groups": groups, "--focal": focal, "--reference": reference, "--match": match, "--prior": prior,
+            "--method": None if method == "likelihood" else method, "--model": None if model == "2pl" else model,
+            "--guessing": guessing or None, "--figures": figures or None, "--no-purify": None if purify else True,
+        }  # fmt: skip
+        if given_too := [name for name, value in beside.items() if value is not None]:
+            raise InputError(f"--bank: {given_too[0]} does not go with it; expected one or the other")
+        how = AgainstPeople(bank, scale, families, control, permutations, alpha, adjustment)
+        systems_against_people(
+            responses, how, reading=reading, output=output, files=FILES, seed=seed, quiet=quiet, json=json
+        )
+        return
+    for name, value in (("--families", families), ("--control", control), ("--scale", scale)):
+        if value is not None:
+            raise InputError(f"{name}: goes with --bank alone")
+    if groups is None:
+        raise InputError("bias: expected --groups G, or --bank BANK for a few systems against a bank's people")
     from irtbench.analysis.item_bias import comparable_items, item_bias
     from irtbench.analysis.mantel_haenszel import mantel_haenszel
     from irtbench.analysis.score_regression import score_regression
@@ -91,7 +146,7 @@ def bias(
     from irtbench.estimation.settings import FitSettings
 
     by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
-    with reporting(quiet=quiet) as progress, output_folder(output, files=("bias.csv", "bias.json")) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         given = reading.matrix(responses)
         group_of = read_groups(groups)
         names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
@@ -104,6 +159,7 @@ def bias(
         sizes = ", ".join(f"{int((group == name).sum())} {name}" for name in names)
         progress(f"{len(kept)} items, {names[0]} is the reference: {sizes}")
         data = data.select_items(kept)
+        settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
         if method == "mantel-haenszel":
             tested = mantel_haenszel(
                 data, list(group), reference=names[0], purify=purify, continuity=continuity, alpha=alpha,
@@ -116,7 +172,6 @@ def bias(
             )
             items, found = regressed.table(), about_scores(regressed, method)
         else:
-            settings = FitSettings(kind=model, prior=prior, guessing=guessing, n_options=options, device=device)
             result = item_bias(
                 data, group == names[1], method="logistic" if method == "logistic" else "likelihood_ratio",
                 purify=purify, alpha=alpha, adjustment=adjustment, settings=settings,
@@ -126,6 +181,16 @@ def bias(
             items, found = result.table(), about_abilities(result, names, settings)
         flagged = list(items["item_id"][items["p_adjusted"] < alpha])
         found |= {"flagged": flagged, "items_left_out": left_out}
+        worst_first = list(items.sort_values("p", kind="stable")["item_id"])
+        effect, not_said = effect_or_reason(
+            data, list(group), [item for item in worst_first if item in set(flagged)], reference=names[0],
+            settings=settings, seed=seed,
+        )  # fmt: skip
+        if effect is not None:
+            found |= effect.about()
+            effect.write(folder, figures=figures)
+        if not_said:
+            found["test_not_available"] = not_said
         write_table(items, folder / "bias.csv")
         write_json(found, folder / "bias.json")
     if json:
@@ -135,6 +200,10 @@ def bias(
         shown = [name for name in SHOWN if name in items and not items[name].isna().all()]
         show_table(worst[shown], title=f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}")
         say(f"{len(flagged)} of {len(kept)} items differ")
+        if effect is not None:
+            effect.tell()
+        if not_said:
+            say(f"what this does to the test: {not_said}")
         if "focal_mean" in found:
             say(
                 f"ability of {names[1]}: mean {found['focal_mean']:.2f}, "

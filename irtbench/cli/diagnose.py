@@ -81,13 +81,16 @@ def diagnose(
     from irtbench.scoring.ability import eap, estimate_ability
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        parameters, stated = read_parameters(items), read_population(items)
+        parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
         population = stated or STANDARD_NORMAL
         given = reading.matrix(responses)
         data = answered(given.select_items(parameters.item_ids))
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
-        n_samples = samples_for(data.n_responses) if bootstrap is None else bootstrap
+        four = parameters.upper_asymptote is not None
+        if four and bootstrap:
+            raise InputError("--bootstrap: items with upper asymptotes (4pl) are not refitted; expected --bootstrap 0")
+        n_samples = samples_for(data.n_responses) if bootstrap is None and not four else bootstrap or 0
         settings = bootstrap_settings(parameters) if n_samples else None
         tried = Tried()
         classical = tried.table("classical.csv", lambda: classical_statistics(data).table())
@@ -125,7 +128,11 @@ def diagnose(
             ) or alone  # fmt: skip
         pairs = found.table()
         progress("global fit")
-        whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
+        whole: dict[str, Any] = {}
+        if four:
+            tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes (4pl)"
+        else:
+            whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
         if whole.get("reason"):
             tried.reasons["M2 in global_fit.json"] = whole["reason"]
         persons = tried.table("person_fit.csv", lambda: person_fit(data, parameters, theta).table())

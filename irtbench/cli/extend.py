@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any
 
 from irtbench.cli.fit import estimable, fit_one_ability, provenance_of
-from irtbench.cli.link import chosen_scale
+from irtbench.cli.link_options import (
+    DriftOption,
+    ModelOfNew,
+    OldBank,
+    PriorOfNew,
+    ScaleName,
+    ancestry,
+    chosen_scale,
+    parted,
+)
 from irtbench.cli.options import AllowUnconverged, Folder, Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -21,21 +27,13 @@ FILES = ("bank.json", "extend.json", "drift.csv")
 
 @reads_files(trials="count")
 def extend(
-    bank: Annotated[Path, typer.Argument(metavar="BANK", help="The old scale: bank.json, or items.csv.")],
+    bank: OldBank,
     responses: Responses,
     output: Folder,
-    drift: Annotated[
-        Literal["release", "keep"],
-        typer.Option("--drift", help="Whether old items that no longer fit leave the anchors."),
-    ] = "release",
-    scale: Annotated[
-        str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")
-    ] = None,
-    model: Annotated[Literal["2pl", "3pl"], typer.Option("--model", help="Of the new items.")] = "2pl",
-    prior: Annotated[
-        Literal["none", "weak"] | None,
-        typer.Option("--prior", help="Of the new items; none for 2pl and weak for 3pl unless said otherwise."),
-    ] = None,
+    drift: DriftOption = "release",
+    scale: ScaleName = None,
+    model: ModelOfNew = "2pl",
+    prior: PriorOfNew = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -53,36 +51,30 @@ def extend(
     from irtbench.bank.known_items import read_bank
     from irtbench.building.drift import find_drift
     from irtbench.building.extending import extended_scale
-    from irtbench.data.file_hash import file_hash
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
 
     settings = FitSettings(kind=model, prior=prior)
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        old = chosen_scale(read_bank(bank), scale, bank)
+        known = read_bank(bank)
+        old = chosen_scale(known, scale, bank)
         data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
         if left_out:
             progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items, on their own and beside anchors")
         tested = find_drift(old.items, fit_model(data, settings, seed=seed).items)
-        released = [] if drift == "keep" else sorted(set(tested.item_ids) - set(tested.kept))
-        anchors = old.items.select([item for item in tested.item_ids if item not in released])
+        common, released = parted(tested, drift)
+        anchors = old.items.select(common)
         fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
         extended = extended_scale(old, fitted.items)
         added = list(extended.items.item_ids[old.items.n_items :])
         came = provenance_of(fit, responses)
-        extended = replace(
-            extended,
-            provenance={
-                "extended": {"items": added, "anchors": list(anchors.item_ids), "released": released},
-                "old": {"bank": {bank.name: file_hash(bank)}, **old.provenance},
-                "new": {name: value for name, value in came.items() if name != "date"},
-                "date": came["date"],
-            },
-        )
+        came.pop("date")
+        added_by = {"extended": {"items": added, "anchors": common, "released": released}}
+        extended = replace(extended, provenance=added_by | ancestry(old, bank, came))
         report: dict[str, Any] = {
             "items": added,
-            "anchors": list(anchors.item_ids),
+            "anchors": common,
             "released": released,
             "group_mean": fit["population_mean"],
             "group_sd": fit["population_sd"],
@@ -92,7 +84,7 @@ def extend(
             "stopped_because": fit["stopped_because"],
         }
         table = tested.table().assign(released=[item in released for item in tested.item_ids])
-        save_bank(ItemBank((extended,)), folder / "bank.json")
+        save_bank(ItemBank((extended,), known.card), folder / "bank.json")
         write_json(report, folder / "extend.json")
         write_table(table, folder / "drift.csv")
     if json:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.loading import loading_beside
 from irtbench.cli.options import (
     AllowUnconverged,
@@ -23,6 +24,7 @@ from irtbench.cli.options import (
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.testlets import TestletOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.building.removals import Removal
     from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings
+    from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
@@ -44,8 +46,8 @@ def fit(
     responses: Responses,
     output: Folder,
     model: Annotated[
-        Literal["rasch", "1pl", "2pl", "3pl"],
-        typer.Option("--model", help="Rasch, or logistic of one, two or three parameters."),
+        Literal["rasch", "1pl", "2pl", "3pl", "4pl"],
+        typer.Option("--model", help="Rasch, or logistic of one, two, three or four parameters."),
     ] = "2pl",
     prior: Annotated[
         Literal["none", "weak", "hierarchical"] | None,
@@ -69,6 +71,16 @@ def fit(
             help="Items whose parameters are known and stay: items.csv; the rest joins them.",
         ),
     ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            "--groups", metavar="G", help="Table with respondent_id and group: a population of ability for each."
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", help="With --groups: that of mean 0 and standard deviation 1; else the largest."),
+    ] = None,
     options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
     prior_guessing: Annotated[
         str | None,
@@ -76,6 +88,14 @@ def fit(
             "--prior-guessing",
             metavar="DENSITY",
             help="Prior of guessing: normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c; in place of the usual one.",
+        ),
+    ] = None,
+    prior_upper: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-upper",
+            metavar="DENSITY",
+            help="With 4pl: prior of the upper asymptote u, in the same words; beta:19,1 unless said otherwise.",
         ),
     ] = None,
     factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; more than one with 2pl only.")] = 1,
@@ -87,6 +107,22 @@ def fit(
             help="Which slopes on several abilities are estimated (1) and which zero (0): item_id, slope_1, ...",
         ),
     ] = None,
+    testlets: Annotated[
+        str | None,
+        typer.Option(
+            "--testlets",
+            metavar="COLUMN",
+            help="Column of testlets: their items share an ability of their own beside the general one.",
+        ),
+    ] = None,
+    item_table: Annotated[
+        Path | None,
+        typer.Option("--item-table", metavar="ITEMS", help="Table with that column, if RESPONSES has it not."),
+    ] = None,
+    specific_slopes: Annotated[
+        Literal["free", "equal"],
+        typer.Option("--specific-slopes", help="Of testlets: one for each item, or one for all items of a testlet."),
+    ] = "free",
     posterior: Annotated[
         Literal["normal", "lowrank"] | None,
         typer.Option(
@@ -120,9 +156,14 @@ def fit(
     respondents without any response: they are left out and named in fit.json. Several trials of an item are k right of
     n, independent of each other given ability.
 
+    With --groups all are fitted at once on one scale (concurrent calibration): ability is N(0, 1) in the reference
+    group and has a mean and standard deviation in each other one, which fit.json has with their standard errors. Norms
+    are the reference group's.
+
     With rasch, whose slopes are 1, and with --anchors ability is not N(0, 1): items.csv and fit.json have its mean and
     standard deviation. With several abilities items.csv has their slopes and loadings on principal axes, or as the
-    pattern has them, scores.csv an ability on each axis, and there is no bank. With --posterior difficulty is the
+    pattern has them, scores.csv an ability on each axis, and there is no bank; with testlets general and specific
+    slopes, and the general ability with and without regard to them. With --posterior difficulty is the
     posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as standard error, and items.csv ends
     with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing (discrimination_lower,
     discrimination_median, discrimination_upper, ...).
@@ -131,23 +172,38 @@ def fit(
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models, read_parameters
 
+    beneath: ModelKind = "3pl" if model == "4pl" else model
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
-        kind=model, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
+        kind=beneath, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
         prior_guessing=prior_guessing, posterior=posterior, device=device,
     )  # fmt: skip
+    grouped = TestletOptions.of(testlets, item_table, specific_slopes, responses, reading)
+    four = model == "4pl"
+    if prior_upper is not None and not four:
+        raise InputError("--prior-upper: is of an upper asymptote; expected --model 4pl")
+    if four and anchors is not None:
+        raise InputError("--anchors: do not go with a 4pl; expected 2pl or 3pl")
     several = factors > 1 or pattern is not None
     known = None if anchors is None else read_parameters(anchors)
     described = None
     if card is not None:
         from irtbench.config import read_card
 
-        if several:
+        if several or grouped is not None:
             raise InputError("--card: several abilities have no bank that it could go into")
         described = read_card(card)
     if several and (settings != FitSettings(device=device) or known is not None):
         raise InputError(
             "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
+        )
+    if reference is not None and groups is None:
+        raise InputError("--reference: expected --groups with it")
+    if groups is not None and (several or four or grouped is not None or known is not None):
+        raise InputError("--groups: expected neither several abilities, testlets, a 4pl nor anchors with it")
+    if grouped is not None and (several or settings != FitSettings(device=device) or known is not None):
+        raise InputError(
+            "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"
         )
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
         with loading_beside(responses, "irtbench.estimation.fit"):
@@ -156,8 +212,20 @@ def fit(
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         data, left_out, idle = estimable(given, settings, responses, known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        if not several:
-            found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+        words: list[str] = []
+        if grouped is not None:
+            found, items, scores, words = grouped.fit(data, seed)
+        elif not several:
+            if groups is not None:
+                if isinstance(data, SparseResponses):
+                    raise InputError("--groups: so sparse a table of so many items goes with one group only")
+                found, items, scores, scale = fit_several_groups(
+                    data, groups_of(data, groups), reference, settings, seed
+                )
+            elif four:
+                found, items, scores, scale = fit_four_parameters(data, settings, prior_upper, seed)
+            else:
+                found, items, scores, scale = fit_one_ability(data, settings, seed, known)
             scale = replace(scale, provenance=provenance_of(found, responses))
             save_bank(ItemBank((scale,), described), folder / "bank.json")
         else:
@@ -179,10 +247,18 @@ def fit(
         if "population_sd" in found:
             mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
             say(f"ability of these respondents: mean {mean}, standard deviation {sd}")
+        for group in found.get("groups", []):
+            say(
+                f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
+                f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
+            )
+        for line in words:
+            say(line)
         if several:
             say(f"standard errors: {found['standard_errors']}")
-        if unidentified := found.get("guessing_not_identified"):
-            say(f"guessing not identified by the data: {name_first(unidentified)}")
+        for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
+            if unidentified := found.get(key):
+                say(f"{what} not identified by the data: {name_first(unidentified)}")
         if data.trials is not None:
             say(
                 f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "
@@ -218,15 +294,33 @@ def fit_one_ability(
     data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
     """Contents of fit.json, items.csv, scores.csv and bank.json."""
+    from irtbench.estimation.fit import fit_model
+
+    return with_scores(fit_model(data, settings, anchors=anchors, seed=seed), data)
+
+
+def fit_four_parameters(
+    data: ResponseMatrix | SparseResponses, settings: FitSettings, prior_upper: str | None, seed: int
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """The same with an upper asymptote for each item."""
+    from irtbench.estimation.four_parameters import fit_4pl
+
+    if isinstance(data, SparseResponses):
+        raise InputError("--model 4pl: so sparse a table of so many items goes with up to three parameters only")
+    return with_scores(fit_4pl(data, settings, prior_upper=prior_upper, seed=seed), data)
+
+
+def with_scores(
+    fitted: FittedModel, data: ResponseMatrix | SparseResponses
+) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
+    """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.bank.norms import Norms
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
-    from irtbench.estimation.fit import fit_model
     from irtbench.scoring.ability import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
-    fitted = fit_model(data, settings, anchors=anchors, seed=seed)
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
     if fitted.abilities is None and by_parts:
         assert isinstance(data, ResponseMatrix)
@@ -237,7 +331,10 @@ def fit_one_ability(
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
     details = ItemTable.plain(fitted.items.item_ids)
-    scale = Scale("all", fitted.items, details, norms=norms, population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, details, norms=norms, population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
         (found,) = abilities
         scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
@@ -267,7 +364,10 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
     from irtbench.scoring.scores import ScoringSettings, score_table
 
     item_ids = fitted.items.item_ids
-    scale = Scale("all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population)
+    scale = Scale(
+        "all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     settings = ScoringSettings()
     scorer = SharedGridScorer(scale, item_ids, settings)
     values = data.select_items(item_ids).values.astype(np.float32)

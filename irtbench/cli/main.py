@@ -40,6 +40,7 @@ COMMANDS = (
     "diagnose",
     "keys",
     "items",
+    "difficulty",
     "link",
     "extend",
     "bias",

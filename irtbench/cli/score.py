@@ -17,9 +17,12 @@ from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, map
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
+from irtbench.cli.score_words import interval_texts, link_in_words, scale_in_words, weights_in_words, why_not_compared
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.explanation import Explanation, explain_all
+from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
@@ -34,8 +37,8 @@ REMARKS = {
     "all_wrong": "all wrong: at most this able",
     "at_bound": "at the end of the range",
     "unlikely_pattern": "answers unlike a person's of this ability",
+    "little_information": "these items say too little",
 }
-ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
 
 
 @reads_files(trials="count")
@@ -68,6 +71,20 @@ def score(
         Path | None,
         typer.Option("--norms", metavar="FILE", help="Norm sample instead of the bank's: theta, scale, se, weight."),
     ] = None,
+    margins: Annotated[
+        Path | None,
+        typer.Option(
+            "--margins",
+            metavar="FILE",
+            help="Weight the norm sample to a population: column, value, share of the respondents' columns.",
+        ),
+    ] = None,
+    norm_groups: Annotated[
+        list[str],
+        typer.Option(
+            "--norm-groups", metavar="COLUMN", help="Percentiles within each group of the norm sample too, by column."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     norm_group: Annotated[
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
@@ -90,12 +107,16 @@ def score(
     """
     if output is not None:
         demand_table_name(output)
-    known = load_bank(bank) if norms is None else with_norms(load_bank(bank), norms)
+    known = load_bank(bank, upper_asymptotes=True)
+    known = known if norms is None else with_norms(known, norms)
+    if margins is not None:
+        known = weighted_to(known, margins, norm)
+    demand_norm_columns(known, norm_groups)
     group = None if norm_group is None else next(iter(named("--norm-group", [norm_group]).items()))
     settings = ScoringSettings(
         method=method,
         item_error=item_error,
-        norm=norm or ("normal" if group is None else "smoothed"),
+        norm=norm or ("normal" if group is None and margins is None else "smoothed"),
         norm_group=group,
         level=level,
         seed=seed,
@@ -104,6 +125,7 @@ def score(
     if (
         output is not None
         and explanation is None
+        and not norm_groups
         and reading.trials in ("count", "error")
         and reading == Reading(reading.format, reading.columns, reading.trials)
         and goes_by_parts(responses, output, reading.format, reading.columns)
@@ -129,6 +151,10 @@ def score(
     graded = given.responses
     say_left_out(given.left_out)
     scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+    groups = None
+    if norm_groups:
+        groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
+        scores = with_groups(scores, groups)
     explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
         with output_file(output) as file:
@@ -144,6 +170,11 @@ def score(
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
         show_scores(known, scores, settings)
+        if groups is not None:
+            show_groups(groups, scores)
+        if margins is not None:
+            for scale in known.scales:
+                say(weights_in_words(scale, margins))
         if explained is not None:
             show_explanation(explained, scores)
 
@@ -175,7 +206,10 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     shown = scores.head(MOST_ROWS)
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
-    remarks = [", ".join(REMARKS[flag] for flag in flags.split(";") if flag) for flags in shown["flags"]]
+    remarks = [
+        ", ".join(REMARKS[flag] for flag in dict.fromkeys(f"{flags};{more}".split(";")) if flag)
+        for flags, more in zip(shown["flags"], shown["percentile_flags"], strict=True)
+    ]
     show_table(
         pd.DataFrame(
             {
@@ -191,10 +225,14 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     if len(scores) > MOST_ROWS:
         say(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
-        names = zip(shown["respondent_id"], shown["scale"], shown["n_items"], places, strict=True)
-        for who, scale, n_items, place in names:
-            if n_items and place:
-                say(f"{who} on {scale}: better than {place.replace(' ', '% of the crowd ', 1)}")
+        for row, place in zip(shown.to_dict("records"), places, strict=True):
+            who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
+            if not row["n_items"]:
+                continue
+            if why:
+                say(f"{who}: no place among people is told, for {why}")
+            elif place:
+                say(f"{who}: better than {place.replace(' ', '% of the crowd ', 1)}")
     normal = "a normal population, which the crowd of the study stands for"
     if any(scale.population is not None for scale in bank.scales):
         normal = "the population that was estimated from the crowd of the study"
@@ -204,29 +242,11 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
+    for linked in filter(None, map(link_in_words, bank.scales)):
+        say(linked)
+    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
+        say("the norm sample has weights, which a normal population has not: --norm smoothed takes them")
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
-
-
-def scale_in_words(bank: ItemBank) -> str:
-    """Where the crowd is on the scale of ability; a Rasch model's and an anchored one's is not the crowd's own."""
-    stated = {scale.name: scale.population for scale in bank.scales if scale.population is not None}
-    other = {
-        name: density
-        for name, density in stated.items()
-        if abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING
-    }
-    if not other:
-        return "0 is the crowd's mean and 1 its standard deviation"
-    places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
-    return f"the crowd's mean and standard deviation are {name_first(places)}"
-
-
-def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
-    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
-    return [
-        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
-        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
-    ]
 
 
 def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:

@@ -120,7 +120,7 @@ def empirical_curve(
     1   0.00        0.67   0.59   0.75      0.61
     2   1.59        0.98   0.91   1.00      0.94
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
     if item_id not in items.item_ids:

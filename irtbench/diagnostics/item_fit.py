@@ -171,7 +171,7 @@ def item_fit(
     4   item5  2.592   2  0.274
     5   item6  2.760   2  0.252
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     check_items_agree(responses, items)
     infit = outfit = np.full(responses.n_items, np.nan)
     if theta is not None:

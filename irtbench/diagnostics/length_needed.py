@@ -70,7 +70,7 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     10.3
     """
     _demand_reliability(wanted)
-    items = as_parameters(items)
+    items = as_parameters(items, upper_asymptotes=True)
     fine = refine(population, step_for_any_pattern(items, population))
     test = information(fine.nodes, items).sum(axis=1)
     variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)

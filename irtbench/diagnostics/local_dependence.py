@@ -170,7 +170,7 @@ def local_dependence(
     1  item1  item3  3.88        0.38
     2  item1  item4  4.28        0.35
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     check_items_agree(responses, items)
     first, second = np.triu_indices(responses.n_items, 1)
     population = normal_grid() if quadrature is None else quadrature

@@ -122,7 +122,7 @@ def mean_square_fit(
     2   item3   1.03         0.91         1.09     0.73
     3   item4   1.01         0.88         1.13     0.11
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     items = items.select(responses.item_ids)
     ability = np.asarray(theta, dtype=np.float64)
     if responses.trials is not None:

@@ -106,7 +106,7 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     1            r2  1.02     0.98   0.43    0.33        6
     2            r3  0.87     0.65   0.48    0.32        6
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
     n_trials = responses.n_trials

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
@@ -27,7 +28,11 @@ from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.observed_information import (
+    MOST_COUPLED_ITEMS,
+    joint_sampling_covariance,
+    sampling_covariance,
+)
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import ability_vanishes
@@ -39,6 +44,7 @@ from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -152,12 +158,12 @@ def estimate(
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status, quantiles, intervals = with_names(found.status, responses), None, None
+        status, quantiles, intervals, joint = with_names(found.status, responses), None, None, None
         if settings.standard_errors and status.converged and found.covariance is not None:
             items = replace(items, covariance=found.covariance.cpu().numpy())
             quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
         elif settings.standard_errors and status.converged and not shared:
-            covariance, definite = sampling_covariance(problem, found.items)
+            covariance, joint, definite = covariances(problem, found.items)
             items = replace(items, covariance=covariance)
             guessed, _ = settings.guessing_of(responses.item_ids)
             if not definite:
@@ -170,14 +176,14 @@ def estimate(
         population = None
         if shared:
             wanted = settings.standard_errors and status.converged
-            items, population, definite = told(problem, found.items, items, settings, standard_errors=wanted)
+            items, population, joint, definite = told(problem, found.items, items, settings, standard_errors=wanted)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     posterior = None
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
         posterior = fit_posterior(problem, mode, settings.posterior, seed=seed, item_ids=responses.item_ids)
-        items, quantiles = with_posterior(items, posterior), posterior.quantiles
+        items, quantiles, joint = with_posterior(items, posterior), posterior.quantiles, None
         status = replace(status, posterior=posterior.stopped_because)
     logger.info("fit: %s (%d steps)", status, status.steps)
     if settings.population == "estimated":
@@ -206,8 +212,34 @@ def estimate(
         likelihood_intervals=intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
         moments=population,
+        joint_error=joint_error(joint, quadrature, responses.n_respondents, settings),
         n_density_parameters=found.n_density_parameters,
     )
+
+
+def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, bool]:
+    """Covariance of each item's (a, d, c), and of all items with each other where these are not too many."""
+    if len(items) > MOST_COUPLED_ITEMS:
+        own, definite = sampling_covariance(problem, items)
+        return own, None, definite
+    joint, definite = joint_sampling_covariance(problem, items)
+    each = np.arange(len(items))
+    return joint[each, :, each, :], joint, definite
+
+
+def joint_error(
+    covariance: NDArray[np.float64] | None, population: Quadrature, n_respondents: int, settings: FitSettings
+) -> JointError | None:
+    """The items' covariance, and that of the scale's zero and unit: of mean and standard deviation of n people.
+
+    var / n, and (kurtosis - 1) / (4 n) relative to the unit, which for a normal population is 1 / (2 n). Slopes of 1
+    fix the unit.
+    """
+    if covariance is None or not np.isfinite(covariance).all():
+        return None
+    fourth = population.weights @ (population.nodes - population.mean) ** 4 / population.deviation**4
+    unit = 0.0 if settings.kind == "rasch" else (fourth - 1) / (4 * n_respondents)
+    return JointError(covariance, population.deviation**2 / n_respondents, float(unit))
 
 
 def problem_of(

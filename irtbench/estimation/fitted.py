@@ -21,6 +21,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.quadrature import Quadrature, normal_population
@@ -106,6 +107,9 @@ class FittedModel(InformationCriteria):
         The population's mean and standard deviation where they are estimated: Rasch, anchors; None for N(0, 1).
     n_density_parameters
         Number of parameters of an estimated population; 0 for a normal one.
+    joint_error
+        The sampling error of all items together, from the observed information; None where there are too many items, or
+        they have no such covariance: estimated by means, beside anchors, without standard errors.
     """
 
     items: ItemParameters
@@ -130,6 +134,7 @@ class FittedModel(InformationCriteria):
     abilities: EstimatedAbilities | None = None
     moments: NormalMoments | None = None
     n_density_parameters: int = 0
+    joint_error: JointError | None = None
 
     @property
     def population(self) -> dict[str, float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,13 @@ from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, precision
+from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.group_information import group_covariance
 from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
 from irtbench.estimation.marginal.mode import find_mode
@@ -31,6 +33,7 @@ from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
@@ -69,8 +72,17 @@ class GroupedModel(InformationCriteria):
         Respondents of each group.
     status
         How the iterations ended.
-    settings
+    settings, seed, seconds
         How it was computed.
+    nodes
+        The nodes over which ability was integrated out, in words.
+    n_by_item, n_correct_by_item
+        Observed and correct responses to each item, of all groups, shape (n_items,).
+    joint_error
+        The sampling error of the reference group's items together; None where it was not computed.
+    free_covariance
+        Sampling covariance of (a, a_1, d_1, ..., d, c) of the free items, where group g has the slope a + a_g and the
+        intercept d + d_g, shape (n_free, 2 n_groups + 1, n_free, 2 n_groups + 1); None where it was not computed.
     """
 
     groups: tuple[str, ...]
@@ -84,6 +96,13 @@ class GroupedModel(InformationCriteria):
     n_by_group: tuple[int, ...]
     status: Status
     settings: FitSettings
+    seed: int
+    seconds: float
+    nodes: str
+    n_by_item: NDArray[np.int64]
+    n_correct_by_item: NDArray[np.int64]
+    joint_error: JointError | None = None
+    free_covariance: NDArray[np.float64] | None = None
 
     @property
     def n_respondents(self) -> int:  # type: ignore[override]
@@ -113,6 +132,31 @@ class GroupedModel(InformationCriteria):
                 "se_sd": self.se_sd,
             }
         )
+
+    def common_table(self) -> pd.DataFrame:
+        """One row an item, columns of items.csv: the reference group's parameters, the responses of all groups."""
+        share = share_correct(self.n_correct_by_item, self.n_by_item)
+        return self.items[0].table().assign(n_responses=self.n_by_item, proportion_correct=share)
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            **self.criteria(),
+            "n_items": self.items[0].n_items,
+            "n_responses": int(self.n_by_item.sum()),
+            "model": self.settings.kind,
+            "prior": self.settings.priors.describe(),
+            "quadrature": self.nodes,
+            "converged": self.converged,
+            "stopped_because": str(self.status),
+            "steps": self.status.steps,
+            "seconds": round(self.seconds, 3),
+            "seed": self.seed,
+            "versions": software_versions(),
+            "doubts": [],
+            "groups": self.table().to_dict("records"),
+            "settings": asdict(self.settings),
+        }
 
     def items_table(self) -> pd.DataFrame:
         """One row an item and group: the parameters and their standard errors, as items.csv has them."""
@@ -182,6 +226,7 @@ def fit_groups(
     0   old            150  0.00  1.00     0.00   0.00
     1   new            150  0.01  1.09     0.15   0.15
     """
+    began = time.perf_counter()
     responses = as_responses(responses)
     settings = fit_settings(settings, keywords)
     labels = np.asarray(groups, dtype=object)
@@ -198,7 +243,8 @@ def fit_groups(
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     _, mean, log_deviation = problem.group_prior.split(mode.items)
-    errors = population_errors(problem, covariance)
+    errors, nodes = population_errors(problem, covariance), problem.own_nodes.theta[:, 0]
+    rows = torch.from_numpy(np.flatnonzero(free))
     return GroupedModel(
         groups=names,
         items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
@@ -211,6 +257,13 @@ def fit_groups(
         n_by_group=tuple(int(part.sum()) for part in members),
         status=status,
         settings=settings,
+        seed=seed,
+        seconds=time.perf_counter() - began,
+        nodes=f"grid of {len(nodes)} nodes on +-{float(nodes[-1]):g}, the same for all groups",
+        n_by_item=responses.n_by_item,
+        n_correct_by_item=responses.n_correct_by_item,
+        joint_error=reference_joint_error(problem, covariance, int(members[0].sum())),
+        free_covariance=None if covariance is None else covariance.cpu()[rows][:, :, rows].numpy(),
     )
 
 
@@ -370,6 +423,15 @@ def group_items(
         prior.items.guessing_free.cpu().numpy(),
         blocks,
     )
+
+
+def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_reference: int) -> JointError | None:
+    """Joint error of the items as the reference group meets them, whose mean and standard deviation are 0 and 1."""
+    if covariance is None or not bool(torch.isfinite(covariance).all()):
+        return None
+    rows, columns = torch.arange(problem.group_prior.n_items), torch.tensor([0, INTERCEPT, GUESSING])
+    own = covariance.cpu()[rows][:, columns][:, :, rows][:, :, :, columns]
+    return JointError(own.numpy(), 1 / n_reference, 1 / (2 * n_reference))
 
 
 def population_errors(problem: GroupProblem, covariance: Tensor | None) -> NDArray[np.float64]:

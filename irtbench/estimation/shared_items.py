@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import (
     NormalMoments,
@@ -17,6 +18,7 @@ from irtbench.estimation.marginal.shared_scale import (
     moments_of,
     population_of,
     theta_covariance,
+    whole_theta_covariance,
 )
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemKind, ItemParameters
@@ -76,8 +78,11 @@ def at_anchors(
 
 def told(
     problem: Problem, by_z: ItemTensors, items: ItemParameters, settings: FitSettings, *, standard_errors: bool
-) -> tuple[ItemParameters, NormalMoments | None, bool]:
-    """Items as they are told, the population if it is not N(0, 1), and whether this is a maximum.
+) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, bool]:
+    """Items as they are told, the population if it is not N(0, 1), the items' covariance, whether this is a maximum.
+
+    The covariance of all items with each other is that of one slope for all; beside anchors, whose own error is not
+    known here, it is None.
 
     Parameters
     ----------
@@ -112,4 +117,7 @@ def told(
         covariance=None if joint is None else theta_covariance(by_z, joint, names, mean, sd),
         kind=kind,
     )
-    return items, None if standard else moments_of(names, mean, sd, joint), definite
+    whole = None
+    if joint is not None and settings.has_common_slope and items.n_items <= MOST_COUPLED_ITEMS:
+        whole = whole_theta_covariance(problem, by_z, names, mean, sd)
+    return items, None if standard else moments_of(names, mean, sd, joint), whole, definite

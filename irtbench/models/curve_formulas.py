@@ -1,6 +1,7 @@
 """The item characteristic curve and its derivatives, for NumPy arrays and torch tensors alike.
 
 P(x = 1 | theta) = c + (1 - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Birnbaum, 1968)
+P(x = 1 | theta) = c + (u - c) s(z) with an upper asymptote u, the 4PL                (Barton & Lord, 1981)
 
 These are the formulas and nothing else: `curves` has them for NumPy, `curve_tensors` for torch.
 """
@@ -197,3 +198,173 @@ class Curve(Generic[Values]):
     def information_cc(self) -> Values:
         """P_c^2 / (P (1 - P)) = t / (P (1 - c))."""
         return self.log_p_c / self.slip
+
+
+@dataclass(frozen=True, eq=False)
+class CurveToUpper(Curve[Values]):
+    """P = c + (u - c) s with an upper asymptote u: even the ablest are wrong sometimes.
+
+    In names of derivatives ``v`` stands for the logit of u. Derivatives of log(1 - P) by c have the shape of z here.
+
+    Parameters
+    ----------
+    u
+        Upper asymptote in (c, 1], a shape that broadcasts against z.
+    """
+
+    u: Values
+
+    @cached_property
+    def slip(self) -> Values:
+        """U - c, the height of the curve."""
+        return self.u - self.c
+
+    @cached_property
+    def q(self) -> Values:
+        """1 - P = 1 - u + (u - c) t."""
+        return (1 - self.u) + self.slip * self.t
+
+    # --- shares of P and of 1 - P ---
+
+    @cached_property
+    def known(self) -> Values:
+        """(u - c) s / P: the share of right responses that are not guessed."""
+        return self.slip * self.s / self.p
+
+    @cached_property
+    def missed(self) -> Values:
+        """(u - c) t / (1 - P): the share of wrong responses that are no slips, 1 where u = 1."""
+        return self.slip * self.t / self.q
+
+    @cached_property
+    def weight(self) -> Values:
+        """P_z / (P (1 - P)) = missed s / P."""
+        return self.missed * self.s / self.p
+
+    # --- by z ---
+
+    @cached_property
+    def p_z(self) -> Values:
+        """P_z = (u - c) s t."""
+        return self.slip * self.s * self.t
+
+    @cached_property
+    def log_q_z(self) -> Values:
+        """-P_z / (1 - P) = -missed s."""
+        return -self.missed * self.s
+
+    @cached_property
+    def log_q_zz(self) -> Values:
+        """-missed s (t - (1 - missed) s)."""
+        return self.log_q_z * (self.t - (1 - self.missed) * self.s)
+
+    # --- by c and its logit l ---
+
+    @cached_property
+    def log_q_c(self) -> Values:
+        """-t / (1 - P)."""
+        return -self.t / self.q
+
+    @cached_property
+    def log_p_zc(self) -> Values:
+        """-u s t / P^2."""
+        return -self.u * self.s / self.p * self.log_p_c
+
+    @cached_property
+    def log_p_l(self) -> Values:
+        """C (1 - c) t / P."""
+        return self.c * (1 - self.c) * self.log_p_c
+
+    @cached_property
+    def log_q_l(self) -> Values:
+        """-c (1 - c) t / (1 - P)."""
+        return self.c * (1 - self.c) * self.log_q_c
+
+    @cached_property
+    def log_p_zl(self) -> Values:
+        """C (1 - c) times that by z and c."""
+        return self.c * (1 - self.c) * self.log_p_zc
+
+    @cached_property
+    def log_q_zl(self) -> Values:
+        """C (1 - c) (1 - missed) s t / (1 - P)."""
+        return -self.log_q_l * (1 - self.missed) * self.s
+
+    @cached_property
+    def log_q_ll(self) -> Values:
+        """log_q_l (1 - 2 c - log_q_l)."""
+        return self.log_q_l * (1 - 2 * self.c - self.log_q_l)
+
+    # --- by the logit v of u, du / dv = u (1 - u) ---
+
+    @cached_property
+    def log_p_v(self) -> Values:
+        """U (1 - u) s / P."""
+        return self.u * (1 - self.u) * self.s / self.p
+
+    @cached_property
+    def log_q_v(self) -> Values:
+        """-u (1 - u) s / (1 - P)."""
+        return -self.u * (1 - self.u) * self.s / self.q
+
+    @cached_property
+    def log_p_zv(self) -> Values:
+        """log_p_v (t - log_p_z)."""
+        return self.log_p_v * (self.t - self.log_p_z)
+
+    @cached_property
+    def log_q_zv(self) -> Values:
+        """log_q_v (t - log_q_z)."""
+        return self.log_q_v * (self.t - self.log_q_z)
+
+    @cached_property
+    def log_p_lv(self) -> Values:
+        """-log_p_l log_p_v, since P is a sum of what c and what u enter."""
+        return -self.log_p_l * self.log_p_v
+
+    @cached_property
+    def log_q_lv(self) -> Values:
+        """-log_q_l log_q_v."""
+        return -self.log_q_l * self.log_q_v
+
+    @cached_property
+    def log_p_vv(self) -> Values:
+        """log_p_v (1 - 2 u - log_p_v)."""
+        return self.log_p_v * (1 - 2 * self.u - self.log_p_v)
+
+    @cached_property
+    def log_q_vv(self) -> Values:
+        """log_q_v (1 - 2 u - log_q_v)."""
+        return self.log_q_v * (1 - 2 * self.u - self.log_q_v)
+
+    # --- expected information of one response: of x and y it is -(log P)_x (log(1 - P))_y ---
+
+    @cached_property
+    def information_zz(self) -> Values:
+        """P_z^2 / (P (1 - P))."""
+        return -self.log_p_z * self.log_q_z
+
+    @cached_property
+    def information_zc(self) -> Values:
+        """P_z P_c / (P (1 - P))."""
+        return -self.log_p_c * self.log_q_z
+
+    @cached_property
+    def information_cc(self) -> Values:
+        """P_c^2 / (P (1 - P))."""
+        return -self.log_p_c * self.log_q_c
+
+    @cached_property
+    def information_zv(self) -> Values:
+        """P_z P_v / (P (1 - P))."""
+        return -self.log_p_v * self.log_q_z
+
+    @cached_property
+    def information_cv(self) -> Values:
+        """P_c P_v / (P (1 - P))."""
+        return -self.log_p_v * self.log_q_c
+
+    @cached_property
+    def information_vv(self) -> Values:
+        """P_v^2 / (P (1 - P))."""
+        return -self.log_p_v * self.log_q_v

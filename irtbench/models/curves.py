@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
 
-from irtbench.models.curve_formulas import Curve
+from irtbench.models.curve_formulas import Curve, CurveToUpper
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -49,25 +49,38 @@ def linear_predictor(theta: ArrayLike, items: ItemParameters) -> Array:
 
 def item_curves(theta: ArrayLike, items: ItemParameters) -> Curve[Array]:
     """P and its derivatives at each ability, shape (n_theta, n_items); those by c alone (n_items,)."""
-    return curve(linear_predictor(theta, items), items.guessing)
+    return items_curve(linear_predictor(theta, items), items)
+
+
+def items_curve(z: NDArray[Real], items: ItemParameters) -> Curve[NDArray[Real]]:
+    """P and its derivatives of these items at linear predictors, in their precision, shape (..., n_items)."""
+    c = items.guessing.astype(z.dtype)
+    if items.upper_asymptote is None:
+        return curve(z, c)
+    return CurveToUpper(z, c, logistic, items.upper_asymptote.astype(z.dtype))
 
 
 def icc(theta: ArrayLike, items: ParametersLike) -> Array:
     """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
 
-    P = c + (1 - c) / (1 + exp(-(a theta + d)))      (Birnbaum, 1968)
+    P = c + (u - c) / (1 + exp(-(a theta + d))),     u = 1 but for a 4PL      (Birnbaum, 1968; Barton & Lord, 1981)
 
     Examples
     --------
     >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
     [[0.625]]
     """
-    return item_curves(theta, as_parameters(items)).p
+    return item_curves(theta, as_parameters(items, upper_asymptotes=True)).p
 
 
 def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
     """Logarithms of P and of 1 - P, each of shape (n_theta, n_items), without underflow."""
-    return log_probabilities(linear_predictor(theta, items), items.guessing)
+    z = linear_predictor(theta, items)
+    if items.upper_asymptote is None:
+        return log_probabilities(z, items.guessing)
+    found = items_curve(z, items)
+    tiny = np.finfo(np.float64).tiny  # without guessing P may be as small as that
+    return np.log(np.maximum(found.p, tiny)), np.log(np.maximum(found.q, tiny))
 
 
 def information(theta: ArrayLike, items: ParametersLike) -> Array:
@@ -81,7 +94,7 @@ def information(theta: ArrayLike, items: ParametersLike) -> Array:
     >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
     [[1.0]]
     """
-    items = as_parameters(items)
+    items = as_parameters(items, upper_asymptotes=True)
     return items.discrimination**2 * item_curves(theta, items).information_zz
 
 

@@ -1,4 +1,4 @@
-"""Parameters of items under the one-, two- and three-parameter logistic model (NumPy only).
+"""Parameters of items under the one-, two-, three- and four-parameter logistic model (NumPy only).
 
 The curves they stand for are in `curves`. No scaling constant (D = 1). Slopes are real: an item whose key is reversed
 has a negative one.
@@ -42,14 +42,17 @@ class ItemParameters(Drawn):
         Whether c was a free parameter (3PL) or fixed at its value (0: 2PL), shape (n_items,).
     covariance
         Sampling covariance of (a, d, c) of each item, shape (n_items, 3, 3); zero rows where c was fixed;
-        None if it was not computed.
+        None if it was not computed. With upper asymptotes that of (a, d, c, u), shape (n_items, 4, 4).
     kind
         Of each item; None where slope and intercept are every item's own.
+    upper_asymptote
+        Estimated upper asymptote u in (c, 1] of a 4PL, shape (n_items,); None where every curve rises to 1.
 
     Raises
     ------
     InputError
-        If shapes differ, an id is repeated, a parameter is not finite, or guessing lies outside [0, 1).
+        If shapes differ, an id is repeated, a parameter is not finite, guessing lies outside [0, 1), or an upper
+        asymptote outside (c, 1].
     """
 
     item_ids: tuple[str, ...]
@@ -59,6 +62,7 @@ class ItemParameters(Drawn):
     guessing_estimated: NDArray[np.bool_]
     covariance: NDArray[np.float64] | None = None
     kind: tuple[ItemKind, ...] | None = None
+    upper_asymptote: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         n_items = len(self.item_ids)
@@ -67,7 +71,10 @@ class ItemParameters(Drawn):
             ("intercept", np.float64),
             ("guessing", np.float64),
             ("guessing_estimated", np.bool_),
+            ("upper_asymptote", np.float64),
         ):
+            if getattr(self, name) is None and name == "upper_asymptote":
+                continue
             array = np.array(getattr(self, name), dtype=dtype)
             if array.shape != (n_items,):
                 raise InputError(f"item parameters: {name} has shape {array.shape} for {n_items} items")
@@ -81,9 +88,15 @@ class ItemParameters(Drawn):
         if ((self.guessing < 0) | (self.guessing >= 1)).any():
             bad = [self.item_ids[k] for k in np.flatnonzero((self.guessing < 0) | (self.guessing >= 1))]
             raise InputError(f"item parameters: guessing must be in [0, 1) but is not for {name_first(bad)}")
+        if self.upper_asymptote is not None:
+            outside = ~((self.upper_asymptote > self.guessing) & (self.upper_asymptote <= 1))
+            if outside.any():
+                bad = [self.item_ids[k] for k in np.flatnonzero(outside)]
+                raise InputError(f"item parameters: upper_asymptote must be in (c, 1] but is not for {name_first(bad)}")
         if self.covariance is not None:
             covariance = np.array(self.covariance, dtype=np.float64)
-            if covariance.shape != (n_items, 3, 3):
+            width = 3 if self.upper_asymptote is None else 4
+            if covariance.shape != (n_items, width, width):
                 raise InputError(f"item parameters: covariance has shape {covariance.shape} for {n_items} items")
             covariance.setflags(write=False)
             object.__setattr__(self, "covariance", covariance)
@@ -135,11 +148,16 @@ class ItemParameters(Drawn):
     def n_free(self) -> NDArray[np.int64]:
         """Number of estimated parameters that each item's curve rests on, shape (n_items,).
 
-        2, or 3 with guessing; 0 where they are known. A common slope counts with every item, as in R mirt's S-X2; of
-        all items together it is one, see `n_parameters`.
+        2, 3 with guessing, 4 with an upper asymptote too; 0 where they are known. A common slope counts with every
+        item, as in R mirt's S-X2; of all items together it is one, see `n_parameters`.
         """
         curve = 2 if self.kind is None else np.where(np.array(self.kind) == "fixed", 0, 2)
-        return curve + self.guessing_estimated.astype(np.int64)
+        return curve + self.guessing_estimated.astype(np.int64) + (self.upper_asymptote is not None)
+
+    @property
+    def has_asymptotes(self) -> bool:
+        """Whether any curve has a lower asymptote above 0 or an upper one below 1."""
+        return bool(self.guessing.any()) or self.upper_asymptote is not None
 
     @property
     def n_parameters(self) -> int:
@@ -154,7 +172,9 @@ class ItemParameters(Drawn):
 
     @property
     def model(self) -> tuple[str, ...]:
-        """``2pl``, ``3pl``, ``2pl_fixed_guessing``, ``rasch``, ``1pl`` or ``fixed`` for each item."""
+        """``2pl``, ``3pl``, ``2pl_fixed_guessing``, ``4pl``, ``rasch``, ``1pl`` or ``fixed`` for each item."""
+        if self.upper_asymptote is not None:
+            return ("4pl",) * self.n_items
         return tuple(
             kind if kind != "own" else "3pl" if free else ("2pl" if c == 0 else "2pl_fixed_guessing")
             for kind, free, c in zip(
@@ -165,13 +185,15 @@ class ItemParameters(Drawn):
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
         """Standard errors of ``discrimination, difficulty, guessing, intercept``, each of shape (n_items,).
 
+        With upper asymptotes also of ``upper_asymptote``.
+
         That of b = -d/a is by the delta method: var(b) = (var(d) + b^2 var(a) + 2 b cov(a, d)) / a^2. NaN where the
         covariance is not known, and for guessing where it was fixed.
         """
         if self.covariance is None:
             unknown = np.full(self.n_items, np.nan)
-            return dict.fromkeys(("discrimination", "difficulty", "guessing", "intercept"), unknown)
-        var_a, var_d, var_c = np.diagonal(self.covariance, axis1=1, axis2=2).T
+            return dict.fromkeys(self._told, unknown)
+        var_a, var_d, var_c, *var_u = np.diagonal(self.covariance, axis1=1, axis2=2).T
         b = self.difficulty
         with np.errstate(divide="ignore", invalid="ignore"):
             var_b = (var_d + b**2 * var_a + 2 * b * self.covariance[:, 0, 1]) / self.discrimination**2
@@ -180,7 +202,13 @@ class ItemParameters(Drawn):
             "difficulty": np.sqrt(var_b),
             "guessing": np.where(self.guessing_estimated, np.sqrt(var_c), np.nan),
             "intercept": np.sqrt(var_d),
-        }
+        } | ({"upper_asymptote": np.sqrt(var_u[0])} if var_u else {})
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """The parameters that are told with standard errors."""
+        names = ("discrimination", "difficulty", "guessing", "intercept")
+        return names if self.upper_asymptote is None else (*names, "upper_asymptote")
 
     def select(self, item_ids: Sequence[str]) -> ItemParameters:
         """Keep these items, in this order.
@@ -204,6 +232,7 @@ class ItemParameters(Drawn):
             guessing_estimated=self.guessing_estimated[rows],
             covariance=None if self.covariance is None else self.covariance[rows],
             kind=None if self.kind is None else tuple(self.kind[k] for k in rows),
+            upper_asymptote=None if self.upper_asymptote is None else self.upper_asymptote[rows],
         )
 
     def table(self) -> pd.DataFrame:
@@ -217,7 +246,8 @@ class ItemParameters(Drawn):
                 "difficulty": self.difficulty,
                 "guessing": self.guessing,
                 "intercept": self.intercept,
-                **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
+                **({} if self.upper_asymptote is None else {"upper_asymptote": self.upper_asymptote}),
+                **{f"se_{name}": errors[name] for name in self._told},
             }
         )
 

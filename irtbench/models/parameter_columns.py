@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
 #: Programs whose columns are known.
@@ -25,7 +26,7 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     program
         ``"mirt"``: ``a1, d, g, u`` of P = g + (u - g) / (1 + exp(-(a1 theta + d))), as ``coef(model)`` of R's mirt
         prints them. ``"catr"``: ``a, b, c, d`` of P = c + (d - c) / (1 + exp(-a (theta - b))), the item bank of R's
-        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1. `read_parameters` reads both.
+        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 but in a 4PL. `read_parameters` reads both.
 
     Raises
     ------
@@ -45,8 +46,8 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     0   item1  1.0 -1.0  0.0  1.0
     1   item2  2.0  0.5  0.0  1.0
     """
-    known = as_parameters(items)
-    upper = np.ones(known.n_items)
+    known = items if isinstance(items, ItemParameters) else as_parameters(items)  # these may have upper asymptotes
+    upper = np.ones(known.n_items) if known.upper_asymptote is None else known.upper_asymptote
     if program == "mirt":
         columns = {"a1": known.discrimination, "d": known.intercept, "g": known.guessing, "u": upper}
     elif program == "catr":

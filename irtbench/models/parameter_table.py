@@ -25,11 +25,16 @@ from irtbench.models.quadrature import Quadrature, normal_population
 #: Item parameters in any form that `as_parameters` takes.
 ParametersLike = ItemParameters | pd.DataFrame
 
+#: What is said of items with upper asymptotes wherever they are not taken.
+UPPER_REFUSED = (
+    "items have upper asymptotes (4pl), which go with fit, score and diagnose alone; expected 2pl or 3pl items"
+)
+
 #: Columns of a table of items that state mean and standard deviation of a normal population.
 POPULATION = ("population_mean", "population_sd")
 
 
-def as_parameters(given: ParametersLike) -> ItemParameters:
+def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> ItemParameters:
     """Item parameters as ours.
 
     Parameters
@@ -37,12 +42,16 @@ def as_parameters(given: ParametersLike) -> ItemParameters:
     given
         `ItemParameters`, or a data frame with the columns of items.csv: ``discrimination`` and ``difficulty`` or
         ``intercept``; ``item_id`` (else the index names the items); ``guessing``, else 0; ``model``, which says where
-        guessing was estimated. Standard errors alone make no covariance: it is not known then.
+        guessing was estimated; ``upper_asymptote`` of a 4PL. Standard errors alone make no covariance: it is not known
+        then.
+    upper_asymptotes
+        Whether items may have any; otherwise they are refused.
 
     Raises
     ------
     InputError
-        If it is neither, a column is missing, or as `ItemParameters`.
+        If it is neither, a column is missing, items have upper asymptotes that are not expected, or as
+        `ItemParameters`.
 
     Examples
     --------
@@ -50,6 +59,8 @@ def as_parameters(given: ParametersLike) -> ItemParameters:
     <ItemParameters: 2 items (2pl), discrimination 1.00 to 2.00, difficulty 0.00 to 0.50>
     """
     if isinstance(given, ItemParameters):
+        if not upper_asymptotes:
+            demand_no_upper(given)
         return given
     if not isinstance(given, pd.DataFrame):
         raise InputError(f"items: expected ItemParameters or a data frame but got {type(given).__name__}")
@@ -66,11 +77,30 @@ def as_parameters(given: ParametersLike) -> ItemParameters:
             wrong = given[name].iloc[first]
             raise InputError(f"items: item {ids[first]}, column {name}: expected a number but got {wrong}")
         columns[name] = np.asarray(numbers, dtype=np.float64)
-    free = (given["model"] == "3pl").to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
+    upper = given["upper_asymptote"].to_numpy(dtype=np.float64) if "upper_asymptote" in given else None
+    if upper is not None and not upper_asymptotes:
+        raise InputError(UPPER_REFUSED)
+    free = given["model"].isin(["3pl", "4pl"]).to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
     kind = kinds_of(given["model"]) if "model" in given else None
     if place == "difficulty":
-        return replace(ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free), kind=kind)
-    return ItemParameters(ids, columns["discrimination"], columns["intercept"], columns["guessing"], free, kind=kind)
+        found = ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free)
+        return replace(found, kind=kind, upper_asymptote=upper)
+    return ItemParameters(
+        ids, columns["discrimination"], columns["intercept"], columns["guessing"], free,
+        kind=kind, upper_asymptote=upper,
+    )  # fmt: skip
+
+
+def demand_no_upper(items: ItemParameters) -> None:
+    """Refuse items with upper asymptotes.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if items.upper_asymptote is not None:
+        raise InputError(UPPER_REFUSED)
 
 
 def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
@@ -80,10 +110,10 @@ def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
 
 
 def responses_and_items(
-    responses: ResponsesLike | SparseResponses, items: ParametersLike
+    responses: ResponsesLike | SparseResponses, items: ParametersLike, *, upper_asymptotes: bool = False
 ) -> tuple[ResponseMatrix, ItemParameters]:
     """Both as ours; the columns of an array are the items, in their order."""
-    items = as_parameters(items)
+    items = as_parameters(items, upper_asymptotes=upper_asymptotes)
     return as_responses(responses, item_ids=items.item_ids), items
 
 
@@ -105,18 +135,19 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
     0   item1   2pl        -1.0            3            0.666667
     1   item2   2pl         1.0            2            0.500000
     """
-    items = as_parameters(items)
+    items = as_parameters(items, upper_asymptotes=True)
     data = as_any_responses(responses).select_items(items.item_ids)
     return items.table().assign(n_responses=data.n_by_item, proportion_correct=data.proportion_correct())
 
 
-def read_parameters(path: str | Path) -> ItemParameters:
+def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
-    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl``. A table may also
-    have the columns of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``,
-    ``item`` or the first column, as R writes them; an upper asymptote u or d is 1. Instead of a table it may be
-    py-irt's ``best_parameters.json`` (see ``read_py_irt_parameters``).
+    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl`` or ``4pl``. A
+    column ``upper_asymptote`` is read where that is expected, and otherwise refused. A table may also have the columns
+    of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``, ``item`` or the first
+    column, as R writes them. Instead of a table it may be py-irt's ``best_parameters.json`` (see
+    ``read_py_irt_parameters``).
 
     Raises
     ------
@@ -137,14 +168,16 @@ def read_parameters(path: str | Path) -> ItemParameters:
         return ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
     table = in_our_columns(read_table(path), path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
-    if "slope_2" in table:
+    if several := [name for name in ("slope_2", "slope_specific") if name in table]:
         raise InputError(
-            f"{path}: column slope_2: items of several abilities; expected one ability (fit without --factors, or the "
-            "items of each ability by themselves)"
+            f"{path}: column {several[0]}: items of several abilities; expected one ability (fit without --factors and "
+            "--testlets, or the items of each ability by themselves)"
         )
+    if "upper_asymptote" in table and not upper_asymptotes:
+        raise InputError(f"{path}: {UPPER_REFUSED}")
     number = {
         name: to_numbers(table[name], place=field_places(path, name))
-        for name in ("discrimination", "intercept", "guessing")
+        for name in ("discrimination", "intercept", "guessing", "upper_asymptote")
         if name in table
     }
     model = table["model"] if "model" in table else pd.Series("", index=table.index)
@@ -154,8 +187,9 @@ def read_parameters(path: str | Path) -> ItemParameters:
             number["discrimination"],
             number["intercept"],
             number.get("guessing", np.zeros(len(table))),
-            (model == "3pl").to_numpy(),
+            model.isin(["3pl", "4pl"]).to_numpy(),
             kind=kinds_of(model),
+            upper_asymptote=number.get("upper_asymptote"),
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -72,10 +72,18 @@ class GuessingPrior:
             return self.second
         return math.sqrt(float(polygamma(1, self.first) + polygamma(1, self.second)))
 
-    def describe(self) -> str:
-        """The density in words."""
+    @property
+    def width_at_mode(self) -> float:
+        """1 / sqrt(minus the second derivative of the log density of logit c at its mode); less than the deviation."""
+        if self.density == "normal":
+            return self.second
+        mean = self.first / (self.first + self.second)
+        return 1 / math.sqrt((self.first + self.second) * mean * (1 - mean))
+
+    def describe(self, of: str = "c") -> str:
+        """The density in words, of guessing or of another asymptote."""
         numbers = f"({self.first:.4g}, {self.second:.4g})"
-        return f"c ~ Beta{numbers}" if self.density == "beta" else f"logit c ~ Normal{numbers}"
+        return f"{of} ~ Beta{numbers}" if self.density == "beta" else f"logit {of} ~ Normal{numbers}"
 
 
 @dataclass(frozen=True)
@@ -179,6 +187,8 @@ class Priors:
         Density of the guessing parameter c.
     hierarchy
         Density of log |a| and d (or b) together, instead of those of slope and intercept.
+    upper
+        Density of the upper asymptote u of a 4PL, in the same forms as that of guessing.
     """
 
     name: PriorName
@@ -186,6 +196,7 @@ class Priors:
     intercept: tuple[float, float] | None = None
     guessing: GuessingPrior | None = None
     hierarchy: Hierarchy | None = None
+    upper: GuessingPrior | None = None
 
     @classmethod
     def named(cls, name: PriorName, *, n_options: int = 4, guessing_estimated: bool = True) -> Priors:
@@ -223,7 +234,8 @@ class Priors:
     @property
     def is_flat(self) -> bool:
         """Whether there is no density at all: marginal maximum likelihood."""
-        return self.slope is None and self.intercept is None and self.guessing is None and self.hierarchy is None
+        densities = (self.slope, self.intercept, self.guessing, self.hierarchy, self.upper)
+        return all(density is None for density in densities)
 
     @property
     def bounds_difficulty(self) -> bool:
@@ -245,4 +257,6 @@ class Priors:
                 parts.append((f"{weight:.3g} of items: " if several else "") + part.describe())
         if self.guessing is not None:
             parts.append(self.guessing.describe())
+        if self.upper is not None:
+            parts.append(self.upper.describe("u"))
         return f"{self.name}: " + ", ".join(parts)

@@ -39,7 +39,7 @@ def simulate_responses(
     1            r2    1.0    0.0
     2            r3    1.0    1.0
     """
-    items = as_parameters(items)
+    items = as_parameters(items, upper_asymptotes=True)
     p = icc(theta, items)
     each = np.asarray(trials)
     if each.ndim and each.shape != p.shape:

@@ -54,7 +54,8 @@ ARROW = {"arrowstyle": "-|>", "color": GREY, "linewidth": 0.8}
 STANDARD_ERRORS = (1.0, 0.7, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.07, 0.05)
 
 
-def _probability_axes(ax: Axes) -> None:
+def probability_axes(ax: Axes) -> None:
+    """Ability below and probability of a correct response on the left."""
     ax.set(xlabel=ABILITY_LABEL, ylabel=PROBABILITY_LABEL, ylim=(-0.02, 1.02))
     ax.set_yticks(np.linspace(0, 1, 6))
 
@@ -84,7 +85,7 @@ def draw_curve_example(ax: Axes) -> Axes:
     ax.annotate("discrimination a = 1:\nsteepness here", (0.1, middle - 0.01), (0.75, 0.45), arrowprops=ARROW)
     ax.annotate("difficulty b = 0", (0, 0), (0.75, 0.06), arrowprops=ARROW)
     ax.annotate("guessing c = 0.25:\nlowest probability", (-3.4, 0.25), (-3.8, 0.06), arrowprops=ARROW)
-    _probability_axes(ax)
+    probability_axes(ax)
     return ax
 
 
@@ -93,7 +94,7 @@ def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
     ax.fill_between(curve.theta, curve.lower, curve.upper, color=ORANGE, alpha=0.15, linewidth=0)
     (estimated,) = ax.plot(curve.theta, curve.expected, color=BLUE)
     (actual,) = ax.plot(curve.theta, curve.proportion, color=ORANGE, linestyle=":", linewidth=2.2)
-    _probability_axes(ax)
+    probability_axes(ax)
     _legend_above(ax, {"estimated": estimated, "actual, with band": actual})
     return ax
 
@@ -122,7 +123,7 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
         if items.n_items:
             lines = ax.plot(ABILITIES, icc(ABILITIES, items), color=ORANGE, linestyle=":")
             entries[f"{others_are} ({n_others})"] = lines[0]
-    _probability_axes(ax)
+    probability_axes(ax)
     _legend_above(ax, entries)
     return ax
 

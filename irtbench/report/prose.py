@@ -231,9 +231,12 @@ def _scores(settings: StudyFile) -> str:
         "draw": "what their parameters’ errors add is in the intervals, by scoring again under drawn parameters",
         "integrate": "curves are averaged over the errors of their parameters",
     }[scoring.item_error]
-    weights = (
-        f", weighted by {settings.score.norm_weight}" if settings.score.norm_weight and scoring.norm != "normal" else ""
-    )
+    weights = ""
+    if scoring.norm != "normal":
+        by = [settings.score.norm_weight] if settings.score.norm_weight else []
+        if settings.score.norm_margins:
+            by.append(f"the population’s shares of {listing(list(settings.score.norm_margins))}")
+        weights = f", weighted by {' and '.join(by)}" if by else ""
     return (
         f"Abilities are {estimator}, with {ends}. The percentile of an ability is {below}{weights}; the rank in the "
         f"sample is the share of the screened respondents{group} below. The interval of a percentile includes the "

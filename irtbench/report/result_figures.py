@@ -10,6 +10,8 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 
+from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
+from irtbench.analysis.explained_difficulty import ExplainedDifficulty
 from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.item_map import ItemMap
@@ -26,9 +28,11 @@ from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.artifact_plots import draw_baselines
+from irtbench.report.bias_plots import draw_expected_scores
 from irtbench.report.breakdown_plots import draw_shares
 from irtbench.report.calibration_plots import draw_reliability
 from irtbench.report.comparison_plots import draw_differences
+from irtbench.report.difficulty_plots import draw_predictions
 from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
@@ -105,6 +109,16 @@ def _(result: EmpiricalCurve, ax: Axes) -> Axes:
 @draw.register
 def _(result: ParallelAnalysis, ax: Axes) -> Axes:
     return draw_scree(ax, result)
+
+
+@draw.register
+def _(result: DifferentialTestFunctioning, ax: Axes) -> Axes:
+    return draw_expected_scores(ax, result)
+
+
+@draw.register
+def _(result: ExplainedDifficulty, ax: Axes) -> Axes:
+    return draw_predictions(ax, result)
 
 
 @draw.register

@@ -164,7 +164,7 @@ def compare_abilities(
 
     Each of ``n_item_draws`` sets of item parameters, drawn from their sampling distribution, gives every system its
     posterior of theta under the scale's population, from which ``n_draws / n_item_draws`` abilities are drawn, rounded
-    up. Given the items the systems are independent.
+    up. Given the items the systems are independent. On a linked scale each draw of all systems has a line drawn too.
 
     Parameters
     ----------
@@ -220,6 +220,8 @@ def compare_abilities(
         better += posterior.mass @ below.T / len(drawn)
         theta.append(posterior.draw(-(-n_draws // len(drawn)), rng=rng))
     draws = np.concatenate(theta, axis=1)
+    if scale.line is not None:
+        draws = scale.line.draws(draws, rng)
     percentile = 100 * _share_below(draws, scale, norm)
     return AbilityComparison(scale.name, own.respondent_ids, draws, percentile, better, level)
 

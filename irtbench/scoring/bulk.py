@@ -29,7 +29,7 @@ from irtbench.data.readers.long_table import find_column, find_counts, find_id_c
 from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.wide_parts import Part, read_wide_parts
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.models.curves import curve, item_curves, log_icc
+from irtbench.models.curves import item_curves, items_curve, log_icc
 from irtbench.models.quadrature import refine
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
@@ -39,6 +39,7 @@ from irtbench.models.theta_posterior import (
     step_for_any_pattern,
 )
 from irtbench.scoring.ability import AT_END, Abilities
+from irtbench.scoring.item_error import with_line_error
 from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,
@@ -310,7 +311,8 @@ class SharedGridScorer:
 
     def score(self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]) -> pd.DataFrame:
         """Rows of scores.csv, from values of shape (n_respondents, n_columns)."""
-        return score_table(self.scale, *self.estimate(values, respondent_ids), self.settings)
+        abilities, lz_star = self.estimate(values, respondent_ids)
+        return score_table(self.scale, with_line_error(abilities, self.scale.line), lz_star, self.settings)
 
     def estimate(
         self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]
@@ -339,7 +341,7 @@ class SharedGridScorer:
             at_bound=np.maximum(mass[:, 0], mass[:, -1]) > AT_END,  # the highest mass is 1
             method="eap",
         )
-        if asked is None and not self.items.guessing.any():
+        if asked is None and not self.items.has_asymptotes:
             lz_star = self._lz_star_of_complete(correct, theta)
         else:
             lz_star = np.concatenate(
@@ -379,10 +381,10 @@ class SharedGridScorer:
         self, correct: NDArray[np.float32], asked: NDArray[np.float32] | None, theta: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """lz* in single precision."""
-        a, d, c = (x.astype(np.float32) for x in (self.items.discrimination, self.items.intercept, self.items.guessing))
-        curves = curve(theta.astype(np.float32)[:, None] * a + d, c)
+        a, d = (x.astype(np.float32) for x in (self.items.discrimination, self.items.intercept))
+        curves = items_curve(theta.astype(np.float32)[:, None] * a + d, self.items)
         log_odds, weight = curves.z, np.broadcast_to(a, curves.z.shape)
-        if c.any():
+        if self.items.has_asymptotes:
             log_odds, weight = np.log(curves.p / curves.q), a * curves.weight
         variance, residual = curves.p * (1 - curves.p), correct - curves.p
         if asked is not None:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
@@ -87,9 +88,11 @@ def with_item_error(
     >>> bool((wider.standard_error > abilities.standard_error).all())
     True
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     if item_error == "none":
         return abilities
+    if items.upper_asymptote is not None:
+        raise InputError("item error: is not known for items with upper asymptotes (4pl); expected none")
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
@@ -120,6 +123,20 @@ def widen(abilities: Abilities, variance: NDArray[np.float64]) -> Abilities:
         lower=theta + (abilities.lower - theta) * growth,
         upper=theta + (abilities.upper - theta) * growth,
     )
+
+
+def with_line_error(abilities: Abilities, line: ScaleLine | None) -> Abilities:
+    """Carry into abilities on a linked scale how well it is known where that lies on the base scale.
+
+    With theta = A u + B, u the ability on the scale that the items were fitted on,
+
+        se^2 = A^2 se_u^2 + [u, 1] Cov(A, B) [u, 1]',
+
+    whose first term they have, since the items were moved. Without a line they are given back.
+    """
+    if line is None:
+        return abilities
+    return widen(abilities, line.variance(np.where(np.isfinite(abilities.theta), abilities.theta, line.intercept)))
 
 
 def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

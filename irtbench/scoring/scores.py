@@ -24,15 +24,14 @@ from irtbench.data.readers.part_values import Keys
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
-from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
+from irtbench.scoring.item_error import ItemError, with_item_error, with_line_error
 from irtbench.scoring.percentiles import Norm, empirical_percentile, percentiles
 
 log = logging.getLogger(__name__)
 
 
-FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
 SPARSE, SPARSE_PART = 0.1, 50  # where few items are answered, so many respondents at a time and the items they answered
-UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,9 @@ def score_responses(
     DataFrame
         A row for each respondent and scale, with the columns ``respondent_id, scale, n_items, n_correct, accuracy,
         theta, se, theta_lower, theta_upper, percentile, percentile_lower, percentile_upper, percentile_empirical,
-        person_fit`` (lz*)``, method, flags``. ``n_items`` counts the items answered. With several trials of an item
-        ``n_correct`` and a last column ``n_trials`` count responses, and ``accuracy`` is the mean of the items' shares
-        right. ``flags`` are words parted by semicolons:
+        person_fit`` (lz*)``, method, flags, percentile_flags``. ``n_items`` counts the items answered. With several
+        trials of an item ``n_correct`` and a last column ``n_trials`` count responses, and ``accuracy`` is the mean of
+        the items' shares right. ``flags`` are words parted by semicolons:
 
         - ``no_items``: no response, so theta is the population's (NaN for ml and wle), accuracy and person fit NaN;
         - ``few_items``: fewer than ``FEW_ITEMS`` items answered, so person fit is NaN;
@@ -123,6 +122,9 @@ def score_responses(
         - ``at_bound``: theta leans on the end of its range, so it says "at least" or "at most"; no person fit;
         - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``: wrong on easy and right on hard items more often than
           people of that ability are.
+
+        ``percentile_flags`` say why the percentile is not to be told as a place among people, see `percentile_flags`;
+        they are empty where it may.
 
     Raises
     ------
@@ -334,6 +336,9 @@ def score_table(
         person_fit=lz_star,
         method=method,
         flags=_flags(abilities, lz_star),
+        percentile_flags=percentile_flags(
+            abilities, lz_star, 1.0 if scale.population is None else scale.population.deviation
+        ),
         **trials,
     )
 
@@ -397,11 +402,11 @@ def with_person_fit(
 
 
 def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings) -> Abilities:
-    """Abilities on one scale from responses to its items, with the items' error if it is asked for."""
+    """Abilities on one scale from responses to its items, with its link's error, and the items' if it is asked for."""
     abilities = estimate_ability(
         own, scale.items, method=settings.method, quadrature=scale.population, level=settings.level
     )
-    return with_item_error(
+    abilities = with_item_error(
         abilities,
         own,
         scale.items,
@@ -409,6 +414,7 @@ def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings
         quadrature=scale.population,
         rng=np.random.default_rng(settings.seed),
     )
+    return with_line_error(abilities, scale.line)
 
 
 def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:
@@ -422,7 +428,4 @@ def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.obj
         "at_bound": abilities.at_bound,
         "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
     }
-    code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
-    distinct, which = np.unique(code, return_inverse=True)
-    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in distinct.tolist()]
-    return np.array(texts, dtype=object)[which]
+    return joined_words(words)

@@ -16,6 +16,7 @@ from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.sum_score_distribution import sum_score_distribution
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, step_for_any_pattern
 from irtbench.scoring.ability import Abilities
+from irtbench.scoring.item_error import with_line_error
 from irtbench.scoring.percentiles import Norm, Percentiles, percentiles
 
 MOST_ITEMS = 1_000  # of more, the probability of no right response at all is 0 in floating point numbers
@@ -71,7 +72,8 @@ def sum_score_table(
         p(theta_q | k) proportional to w_q S_k(theta_q)               (Thissen, Pommerich, Billeaud & Williams, 1995)
 
     with S_k(theta) the probability of the score k by Lord and Wingersky's recursion. It holds for who answered every
-    item; the pattern of responses tells a little more (`estimate_ability`).
+    item; the pattern of responses tells a little more (`estimate_ability`). On a linked scale the link's error is in
+    standard errors and intervals (`ScaleLine`).
 
     Parameters
     ----------
@@ -132,4 +134,5 @@ def sum_score_table(
         at_bound=np.zeros(scores.size, dtype=np.bool_),
         method="eap_sum",
     )
+    abilities = with_line_error(abilities, scale.line)
     return SumScoreTable(abilities, percentiles(abilities, scale.norms, norm=norm, population=population), probability)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from irtbench.bank.norms import Norms
+from irtbench.bank.raking import rake, raked_norms
 from irtbench.config import StudyFile
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import look_at
@@ -26,7 +27,8 @@ def read_columns_of_norms(settings: StudyFile, table: pd.DataFrame) -> tuple[pd.
         if data.respondents is not None and settings.screening.min_approval is None and not prolific:
             raise InputError(
                 f"{settings.path}: data.respondents: no column of it is asked for; "
-                "expected score.norm_groups, score.norm_group, score.norm_weight or screening.min_approval"
+                "expected score.norm_groups, score.norm_group, score.norm_margins, score.norm_weight or "
+                "screening.min_approval"
             )
         return None, None
     if data.respondents is not None:
@@ -64,8 +66,12 @@ def columns_of_norms(
                 f"{settings.path}: score.norm_group: no screened respondent has {name} {value}; "
                 f"expected one of {name_first(values)}"
             )
+    weights = None
     if settings.score.norm_weight is not None:
-        weights_of(of_screened, settings.score.norm_weight, respondents_from)
+        weights = weights_of(of_screened, settings.score.norm_weight, respondents_from)
+    if settings.score.norm_margins:
+        raked = rake({str(name): list(of_screened[name]) for name in of_screened}, settings.score.norm_margins, weights)
+        progress(f"norms weighted to {name_first(list(settings.score.norm_margins))}: {raked.in_short()}")
     return of_screened
 
 
@@ -75,9 +81,10 @@ def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: Study
         return Norms(abilities.theta, standard_error=abilities.standard_error)
     own = columns.loc[list(abilities.respondent_ids)]
     weight = settings.score.norm_weight
-    return Norms(
+    norms = Norms(
         abilities.theta,
         None if weight is None else weights_of(own, weight, settings.data.respondents or settings.data.answers),
         abilities.standard_error,
         {name: tuple(own[name]) for name in settings.score.norm_columns},
     )
+    return raked_norms(norms, settings.score.norm_margins) if settings.score.norm_margins else norms

@@ -22,7 +22,8 @@ def describe_provenance(settings: StudyFile) -> dict[str, Any]:
         "screening": asdict(settings.screening),
         "grading": asdict(settings.grading),
         "scoring": asdict(score.scoring(seed=settings.study.seed))
-        | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight},
+        | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight}
+        | ({"norm_margins": score.norm_margins} if score.norm_margins else {}),
         "seed": settings.study.seed,
         "versions": software_versions(),
         "date": datetime.now(UTC).date().isoformat(),

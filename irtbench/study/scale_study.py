@@ -73,5 +73,6 @@ def study_scale(
             "fit": {name: value for name, value in fitted.summary().items() if name != "seconds"},
             "pruning": [{k: v for k, v in vars(r).items() if v == v} for r in pruning.removals],
         },
+        joint_error=fitted.joint_error,
     )
     return ScaleStudy(name, responses, pruning, scale, abilities)

@@ -47,6 +47,11 @@ def test_banks_made_of_it_keep_it(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     pd.DataFrame({"respondent_id": list("abc"), "theta": [0.1, 0.2, 0.3]}).to_csv(people, index=False)
     assert irtbench.with_norms(bank_of(CARD), people).card == CARD
+    irtbench.save_bank(bank_of(CARD), tmp_path / "bank.json")
+    irtbench.save_bank(bank_of(None), tmp_path / "new.json")
+    linked = run_main("link", tmp_path / "bank.json", "--items", tmp_path / "new.json", "-o", tmp_path / "linked", "-q")
+    assert linked.status == 0, linked.err
+    assert irtbench.load_bank(tmp_path / "linked" / "bank.json").card == CARD
 
 
 def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ COMMANDS_READING: dict[str, tuple[list[str], tuple[str, ...]]] = {
     ),
     "keys": (["keys", "answers.csv", "--items", "items.csv", "-o", "out", "-q"], ("answers.csv", "items.csv")),
     "items": (["items", "bank.json", "--items", "items.csv", "-o", "out", "-q"], ("bank.json", "items.csv")),
+    "difficulty": (
+        ["difficulty", "responses.csv", "--features", "features.csv", "-o", "out", "-q", "--model", "rasch"],
+        ("responses.csv", "features.csv"),
+    ),
     "link": (
         ["link", "bank.json", "--items", "parameters.csv", "-o", "out", "-q"],
         ("bank.json", "parameters.csv"),
@@ -155,6 +159,7 @@ def write_valid_inputs(folder: Path) -> None:
     wide.to_csv(folder / "wide.csv", index=False)
     table = pd.DataFrame({"item_id": names, "key": keys, "type": ["x", "y"] * (len(names) // 2)})
     table.to_csv(folder / "items.csv", index=False)
+    pd.DataFrame({"item_id": names, "length": np.arange(len(names)) % 5}).to_csv(folder / "features.csv", index=False)
     half = len(names) // 2
     twins = pd.DataFrame({"item_id": names, "twin_of": [""] * half + names[:half]})
     twins.to_csv(folder / "twins.csv", index=False)

@@ -38,6 +38,7 @@ PRUNING = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted"
 SCORES = [
     "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "se", "theta_lower", "theta_upper",
     "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "method", "flags",
+    "percentile_flags",
 ]  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def test_build_writes_the_files_of_the_contract(study: Path) -> None:
     removed = pd.read_csv(out / "pruning.csv").set_index("item_id")["reason"]
     assert removed["item10"] == "negative_slope"
     assert json.loads((out / "summary.json").read_text())["n_items_kept"] == 10 - len(removed)
-    assert json.loads((out / "bank.json").read_text())["schema_version"] == 2
+    assert json.loads((out / "bank.json").read_text())["schema_version"] == 4
 
 
 def test_score_gives_a_system_the_score_that_build_gave_it(study: Path) -> None:
@@ -249,7 +250,7 @@ def test_score_refuses_items_that_the_bank_does_not_know(study: Path, tmp_path: 
 def test_score_refuses_a_bank_that_is_newer_or_edited(study: Path, tmp_path: Path) -> None:
     bank = (study / "out" / "bank.json").read_text()
     newer, edited = tmp_path / "newer.json", tmp_path / "edited.json"
-    newer.write_text(bank.replace('"schema_version": 2', '"schema_version": 99'))
+    newer.write_text(bank.replace('"schema_version": 4', '"schema_version": 99'))
     edited.write_text(bank.replace('"item1"', '"item01"', 1))
     refused("score", newer, study / "system.csv", saying="schema_version 99")
     refused("score", edited, study / "system.csv", saying="hash")

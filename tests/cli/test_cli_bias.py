@@ -49,6 +49,39 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     assert {row["item_id"]: row for row in json.loads(turned.stdout)["items"]}["item5"]["delta"] > 1.5
 
 
+@pytest.mark.parametrize("method", ["likelihood", "mantel-haenszel"])
+def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path: Path, method: str) -> None:
+    given = ("bias", study / "responses.csv", "--groups", study / "groups.csv", "--method", method)
+    done = run(
+        *given, "-o", tmp_path / "out", "--figures", "--match", "score" if method == "mantel-haenszel" else "ability"
+    )
+    assert "on the whole test, equally able machines score -0." in done.stdout
+    assert "without the items that differ, ability of machines changes by +0." in done.stdout
+    test = pd.read_csv(tmp_path / "out" / "test_bias.csv").set_index("over")
+    assert list(test)[:6] == ["group", "signed", "se_signed", "signed_lower", "signed_upper", "p"]
+    assert test.loc["group", "signed_upper"] < -0.2  # of one point that a single item is worth
+    change = pd.read_csv(tmp_path / "out" / "ability_change.csv")
+    assert len(change) == 700
+    assert change.groupby("group")["change"].mean()["machines"] > 0.1
+    said = json.loads((tmp_path / "out" / "bias.json").read_text())
+    assert {row["group"] for row in said["leaving_out"]} == {"people", "machines"}
+    for name in ("item_curves.svg", "test_curves.svg"):
+        assert "<svg" in (tmp_path / "out" / name).read_text()
+    # without an item that differs there is nothing to say, and what was said before is gone
+    run(*given, "-o", tmp_path / "out", "--alpha", "1e-300", "--no-purify")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bias.csv", "bias.json"]
+
+
+def test_an_item_that_a_group_answers_all_alike_is_named(study: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(study / "responses.csv")
+    table.loc[table["respondent_id"].str.startswith("machines") & (table["item_id"] == "item5"), "response"] = 0
+    table.to_csv(tmp_path / "responses.csv", index=False)
+    given = ("bias", tmp_path / "responses.csv", "--groups", study / "groups.csv", "-o", tmp_path / "out")
+    found = json.loads(run(*given, "--json").stdout)
+    assert found["flagged"] == ["item5"]
+    assert found["test_not_available"] == "answered all alike by a group, and not in it: item5"
+
+
 @pytest.mark.parametrize(
     ("groups", "options", "saying"),
     [

@@ -51,6 +51,12 @@ def test_responses_come_to_the_old_scale_and_the_drifted_item_is_released(years:
     assert old.norms is not None
     np.testing.assert_array_equal(scale.norms.theta, old.norms.theta)
     assert scale.provenance["link"]["slope"] == found["slope"]
+    assert found["errors"] == "joint"
+    assert scale.line is not None
+    assert found["covariance_of_scores"] == scale.line.upper()
+    assert scale.line.generation == 1
+    assert 0 < scale.line.covariance[1, 1] < found["se_intercept"] ** 2
+    assert [entry["bank"] for entry in found["ancestry"]] == [scale.provenance["old"]["bank"]]
     assert scale.provenance["old"]["bank"]["bank.json"].startswith("sha256:")
     assert "old.csv" in scale.provenance["old"]["data"]
     assert "new.csv" in scale.provenance["new"]["data"]
@@ -72,6 +78,23 @@ def test_fitted_items_give_the_same_line_and_the_same_bank_twice(years: Path, tm
     assert (tmp_path / "a" / "bank.json").read_bytes() == (tmp_path / "c" / "bank.json").read_bytes()
 
 
+def test_a_linked_bank_is_linked_again_with_all_its_errors(years: Path, tmp_path: Path) -> None:
+    """Old items to new people's bank and back: the crowds are those of before, and all errors of items cancel."""
+    old, new = (years / year / "bank.json" for year in ("old", "new"))
+    assert run_main("link", old, "--items", new, "-o", tmp_path / "one", "-q").status == 0
+    done = run_main("link", tmp_path / "one" / "bank.json", "--items", old, "-o", tmp_path / "two")
+    assert done.status == 0, done.err
+    assert "2 links back to the first scale, whose errors are in these" in done.err + done.out
+    found = json.loads((tmp_path / "two" / "link.json").read_text())
+    assert len(found["ancestry"]) == 2
+    assert found["ancestry"][0]["bank"]["bank.json"] != found["ancestry"][1]["bank"]["bank.json"]
+    (scale,) = irtbench.load_bank(tmp_path / "two" / "bank.json").scales
+    assert scale.line is not None
+    assert scale.line.generation == 2
+    lines = run_main("score", tmp_path / "two" / "bank.json", years / "old.csv")
+    assert "all lies on its base scale by 2 links, whose error is in these intervals: standard error" in lines.out
+
+
 def test_a_table_of_items_has_no_covariances_and_that_is_said(years: Path, tmp_path: Path) -> None:
     tables = years / "old" / "items.csv", years / "new" / "items.csv"
     done = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "out")
@@ -79,6 +102,7 @@ def test_a_table_of_items_has_no_covariances_and_that_is_said(years: Path, tmp_p
     assert "standard errors unknown" in done.err + done.out
     found = json.loads((tmp_path / "out" / "link.json").read_text())
     assert found["se_slope"] is None
+    assert (found["errors"], found["covariance_of_scores"]) == ("independent", None)
     assert found["released"] == ["item7"]
     kept = run_main("link", tables[0], "--items", tables[1], "-o", tmp_path / "kept", "--drift", "keep", "--json", "-q")
     assert json.loads(kept.out)["n_items"] == 10

@@ -1,5 +1,6 @@
 """Items in the columns of R's mirt and catR, there and back."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,14 @@ def test_the_letters_mean_what_they_mean_there() -> None:
     assert (catr["a"], catr["b"], catr["c"], catr["d"]) == (2.0, 1.5, 0.25, 1.0)
 
 
+def test_upper_asymptotes_go_there_and_back(tmp_path: Path) -> None:
+    four = replace(ITEMS, upper_asymptote=np.array([1.0, 0.9, 0.95]))
+    irtbench.parameter_columns(four, "mirt").to_csv(tmp_path / "items.csv", index=False)
+    found = irtbench.read_parameters(tmp_path / "items.csv", upper_asymptotes=True)
+    assert found.upper_asymptote is not None
+    assert found.upper_asymptote.tolist() == [1.0, 0.9, 0.95]
+
+
 def test_two_columns_are_enough(tmp_path: Path) -> None:
     pd.DataFrame({"item": ["i1"], "a": [2.0], "b": [0.5]}).to_csv(tmp_path / "items.csv", index=False)
     found = irtbench.read_parameters(tmp_path / "items.csv")
@@ -41,7 +50,7 @@ def test_two_columns_are_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "saying"),
     [
-        ({"item": ["x"], "a1": [1], "d": [0], "g": [0], "u": [0.9]}, "upper asymptote of 0.9; expected 1"),
+        ({"item": ["x"], "a1": [1], "d": [0], "g": [0], "u": [0.9]}, "upper asymptote"),
         ({"item": ["x"], "a1": [1], "a2": [1], "d": [0]}, "several abilities"),
         ({"a": [1], "b": [0]}, "no column of the items' names"),
         ({"item": ["x"], "a": ["one"], "b": [0]}, "column a: expected a number but got 'one'"),

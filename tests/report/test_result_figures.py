@@ -24,6 +24,10 @@ SYSTEMS = (RNG.random((3, 60)) < [[0.9], [0.6], [0.5]]).astype(float)
 FILTER = irtbench.crowd_filter(RNG.integers(0, 2, (5, 30)))
 TWINS = irtbench.as_responses(RNG.integers(0, 2, (2, 6)), item_ids=["a", "b", "c", "A", "B", "C"])
 EVENTS = irtbench.draw_events(np.full((20, 2), 0.4), n_samples=10, rng=RNG)
+GROUPED = irtbench.fit_groups(RESPONSES, ["a_b"] * 100 + ["$x$"] * 100, free_items=["item2"])
+LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12))
+FEATURES = irtbench.ItemFeatures(LONG.item_ids, ("length",), np.arange(12.0)[:, None] + RNG.normal(size=(12, 1)))
+EXPLAINED = irtbench.explain_difficulty(LONG, FEATURES, standard_errors=np.full(12, 0.1), rng=RNG)
 
 RESULTS = [
     ITEMS,
@@ -34,6 +38,8 @@ RESULTS = [
     irtbench.measurement_precision(ITEMS),
     irtbench.Norms(THETA.theta),
     irtbench.empirical_curve(RESPONSES, ITEMS, "item2", THETA.theta),
+    irtbench.differential_test_functioning(GROUPED, rng=RNG, n_draws=20),
+    EXPLAINED,
     irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3),
     THETA,
     irtbench.estimate_ability(RESPONSES.values[:5], ITEMS),

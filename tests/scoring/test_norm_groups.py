@@ -218,3 +218,20 @@ def test_build_tells_the_scores_in_words_and_writes_the_groups(folder: Path, tmp
     assert provenance["scoring"]["method"] == "map"
     assert provenance["scoring"]["norm_groups"] == ["group"]
     assert "workers.csv" in provenance["data"]
+
+
+def test_norms_of_a_study_are_weighted_to_margins(folder: Path) -> None:
+    shares = 'norm_margins = { group = { able = 0.6, "<i>other" = 0.4 } }'
+    (scale,) = run_study(study_of(folder, data=WORKERS, score=shares)).bank.scales
+    norms = scale.norms
+    able = np.array([value == "able" for value in norms.groups["group"]])
+    known = np.array([value is not None for value in norms.groups["group"]])
+    assert norms.weights[able].sum() / norms.weights[known].sum() == pytest.approx(0.6)
+    assert norms.effective_n < norms.n
+    assert scale.provenance["scoring"]["norm"] == "smoothed"
+    assert scale.provenance["scoring"]["norm_margins"]["group"]["able"] == 0.6
+    with pytest.raises(InputError, match="norm_margins: the norm normal has no weights"):
+        study_of(folder, data=WORKERS, score=shares + '\nnorm = "normal"')
+    wrong = study_of(folder, data=WORKERS, score="norm_margins = { group = { able = 1.0 } }")
+    with pytest.raises(InputError, match="no share of group <i>other"):
+        run_study(wrong)

@@ -31,7 +31,7 @@ COLUMNS = [
     *("respondent_id", "scale", "n_items", "n_correct", "accuracy"),
     *("theta", "se", "theta_lower", "theta_upper"),
     *("percentile", "percentile_lower", "percentile_upper", "percentile_empirical"),
-    *("person_fit", "method", "flags"),
+    *("person_fit", "method", "flags", "percentile_flags"),
 ]
 
 

@@ -16,6 +16,8 @@ MIRT, CATR = ("a1", "d", "g", "u"), ("a", "b", "c", "d")
 def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     """The table under our names ``item_id, discrimination, intercept, guessing``; any other table as it is.
 
+    There is a column ``upper_asymptote`` where one is below 1.
+
     Parameters
     ----------
     table
@@ -27,7 +29,7 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If the items have several abilities, no names, an upper asymptote other than 1, or a value is no number.
+        If the items have several abilities or no names, or a value is no number.
     """
     used = next((names for names in (MIRT, CATR) if set(names[:2]) <= set(table.columns)), None)
     if "discrimination" in table or used is None:
@@ -39,12 +41,7 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
         raise InputError(f"{path}: no column of the items' names; expected item_id, item, or names in the first column")
     number = {name: to_numbers(table[name], place=field_places(path, name)) for name in used if name in table}
     slope, place, lower, upper = used
-    if upper in number and (number[upper] != 1).any():
-        first = int((number[upper] != 1).argmax())
-        raise InputError(
-            f"{field_places(path, upper)(first)}: an upper asymptote of {number[upper][first]:g}; expected 1"
-        )
-    return pd.DataFrame(
+    found = pd.DataFrame(
         {
             "item_id": table[names],
             "discrimination": table[slope],
@@ -52,3 +49,4 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
             "guessing": table.get(lower, "0"),
         }
     )
+    return found.assign(upper_asymptote=table[upper]) if upper in number and (number[upper] != 1).any() else found

@@ -1,4 +1,4 @@
-"""Tags and twins of items from a table: a row an item."""
+"""Tags, twins and testlets of items from a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
 from irtbench.data.tags import ItemTags
 
@@ -112,6 +113,59 @@ def read_twins(path: str | Path, *, item: str = "item_id", twin_of: str = "twin_
             raise InputError(f"{place(int(str(row)))}: '{original}' has two switched forms; expected one")
         seen.add(original)
     return dict(zip(switched[item], switched[twin_of], strict=True))
+
+
+def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> dict[str, str]:
+    r"""Read which testlet each item is of: the passage it asks about, the pair of twins it belongs to.
+
+    The table has a row for each item, or is a long table of responses that repeats what it says of an item. An empty
+    field means that an item is in no testlet, unless another item's field names it: a column ``twin_of`` with the
+    original's name at the switched item alone says that both are one testlet.
+
+    Parameters
+    ----------
+    path
+        A CSV or Parquet file.
+    column
+        The column of testlets.
+    item
+        The column of item names; None for that of a long table, or ``item_id``.
+
+    Returns
+    -------
+    dict
+        The testlet of each item that is in one.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, an item has no name or two testlets, or all fields are empty.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("items.csv").write_text("item_id,passage,twin_of\nq1,A,\nq2,A,q1\nq3,,\n")
+    >>> irtbench.read_testlets("items.csv", "passage")
+    {'q1': 'A', 'q2': 'A'}
+    >>> irtbench.read_testlets("items.csv", "twin_of")
+    {'q2': 'q1', 'q1': 'q1'}
+    """
+    frame = read_table(path)
+    pair = find_id_columns(list(frame.columns), {})
+    item = item or (pair[1] if pair is not None else "item_id")
+    demand_columns(frame, [item, column], path)
+    demand_filled(frame, item, path)
+    said = frame[[item, column]].drop_duplicates()
+    twice = said[item].duplicated()
+    if twice.any():
+        raise InputError(f"file {path}, column {column}: item {said[item][twice].iloc[0]} is in two; expected one")
+    given = said[~said[column].isin(MISSING)]
+    if given.empty:
+        raise InputError(f"file {path}, column {column}: no item has a testlet; expected its name at some")
+    testlets = dict(zip(given[item], given[column], strict=True))
+    named = set(testlets.values())
+    return testlets | {name: name for name in said[item] if name in named and name not in testlets}
 
 
 def _read_items(path: str | Path, item: str, columns: Sequence[str]) -> pd.DataFrame:

@@ -11,8 +11,9 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -111,7 +112,13 @@ class ScoreBasis:
     functions: Tensor
 
 
-def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
+#: What gives the first and second derivatives of log P and log(1 - P) at each node: `curve_derivatives`, or others.
+CurveDerivatives = Callable[[Any, ItemTensors], tuple[Tensor, Tensor, Tensor, Tensor]]
+
+
+def complete_information(
+    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
+) -> tuple[Tensor, ScoreBasis]:
     """What complete data would tell of each item, prior included, and the basis of the scores.
 
     A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
@@ -121,7 +128,7 @@ def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, 
     if not problem.guesses:
         return complete_information_without_guessing(problem, items)
     counts = problem.counts(items, at_nodes=True)
-    first_p, first_q, second_p, second_q = curve_derivatives(problem, items)
+    first_p, first_q, second_p, second_q = derive(problem, items)
     n_items, n_nodes, width = first_p.shape
     assert counts.r is not None
     complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
@@ -163,9 +170,9 @@ def complete_information_without_guessing(problem: Problem, items: ItemTensors) 
     )
 
 
-def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
+def observed_information(problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
-    complete, basis = complete_information(problem, items)
+    complete, basis = complete_information(problem, items, derive)
     n_items, width = problem.free.shape
     information = -missing_information(problem, items, basis)
     each = torch.arange(n_items, device=items.intercept.device)
@@ -175,12 +182,12 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     return flat[chosen][:, chosen]
 
 
-def own_information(problem: Problem, items: ItemTensors) -> Tensor:
+def own_information(problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives) -> Tensor:
     """The diagonal blocks of `observed_information`, with the identity's row and column for what is fixed.
 
     Shape (n_items, n_factors + 2, n_factors + 2).
     """
-    complete, basis = complete_information(problem, items)
+    complete, basis = complete_information(problem, items, derive)
     n_right, n_functions = basis.right.shape[2], len(basis.functions)
     by_right, by_both, by_base = (
         sums.reshape(-1, n_functions, n_functions) for sums in own_sums(problem, items, basis.functions)
@@ -319,7 +326,19 @@ def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[n
     return on_guessing_scale(problem, items, covariance), definite
 
 
-def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
+def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
+    """Covariance of (a, d, c) of all items with each other, shape (n_items, width, n_items, width).
+
+    Of up to `MOST_COUPLED_ITEMS`; NaN where the information is not positive definite, which is told.
+    """
+    whole, definite = joint_parameter_covariance(problem, items)
+    scale = guessing_scale(problem, items)
+    return (scale[:, :, None, None] * whole * scale).cpu().numpy(), definite
+
+
+def parameter_covariance(
+    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
+) -> tuple[Tensor, bool]:
     """Covariance of (a, d, logit c) of each item from the observed information.
 
     The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
@@ -333,17 +352,29 @@ def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, 
         Whether it is: only then are the parameters a maximum.
     """
     free = problem.free
-    n_items, width = free.shape
+    n_items = len(free)
     if n_items > MOST_COUPLED_ITEMS:
-        blocks, definite = invert(own_information(problem, items))
+        blocks, definite = invert(own_information(problem, items, derive))
         return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), definite
-    information = observed_information(problem, items)
-    inverse, definite = invert(information)
+    whole, definite = joint_parameter_covariance(problem, items, derive)
+    each = torch.arange(n_items, device=free.device)
+    return whole[each, :, each, :], definite
+
+
+def joint_parameter_covariance(
+    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
+) -> tuple[Tensor, bool]:
+    """Inverse of the observed information, 0 for what is fixed, and whether that is positive definite.
+
+    By (a, d, logit c) of all items, shape (n_items, width, n_items, width).
+    """
+    free = problem.free
+    n_items, width = free.shape
+    inverse, definite = invert(observed_information(problem, items, derive))
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
-    each = torch.arange(n_items, device=free.device)
-    return full.reshape(n_items, width, n_items, width)[each, :, each, :], definite
+    return full.reshape(n_items, width, n_items, width), definite
 
 
 def invert(information: Tensor) -> tuple[Tensor, bool]:
@@ -355,6 +386,12 @@ def invert(information: Tensor) -> tuple[Tensor, bool]:
 
 def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:
     """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
+    scale = guessing_scale(problem, items)
+    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
+
+
+def guessing_scale(problem: Problem, items: ItemTensors) -> Tensor:
+    """Derivatives of (a, d, c) by (a, d, logit c), shape (n_items, width)."""
     scale = torch.ones_like(problem.free, dtype=torch.float64)
     scale[:, GUESSING] = items.guessing * (1 - items.guessing)
-    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
+    return scale

@@ -72,13 +72,22 @@ def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool
     missing information is linear in theta: the items' standard errors are the same to half a percent, that of a
     common slope comes out a tenth too small. Shape (n_items, 3 + n_shared, 3 + n_shared).
     """
-    shared = problem.prior.shared
-    assert shared is not None
-    n_items, width = problem.free.shape
-    if n_items > MOST_COUPLED_ITEMS:
+    if len(items) > MOST_COUPLED_ITEMS:
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
         return shared_solver(problem, derivatives).covariance(derivatives.missing)
+    each, inverse, definite = by_estimated(problem, items)
+    return each @ inverse @ each.transpose(1, 2), definite
+
+
+def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, bool]:
+    """Derivatives of (a', d', c) of each item and the shared parameters by all that is estimated, and its covariance.
+
+    Shapes (n_items, 3 + n_shared, n_estimated) and (n_estimated, n_estimated); and whether this is a maximum.
+    """
+    shared = problem.prior.shared
+    assert shared is not None
+    n_items, width = problem.free.shape
     own = torch.zeros(n_items, width, dtype=torch.bool, device=problem.free.device)
     own[:, LINEAR], own[:, GUESSING] = shared.own, problem.guessing_free
     n_own, n_shared = int(own.sum()), len(shared.names)
@@ -96,7 +105,7 @@ def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool
     by_free[: n_items * width] *= scale.flatten()[:, None]
     below = by_free[n_items * width :].expand(n_items, -1, -1)
     each = torch.cat([by_free[: n_items * width].reshape(n_items, width, -1), below], dim=1)
-    return each @ inverse @ each.transpose(1, 2), definite
+    return each, inverse, definite
 
 
 def theta_covariance(
@@ -115,8 +124,27 @@ def theta_covariance(
     mean, sd
         Of theta.
     """
+    by = by_shared(items, joint.shape[1], names, mean, sd)
+    covariance: NDArray[np.float64] = (by @ joint @ by.transpose(1, 2)).cpu().numpy()
+    covariance[np.abs(covariance) < NOTHING] = 0.0
+    return covariance
+
+
+def whole_theta_covariance(
+    problem: Problem, items: ItemTensors, names: tuple[str, ...], mean: float, sd: float
+) -> NDArray[np.float64]:
+    """The same of all items with each other, shape (n_items, 3, n_items, 3)."""
+    each, inverse, _ = by_estimated(problem, items)
+    by = (by_shared(items, each.shape[1], names, mean, sd) @ each).flatten(0, 1)
+    covariance: NDArray[np.float64] = (by @ inverse @ by.T).reshape(len(items), 3, len(items), 3).cpu().numpy()
+    covariance[np.abs(covariance) < NOTHING] = 0.0
+    return covariance
+
+
+def by_shared(items: ItemTensors, n_columns: int, names: tuple[str, ...], mean: float, sd: float) -> Tensor:
+    """Derivatives of (a, d, c) by (a', d', c) and the shared parameters, shape (n_items, 3, n_columns)."""
     slope, width = items.slope[:, 0], 3
-    by = torch.zeros(len(items), width, joint.shape[1], dtype=torch.float64, device=joint.device)
+    by = torch.zeros(len(items), width, n_columns, dtype=torch.float64, device=slope.device)
     by[:, 0, 0], by[:, 1, 1], by[:, 2, 2] = 1 / sd, 1.0, 1.0
     by[:, 1, 0] = -mean / sd
     for place, name in enumerate(names, start=width):
@@ -124,9 +152,7 @@ def theta_covariance(
             by[:, 0, place], by[:, 1, place] = -slope / sd**2, mean * slope / sd**2
         else:
             by[:, 1, place] = -slope / sd
-    covariance: NDArray[np.float64] = (by @ joint @ by.transpose(1, 2)).cpu().numpy()
-    covariance[np.abs(covariance) < NOTHING] = 0.0
-    return covariance
+    return by
 
 
 def moments_of(names: tuple[str, ...], mean: float, sd: float, joint: Tensor | None) -> NormalMoments:

@@ -26,11 +26,11 @@ class SharedSolver:
     Parameters
     ----------
     own
-        Which parameters are an item's own, shape (n_items, 3).
+        Which parameters are an item's own, shape (n_items, n_factors + 2).
     factor
-        Lower triangular, of each item's own block, the identity elsewhere, shape (n_items, 3, 3).
+        Lower triangular, of each item's own block, the identity elsewhere, of the shape of the items' information.
     response
-        K_j, how item j moves with the shared parameters, shape (n_items, 3, n_shared).
+        K_j, how item j moves with the shared parameters, shape (n_items, n_factors + 2, n_shared).
     inverse
         S^-1, shape (n_shared, n_shared).
     """
@@ -42,14 +42,14 @@ class SharedSolver:
 
     @classmethod
     def of(cls, shared: SharedParameters, guessing_free: Tensor, information: Tensor) -> SharedSolver:
-        """From the information of each item, shape (n_items, 3, 3)."""
+        """From the information of each item, shape (n_items, n_factors + 2, n_factors + 2)."""
         n_items, width = information.shape[:2]
         own = torch.zeros(n_items, width, dtype=torch.bool, device=information.device)
         own[:, LINEAR], own[:, GUESSING] = shared.own, guessing_free
         identity = torch.eye(width, dtype=information.dtype, device=information.device)
         block = torch.where(own[:, :, None] & own[:, None, :], information, identity)
         factor = torch.linalg.cholesky_ex(block).L
-        design = torch.zeros(n_items, width, len(shared.names), dtype=information.dtype, device=information.device)
+        design = torch.zeros(n_items, width, shared.n_values, dtype=information.dtype, device=information.device)
         design[:, LINEAR] = shared.design.permute(1, 2, 0)
         moved = information @ design
         response = design - torch.cholesky_solve(torch.where(own[:, :, None], moved, 0.0), factor)
@@ -57,7 +57,7 @@ class SharedSolver:
         return cls(own, factor, response, torch.linalg.inv_ex((left + left.T) / 2).inverse)
 
     def solve(self, right: Tensor) -> Tensor:
-        """X for each column of g, shape (n_items, 3, n_columns)."""
+        """X for each column of g, shape (n_items, n_factors + 2, n_columns)."""
         alone = torch.cholesky_solve(torch.where(self.own[:, :, None], right, 0.0), self.factor)
         values = self.inverse @ torch.einsum("jak,jac->kc", self.response, right)
         return alone + self.response @ values
@@ -68,7 +68,7 @@ class SharedSolver:
         Parameters
         ----------
         missing
-            U, shape (n_items, 3, n_columns).
+            U, shape (n_items, n_factors + 2, n_columns).
         step
             Shape (n_items, 3).
         """

@@ -40,6 +40,20 @@ def replace_slopes(items: ItemTensors, loadings: Tensor) -> ItemTensors:
 
 def principal_loadings(problem: Problem) -> Tensor:
     """Loadings on the principal axes of the items' correlations, shape (n_items, n_factors)."""
+    return loadings_of(item_correlations(problem), problem.n_factors)
+
+
+def loadings_of(correlation: Tensor, n_factors: int) -> Tensor:
+    """Loadings on the principal axes of correlations, whose diagonal does not matter, shape (n_items, n_factors)."""
+    # the largest correlation of each item with another stands for its communality
+    off_diagonal = correlation - torch.diag(torch.diagonal(correlation))
+    reduced = off_diagonal + torch.diag(off_diagonal.abs().max(dim=1).values)
+    sizes, axes = torch.linalg.eigh(reduced)
+    return axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=SMALLEST_SIZE).sqrt()
+
+
+def item_correlations(problem: Problem) -> Tensor:
+    """Correlations of the items over those who answered both, shape (n_items, n_items)."""
     n_items = problem.rows.n_items
     both = both_correct = torch.zeros(n_items, n_items, dtype=torch.float64)
     counted = correct = torch.zeros(n_items, dtype=torch.float64)
@@ -52,10 +66,4 @@ def principal_loadings(problem: Problem) -> Tensor:
         observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
         standard = (batch.correct - observed * p) / deviation
         both_correct, both = both_correct + standard.T @ standard, both + observed.T @ observed
-    correlation = both_correct / both.clamp(min=1)
-    # the largest correlation of each item with another stands for its communality
-    off_diagonal = correlation - torch.diag(torch.diagonal(correlation))
-    reduced = off_diagonal + torch.diag(off_diagonal.abs().max(dim=1).values)
-    sizes, axes = torch.linalg.eigh(reduced)
-    n_factors = problem.n_factors
-    return axes[:, -n_factors:].flip(1) * sizes[-n_factors:].flip(0).clamp(min=SMALLEST_SIZE).sqrt()
+    return both_correct / both.clamp(min=1)

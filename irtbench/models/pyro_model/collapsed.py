@@ -11,6 +11,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from irtbench.models.curve_tensors import log_probabilities_to_upper
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, as_rows
@@ -68,6 +69,11 @@ class CollapsedLogistic(dist.TorchDistribution):
         self.theta = nodes.theta.T.to(nodes.dtype) if log_guessing is None else None
         super().__init__(batch_shape=torch.Size(), event_shape=intercept.shape[-1:], validate_args=False)
 
+    @property
+    def cells_a_row(self) -> int:
+        """Numbers held at once for a row: its responses."""
+        return int(self.event_shape[0])
+
     def expand(self, batch_shape: torch.Size, _instance: object = None) -> CollapsedLogistic:
         """Rows are independent draws of the same distribution: the batch's shape is that of the value."""
         new = object.__new__(type(self))
@@ -105,7 +111,7 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     def log_prob(self, value: Tensor | ResponseRows) -> Tensor:
         """Log marginal likelihood of each row, shape (n_rows,); as a tensor, rows are of 1, 0 and -1 for missing."""
-        batches = as_rows(value).batches(MOST_CELLS // self.event_shape[0], self.nodes.dtype)
+        batches = as_rows(value).batches(MOST_CELLS // self.cells_a_row, self.nodes.dtype)
         return torch.cat([torch.logsumexp(self.log_joint(batch.correct, batch.observed), dim=-1) for batch in batches])
 
     @classmethod
@@ -125,3 +131,24 @@ class CollapsedLogistic(dist.TorchDistribution):
         node = torch.distributions.Categorical(logits=self.nodes.log_weights).sample(shape)
         p = -torch.expm1(self.log_q.T)[node]
         return torch.bernoulli(p).to(torch.int8)
+
+
+class CollapsedToUpper(CollapsedLogistic):
+    """The same with upper asymptotes, P = c + (u - c) / (1 + exp(-(a theta + d))): the 4PL (Barton & Lord, 1981).
+
+    Parameters
+    ----------
+    slope, intercept, log_guessing, nodes
+        As for `CollapsedLogistic`; c lies between 0 and u.
+    upper_logit
+        Logit of u, shape (n_items,).
+    """
+
+    def __init__(
+        self, slope: Tensor, intercept: Tensor, log_guessing: Tensor, upper_logit: Tensor, nodes: NodeTensors
+    ) -> None:
+        super().__init__(slope, intercept, log_guessing, nodes)
+        self.upper_logit = upper_logit
+        z = torch.cat([slope, intercept[:, None]], dim=1) @ nodes.basis.T
+        log_p, log_q = log_probabilities_to_upper(z, log_guessing[:, None], upper_logit[:, None])
+        self.log_q, self.log_odds = log_q.to(nodes.dtype), (log_p - log_q).to(nodes.dtype)

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedToUpper
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
@@ -40,14 +41,17 @@ def logistic_model(
     slopes_free: Tensor | None = None,
     slope_sign: Tensor | None = None,
     shared: SharedParameters | None = None,
+    testlets: ItemGroups | None = None,
+    upper: bool = False,
     learn_mean: bool = False,
     batch_size: int | None = None,
 ) -> None:
     """Items drawn from their priors, and rows of responses from `CollapsedLogistic` at these items.
 
     The sites are ``slope`` and ``intercept``, or ``log_slope_and_intercept`` under a hierarchy, ``guessing_logit``
-    where c is estimated, and ``responses``; ``common_slope`` (Rasch, 1PL) or ``population_sd`` and ``population_mean``
-    (known items) where items share parameters.
+    where c is estimated, ``upper_logit`` with upper asymptotes, and ``responses``; ``common_slope`` (Rasch, 1PL),
+    ``specific_slope`` (testlets) or ``population_sd`` and ``population_mean`` (known items) where items share
+    parameters.
 
     Parameters
     ----------
@@ -66,7 +70,12 @@ def logistic_model(
     slope_sign
         1 or -1 for each slope, shape (n_items,), where a hierarchy is of log |a|; None for all positive.
     shared
-        What slopes and intercepts are made of that are not an item's own; None where all are. For one ability.
+        What slopes and intercepts are made of that are not an item's own; None where all are.
+    testlets
+        Items that share a specific ability, the second slope being that on it; None for none. Without guessing, on
+        nodes that are `BifactorNodes`.
+    upper
+        Whether every item has an upper asymptote, with the prior that priors have for it; guessing is then above 0.
     learn_mean
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
@@ -110,29 +119,41 @@ def logistic_model(
         density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
         logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
+    upper_logit = None
+    if upper:
+        upper_logit = pyro.sample("upper_logit", guessing_density(priors.upper, like(n_items)).to_event(1))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
+        if testlets is not None:
+            assert isinstance(nodes, BifactorNodes)
+            row = CollapsedBifactor(slope, intercept, nodes, testlets)
+        if upper_logit is not None:
+            assert log_guessing is not None
+            row = CollapsedToUpper(slope, intercept, log_guessing, upper_logit, nodes)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
 
 
 def shared_items(shared: SharedParameters, priors: Priors, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw shared parameters and the items' own: slopes of shape (n_items, 1), intercepts of shape (n_items,)."""
+    """Draw shared parameters and the items' own: slopes, shape (n_items, n_factors), and intercepts, (n_items,)."""
     prior_of = {COMMON_SLOPE: priors.slope}
-    values = [
-        pyro.sample(name, normal_or_flat(prior_of.get(name), like.new_zeros(())), infer={SHARED: shared})
+    shape = (shared.n_values,) if shared.together else ()
+    drawn = {
+        name: pyro.sample(
+            name, normal_or_flat(prior_of.get(name), like.new_zeros(shape)).to_event(len(shape)), infer={SHARED: shared}
+        )
         for name in shared.names
-    ]
-    columns = shared.at(torch.stack(values)).unbind(1)
-    drawn = []
-    for name, prior, own, column in zip(
-        ("slope", "intercept"), (priors.slope, priors.intercept), shared.own.unbind(1), columns, strict=True
-    ):
-        if bool(own.any()):
-            density = normal_or_flat(prior, like.new_zeros(int(own.sum()))).to_event(1)
-            column = column.masked_scatter(own, pyro.sample(name, density, infer={FILLS: own}))
-        drawn.append(column)
-    return drawn[0][:, None], drawn[1]
+    }
+    linear = shared.at(shared.values_at(drawn))
+    slope, intercept = linear[:, :-1], linear[:, -1]
+    own = shared.own[:, :-1], shared.own[:, -1]
+    if bool(own[0].any()):
+        density = normal_or_flat(priors.slope, like.new_zeros(int(own[0].sum()))).to_event(1)
+        slope = slope.masked_scatter(own[0], pyro.sample("slope", density, infer={FILLS: own[0]}))
+    if bool(own[1].any()):
+        density = normal_or_flat(priors.intercept, like.new_zeros(int(own[1].sum()))).to_event(1)
+        intercept = intercept.masked_scatter(own[1], pyro.sample("intercept", density, infer={FILLS: own[1]}))
+    return slope, intercept
 
 
 def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.TorchDistribution:
@@ -143,7 +164,7 @@ def normal_or_flat(moments: tuple[float, float] | None, like: Tensor) -> dist.To
 
 
 def guessing_density(prior: GuessingPrior | None, like: Tensor) -> dist.TorchDistribution:
-    """Independent densities of logit c, normal or such that c is Beta, or flat ones."""
+    """Independent densities of logit c (or logit u), normal or such that c is Beta, or flat ones."""
     if prior is None or prior.density == "normal":
         return normal_or_flat(None if prior is None else (prior.first, prior.second), like)
     beta = dist.Beta(torch.full_like(like, prior.first), torch.full_like(like, prior.second))

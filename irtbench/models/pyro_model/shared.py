@@ -1,4 +1,4 @@
-"""Parameters that items share: a common slope, or the population's mean and standard deviation beside known items.
+"""Parameters that items share: a common slope, a slope of all items of a testlet, a population beside known items.
 
 Ability is z ~ N(0, 1) in the model, and theta = m + s z. An item with the curve a theta + d has the logit
 
@@ -9,17 +9,19 @@ so that slope and intercept by z of items whose a and d are known are linear in 
 
     offset_j + sum_k value_k design_kj,
 
-but for those that are the item's own.
+but for those that are the item's own. With several abilities there is a column for each slope.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 COMMON_SLOPE, POPULATION_SD, POPULATION_MEAN = "common_slope", "population_sd", "population_mean"
+SPECIFIC_SLOPE = "specific_slope"
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,22 @@ class SharedParameters:
     Parameters
     ----------
     names
-        The shared parameters: sites of the model, one number each.
+        The shared parameters: sites of the model, one number each, or one site of many numbers.
     offset
-        Slope and intercept at shared values of zero, shape (n_items, 2).
+        Slopes and intercept at shared values of zero, shape (n_items, n_factors + 1).
     design
-        Their derivatives by each shared value, shape (n_shared, n_items, 2).
+        Their derivatives by each shared value, shape (n_shared, n_items, n_factors + 1).
     own
-        Where they are the item's own, shape (n_items, 2); `offset` and `design` are zero there.
+        Where they are the item's own, shape (n_items, n_factors + 1); `offset` and `design` are zero there.
+    together
+        Whether the shared parameters are all of one site.
     """
 
     names: tuple[str, ...]
     offset: Tensor
     design: Tensor
     own: Tensor
+    together: bool = False
 
     @classmethod
     def common_slope(cls, n_items: int, device: torch.device) -> SharedParameters:
@@ -66,13 +71,47 @@ class SharedParameters:
         own = ~known[:, None].expand(-1, 2)
         return cls((POPULATION_SD, POPULATION_MEAN), torch.stack([none, d], dim=1), design, own)
 
+    @classmethod
+    def alike(cls, free: Tensor, column: int, groups: Sequence[Tensor]) -> SharedParameters:
+        """Items that have the same slope on an ability in groups, all else being their own.
+
+        Parameters
+        ----------
+        free
+            Where slopes are estimated, shape (n_items, n_factors).
+        column
+            Of the slope that is the same.
+        groups
+            Positions of each group's items.
+        """
+        own = torch.nn.functional.pad(free, (0, 1), value=True)
+        design = torch.zeros(len(groups), *own.shape, dtype=torch.float64, device=free.device)
+        for number, members in enumerate(groups):
+            own[members, column] = False
+            design[number, members, column] = 1.0
+        offset = torch.zeros(own.shape, dtype=torch.float64, device=free.device)
+        return cls((SPECIFIC_SLOPE,), offset, design, own, together=True)
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers are shared."""
+        return len(self.design)
+
+    def by_site(self, values: Tensor) -> dict[str, Tensor]:
+        """Shared values, shape (n_shared,), as those of the model's sites."""
+        return {self.names[0]: values} if self.together else dict(zip(self.names, values, strict=True))
+
+    def values_at(self, sites: Mapping[str, Tensor]) -> Tensor:
+        """What `by_site` takes apart."""
+        return sites[self.names[0]] if self.together else torch.stack([sites[name] for name in self.names])
+
     @property
     def varies(self) -> Tensor:
-        """Where slope and intercept are not constants, shape (n_items, 2)."""
+        """Where slopes and intercept are not constants, shape (n_items, n_factors + 1)."""
         return self.own | (self.design != 0).any(dim=0)
 
     def at(self, values: Tensor) -> Tensor:
-        """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, 2)."""
+        """Slopes and intercepts at these shared values, the items' own being zero, shape (n_items, n_factors + 1)."""
         return self.offset + torch.einsum("k,kjc->jc", values, self.design)
 
     def nearest(self, linear: Tensor) -> Tensor:

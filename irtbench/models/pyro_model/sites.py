@@ -25,12 +25,18 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES,
 from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, SHARED
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, POPULATION_MEAN, POPULATION_SD, SharedParameters
+from irtbench.models.pyro_model.shared import (
+    COMMON_SLOPE,
+    POPULATION_MEAN,
+    POPULATION_SD,
+    SPECIFIC_SLOPE,
+    SharedParameters,
+)
 
 #: A Pyro model of items: a function of rows and nodes, perhaps with options such as those of `logistic_model`.
 ItemModel = Callable[..., Any]
 
-SHARED_SITES = (COMMON_SLOPE, POPULATION_SD, POPULATION_MEAN)
+SHARED_SITES = (COMMON_SLOPE, SPECIFIC_SLOPE, POPULATION_SD, POPULATION_MEAN)
 ITEM_SITES = ("slope", "intercept", "log_slope_and_intercept", "guessing_logit", *SHARED_SITES)
 
 
@@ -77,9 +83,9 @@ class ItemPrior:
         values = {}
         if self.shared is not None:
             own, nearest = self.shared.own, self.shared.nearest(items.linear)
-            parts = {"slope": items.slope[own[:, :1]], "intercept": items.intercept[own[:, 1]]}
+            parts = {"slope": items.slope[own[:, :-1]], "intercept": items.intercept[own[:, -1]]}
             values = {name: parts[name] for name in self.densities if name in parts}
-            values = dict(zip(self.shared.names, nearest, strict=True)) | values
+            values = self.shared.by_site(nearest) | values
         for name in self.densities:
             if name in values:
                 continue
@@ -110,12 +116,13 @@ class ItemPrior:
         return ItemTensors(slope, intercept, guessing)
 
     def _shared_items(self, shared: SharedParameters, values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        slope, intercept = shared.at(torch.stack([values[name] for name in shared.names])).unbind(1)
+        linear = shared.at(shared.values_at(values))
+        slope, intercept = linear[:, :-1], linear[:, -1]
         if "slope" in values:
-            slope = slope.masked_scatter(shared.own[:, 0], values["slope"])
+            slope = slope.masked_scatter(shared.own[:, :-1], values["slope"])
         if "intercept" in values:
-            intercept = intercept.masked_scatter(shared.own[:, 1], values["intercept"])
-        return slope[:, None], intercept
+            intercept = intercept.masked_scatter(shared.own[:, -1], values["intercept"])
+        return slope, intercept
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
@@ -164,9 +171,9 @@ class ItemPrior:
             elif name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
                 gradient[:, 0], curvature[:, 0] = first / n_items, second / n_items
             elif self.shared is not None:
-                column = 0 if name == "slope" else INTERCEPT
-                own = self.shared.own[:, 0 if name == "slope" else 1]
-                gradient[own, column], curvature[own, column] = first, second
+                column = SLOPES if name == "slope" else slice(INTERCEPT, GUESSING)
+                own = self.shared.own[:, slice(None, -1) if name == "slope" else slice(-1, None)]
+                gradient[:, column][own], curvature[:, column][own] = first, second
             elif name == "intercept":
                 gradient[:, INTERCEPT], curvature[:, INTERCEPT] = first, second
             else:

@@ -1,0 +1,163 @@
+"""Do testlets matter: the bifactor model against one ability, and what testlets do to the error of ability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtrc
+from scipy.stats import binom
+
+from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, likelihood_ratio
+from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.input_error import InputError
+from irtbench.data.shown import Shown
+from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
+from irtbench.estimation.bifactor_model import BifactorModel
+from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+
+ONE, EQUAL, FREE = "one ability", "bifactor, equal slopes", "bifactor, free slopes"
+
+
+@dataclass(frozen=True, eq=False)
+class EffectOfTestlets(Shown):
+    """What testlets add to one ability.
+
+    Parameters
+    ----------
+    one_ability, equal_slopes, bifactor
+        The models without testlets, with one specific slope for each, and the one asked about, which may have these.
+    test
+        Likelihood ratio of equal slopes against one ability: is there any effect.
+    abilities
+        A row a respondent: ``respondent_id, n_items, n_correct, accuracy, theta, se`` of the general ability of the
+        model asked about, and ``theta_one_ability, se_one_ability`` of the model without testlets.
+    """
+
+    one_ability: FactorModel
+    equal_slopes: BifactorModel
+    bifactor: BifactorModel
+    test: LikelihoodRatio
+    abilities: pd.DataFrame
+
+    def table(self) -> pd.DataFrame:
+        """Information criteria of the models, a row a model, see `compare_models`; and whether they converged."""
+        models = {ONE: self.one_ability, EQUAL: self.equal_slopes}
+        if self.bifactor is not self.equal_slopes:
+            models[FREE] = self.bifactor
+        return compare_models(models).assign(converged=[model.converged for model in models.values()])
+
+    @property
+    def preferred(self) -> dict[str, str]:
+        """The model of smallest ``aic`` and ``bic`` among those that have converged, or of all if none has."""
+        table = self.table().set_index("model")
+        table = table[table["converged"]] if table["converged"].any() else table
+        return {name: str(table[name].idxmin()) for name in ("aic", "bic")}
+
+    @property
+    def mean_error(self) -> tuple[float, float]:
+        """Root mean square of theta's standard error with testlets and without."""
+        errors = (self.abilities[name] for name in ("se", "se_one_ability"))
+        with_testlets, without = (float(np.sqrt(np.mean(np.square(error)))) for error in errors)
+        return with_testlets, without
+
+    @property
+    def correlation(self) -> float:
+        """Of the abilities with testlets and without."""
+        return float(np.corrcoef(self.abilities["theta"], self.abilities["theta_one_ability"])[0, 1])
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds besides the model itself."""
+        with_testlets, without = self.mean_error
+        return {
+            "models": self.table(),
+            "likelihood_ratio_test": vars(self.test),
+            "preferred": self.preferred,
+            "mean_se": with_testlets,
+            "mean_se_one_ability": without,
+            "correlation_with_one_ability": self.correlation,
+        }
+
+    def in_words(self) -> list[str]:
+        """Whether testlets matter and what they do to the error of ability, a sentence each."""
+        test, preferred, model = self.test, self.preferred, self.bifactor
+        choice = f"{preferred['aic']} by AIC, {preferred['bic']} by BIC"
+        if preferred["aic"] == preferred["bic"]:
+            choice = f"{preferred['aic']} by AIC and BIC"
+        with_testlets, without = self.mean_error
+        return [
+            f"model preferred: {choice}",
+            f"any effect of testlets (equal slopes against none): likelihood ratio {test.statistic:.1f}, "
+            f"p = {test.p:.3g} by a mixture of chi-squares",
+            f"explained common variance {model.explained_common_variance:.3f} (share of the general ability), "
+            f"omega {model.omega:.3f}, omega_h {model.omega_hierarchical:.3f}",
+            f"standard error of theta: {with_testlets:.3f} with testlets, {without:.3f} as if there were none "
+            f"({with_testlets / without - 1:+.0%}); the two abilities correlate {self.correlation:.3f}",
+        ]
+
+    def in_short(self) -> str:
+        """The likelihood ratio, the models preferred and the share of the general ability."""
+        return (
+            f"likelihood ratio {self.test.statistic:.1f}, p {self.test.p:.3g}, {self.preferred['bic']} by BIC, "
+            f"explained common variance {self.bifactor.explained_common_variance:.2f}"
+        )
+
+
+def effect_of_testlets(responses: ResponsesLike, fitted: BifactorModel, *, seed: int = 0) -> EffectOfTestlets:
+    """Compare a model with testlets to that of one ability, and their abilities.
+
+    With one specific slope for each testlet, of which but the square is in the likelihood, one ability is the model on
+    the boundary where these variances are all 0. The likelihood ratio is then distributed as a mixture of chi-squares
+    with 0, 1, ... degrees of freedom (Self & Liang, 1987), here with the weights of testlets that are independent of
+    each other, those of a binomial distribution. With free slopes it has no such distribution: at one ability their
+    directions are not determined. So the test is that of equal slopes, and free ones are compared by AIC and BIC.
+
+    Parameters
+    ----------
+    responses
+        The responses that the model was fitted to.
+    fitted
+        The model with testlets.
+    seed
+        As for `fit_factors`.
+
+    Raises
+    ------
+    InputError
+        If the responses are not those of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> z = 1.5 * rng.normal(size=(500, 1)) + 1.2 * rng.normal(size=(500, 2))[:, [0] * 4 + [1] * 4]
+    >>> responses = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(int)
+    >>> fitted = irtbench.fit_bifactor(responses, ["A"] * 4 + ["B"] * 4)
+    >>> found = irtbench.effect_of_testlets(responses, fitted)
+    >>> found.preferred["bic"], round(found.test.statistic, 1)
+    ('bifactor, equal slopes', 153.9)
+    >>> [round(error, 2) for error in found.mean_error]
+    [0.56, 0.53]
+    """
+    data = as_responses(responses, item_ids=fitted.item_ids)
+    if set(data.item_ids) != set(fitted.item_ids) or data.n_respondents != fitted.n_respondents:
+        raise InputError("testlets: expected the responses that the model was fitted to")
+    data = data.select_items(fitted.item_ids)
+    one_ability = fit_factors(data, 1, seed=seed, standard_errors=False)
+    equal = fitted
+    if set(fitted.alike) != set(fitted.names):
+        equal = fit_bifactor(data, fitted.testlets, specific_slopes="equal", standard_errors=False, seed=seed)
+    test = likelihood_ratio(one_ability, equal, on_boundary=True)
+    test = replace(test, p=p_on_boundary(test.statistic, fitted.n_testlets))
+    general, alone = bifactor_scores(fitted, data), factor_scores(one_ability, data, seed=seed)
+    abilities = general.assign(theta_one_ability=alone["theta_1"], se_one_ability=alone["se_1"])
+    return EffectOfTestlets(one_ability, equal, fitted, test, abilities)
+
+
+def p_on_boundary(statistic: float, n_variances: int) -> float:
+    """P(T >= statistic) where all variances are 0: T chi-square, its degrees of freedom binomial(n_variances, 1/2)."""
+    degrees = np.arange(1, n_variances + 1)
+    return float(binom.pmf(degrees, n_variances, 0.5) @ chdtrc(degrees, statistic)) if statistic > 0 else 1.0

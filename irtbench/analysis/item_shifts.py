@@ -1,0 +1,389 @@
+"""People against machines: which items are harder or easier for a few systems than for equally able people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.special import expit, ndtri
+from scipy.stats import chi2
+
+from irtbench.analysis.effect_size import DELTA_PER_LOGIT
+from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
+from irtbench.data.given import ResponsesLike
+from irtbench.data.input_error import InputError
+from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.shown import Shown, counted, significant
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.theta_posterior import ability_posterior, known_items
+
+FEWEST_SYSTEMS, FEWEST_ITEMS = 3, 5
+TAUS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0, 1.25, 1.5, 1.8, 2.2, 2.6])
+OMEGAS = np.array([0, 0.2, 0.4, 0.6, 0.8, 1.1, 1.5, 2.0])
+NEGLIGIBLE = 8.0  # log evidence below the largest at which a standard deviation is no longer looked at
+LEAST_WEIGHT = 1e-3  # of the largest: standard deviations less likely than this are passed over
+SIGMA = (0.1, 3.0)  # bounds of the standard deviation of the systems' abilities
+N_DRAWS = 256  # of abilities, for each item's p
+CELLS = 2**22  # items x draws x numbers right worked on at once
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemShifts(Shown):
+    """Each item's shift for the systems, in logits; positive where it is easier for them than for people.
+
+    Parameters
+    ----------
+    item_ids, system_ids
+        The items and the systems.
+    shift, se, lower, upper
+        Posterior mean, standard deviation and interval of each item's shift, shape (n_items,).
+    p, p_adjusted
+        Of no shift, item by item.
+    n_systems, n_correct, expected_correct
+        Systems that answered the item, how many were right, and how many of people as able would be.
+    tau, tau_lower, tau_upper
+        Standard deviation of the shifts over items, and the ends of its profile-likelihood interval.
+    x2, p_tau
+        Likelihood ratio of no shifts at all (tau = 0), half a chi-square with one degree of freedom.
+    omega
+        Standard deviation of what the systems of a family share beyond it; NaN without families.
+    families
+        The family of each system; empty where each stands alone.
+    theta, se_theta
+        The systems' abilities with the shifts allowed for, shape (n_systems,).
+    level
+        Nominal coverage of the intervals.
+    """
+
+    item_ids: tuple[str, ...]
+    system_ids: tuple[str, ...]
+    shift: Array
+    se: Array
+    lower: Array
+    upper: Array
+    p: Array
+    p_adjusted: Array
+    n_systems: NDArray[np.int64]
+    n_correct: NDArray[np.int64]
+    expected_correct: Array
+    tau: float
+    tau_lower: float
+    tau_upper: float
+    x2: float
+    p_tau: float
+    omega: float
+    families: tuple[str, ...]
+    theta: Array
+    se_theta: Array
+    level: float
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: columns of bias.csv; delta is the shift on the ETS delta scale."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "shift": self.shift,
+                "se": self.se,
+                "shift_lower": self.lower,
+                "shift_upper": self.upper,
+                "delta": DELTA_PER_LOGIT * self.shift,
+                "p": self.p,
+                "p_adjusted": self.p_adjusted,
+                "n_systems": self.n_systems,
+                "n_correct": self.n_correct,
+                "expected_correct": self.expected_correct,
+            }
+        )
+
+    def systems_table(self) -> pd.DataFrame:
+        """One row a system: columns of systems.csv."""
+        family = {"family": self.families} if self.families else {}
+        return pd.DataFrame({"respondent_id": self.system_ids} | family | {"theta": self.theta, "se": self.se_theta})
+
+    def in_short(self) -> str:
+        """Sizes, the standard deviation of the shifts, and how many items are flagged."""
+        return (
+            f"{counted(len(self.system_ids), 'system')} x {counted(len(self.item_ids), 'item')}, "
+            f"tau {self.tau:.2f} ({self.tau_lower:.2f} to {self.tau_upper:.2f}), p {self.p_tau:.3g}, "
+            f"{significant(self.p_adjusted)}"
+        )
+
+
+def item_shifts(
+    responses: ResponsesLike,
+    items: ParametersLike,
+    *,
+    families: Sequence[str] | None = None,
+    adjustment: Adjustment = "fdr_bh",
+    level: float = 0.95,
+    rng: np.random.Generator,
+) -> ItemShifts:
+    """Items that are harder or easier for a few systems than for people as able, by random effects.
+
+    The items' parameters are those of people. For system s item j has the logit a_j theta_s + d_j + u_j, with the same
+    shift u_j ~ N(0, tau^2) for all systems. Five to thirty systems tell too little of a single item for a test with
+    parameters of its own; together the items tell how far they shift, tau, and this draws each u_j towards 0 by as much
+    as its data ask for (empirical Bayes).
+
+    Abilities are N(m, s^2), m unknown and s estimated before any shift, and integrated out by Laplace's approximation;
+    shifts are integrated on a grid. The error of the items' known parameters, where they come with a covariance, is
+    part of the model: it is no shift. tau is tested by the likelihood ratio, half a chi-square since 0 is the boundary
+    (Self & Liang, 1987); intervals of shifts average over tau with flat weights.
+
+    p of an item stands on the number of systems that got it right, the sufficient statistic of its shift: its
+    distribution without a shift is Poisson-binomial at abilities drawn from their posterior by the other items, and p
+    is two-sided and mid-p.
+
+    Systems of one family (a model and its fine-tunes) err together: beyond the shift common to all, each family has its
+    own at each item, N(0, omega^2), so that ten variants of a model do not count as ten. Its standard deviation is
+    estimated, tau tested beside it, and p of an item has it in its distribution.
+
+    Parameters
+    ----------
+    responses
+        Of the systems, one for each item; missing ones are left out.
+    items
+        Parameters of at least these items, estimated from people.
+    families
+        The family of each system; None where each stands alone.
+    adjustment
+        Of p over the items.
+    level
+        Nominal coverage of the intervals.
+    rng
+        For the draws behind p.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three systems or five items, several trials of an item, items whose slopes are 0, or
+        families that are not one a system or all the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> people = irtbench.ItemParameters.from_difficulty(np.full(30, 1.3), np.linspace(-2, 2, 30))
+    >>> harder = irtbench.ItemParameters.from_difficulty(np.full(30, 1.3), people.difficulty + 2.0 * np.eye(30)[14])
+    >>> systems = irtbench.simulate_responses(rng.normal(0.5, 0.5, 20), harder, rng=rng)
+    >>> found = irtbench.item_shifts(systems, people, rng=rng)
+    >>> found.table()[["item_id", "n_correct", "expected_correct", "p"]].round(1)[14:15]
+       item_id  n_correct  expected_correct    p
+    14  item15          2              12.8  0.0
+    """
+    responses, items = responses_and_items(responses, items)
+    known = known_items(responses, items)
+    numbers = _check(responses.n_respondents, responses.n_items, families)
+    if responses.trials is not None:
+        raise InputError("item shifts: several trials of an item; expected one response of each system to an item")
+    if not known.discrimination.any():
+        raise InputError("item shifts: all slopes are 0; expected items that tell of ability")
+    start = ability_posterior(responses, known).mean()
+    likelihood = ShiftLikelihood(responses.values, known, calibration_variance(known, float(start.mean())), numbers)
+    sigma, at_null = _ability_deviation(likelihood, start)
+    omegas = OMEGAS if numbers is not None else OMEGAS[:1]
+    modes = _modes(likelihood, omegas, sigma, at_null.theta)
+    evidence = np.full((1 + max(row for row, _ in modes), omegas.size), -np.inf)
+    for place, mode in modes.items():
+        evidence[place] = mode.evidence
+    best = max(modes, key=lambda place: modes[place].evidence)
+    tau, tau_lower, tau_upper, x2 = _profile(evidence.max(axis=1), level)
+    shift, variance = _averaged(likelihood, modes, evidence, omegas)
+    chosen = modes[best]
+    p, expected = _item_tests(likelihood, chosen, float(omegas[best[1]]), rng)
+    reach = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
+    return ItemShifts(
+        item_ids=responses.item_ids,
+        system_ids=responses.respondent_ids,
+        shift=shift,
+        se=np.sqrt(variance),
+        lower=shift - reach,
+        upper=shift + reach,
+        p=np.where(responses.n_by_item > 0, p, np.nan),
+        p_adjusted=adjust(np.where(responses.n_by_item > 0, p, np.nan), adjustment),
+        n_systems=responses.n_by_item,
+        n_correct=responses.n_correct_by_item,
+        expected_correct=expected,
+        tau=tau,
+        tau_lower=tau_lower,
+        tau_upper=tau_upper,
+        x2=x2,
+        p_tau=float(chi2.sf(x2, 1)) / 2 if x2 > 0 else 1.0,
+        omega=float(omegas[best[1]]) if numbers is not None else np.nan,
+        families=() if families is None else tuple(families),
+        theta=chosen.theta,
+        se_theta=np.sqrt(np.diagonal(np.linalg.inv(chosen.precision))),
+        level=level,
+    )
+
+
+def calibration_variance(items: ItemParameters, theta: float) -> Array:
+    """Variance of each item's logit a theta + d by the sampling covariance of a and d; 0 where it is not known."""
+    if items.covariance is None:
+        return np.zeros(items.n_items)
+    at = np.array([theta, 1.0, 0.0])
+    return np.maximum(np.nan_to_num(at @ items.covariance @ at), 0.0)
+
+
+def _check(n_systems: int, n_items: int, families: Sequence[str] | None) -> NDArray[np.int64] | None:
+    """Refuse what is too little; the families as numbers."""
+    if n_systems < FEWEST_SYSTEMS:
+        raise InputError(f"item shifts: {n_systems} systems; expected at least {FEWEST_SYSTEMS}")
+    if n_items < FEWEST_ITEMS:
+        raise InputError(f"item shifts: {n_items} items of known parameters; expected at least {FEWEST_ITEMS}")
+    if families is None:
+        return None
+    if len(families) != n_systems:
+        raise InputError(f"item shifts: {len(families)} families for {n_systems} systems; expected one each")
+    _, numbers = np.unique(np.asarray(families, dtype=str), return_inverse=True)
+    if numbers.max() == 0:
+        raise InputError("item shifts: all systems are of one family, which is one system; expected at least two")
+    return None if numbers.max() == n_systems - 1 else numbers.astype(np.int64)
+
+
+def _ability_deviation(likelihood: ShiftLikelihood, start: Array) -> tuple[float, Mode]:
+    """Standard deviation of the systems' abilities about their mean (REML), and the mode without any shift."""
+    n, sigma, theta = len(start), 1.0, start
+    while True:
+        mode = likelihood.mode(0.0, 0.0, sigma, start=theta)
+        moments = np.linalg.inv(mode.precision) + np.outer(mode.theta, mode.theta)
+        variance = (np.trace(moments) - moments.sum() / n) / (n - 1)
+        following = float(np.clip(np.sqrt(variance), *SIGMA))
+        if abs(np.log(following / sigma)) < 0.01:
+            return sigma, mode
+        sigma, theta = following, mode.theta
+
+
+def _modes(likelihood: ShiftLikelihood, omegas: Array, sigma: float, start: Array) -> dict[tuple[int, int], Mode]:
+    """The mode at each pair of standard deviations, by their places in ``TAUS`` and ``omegas``.
+
+    Row by row, from the best omega of the row before to either side, as far as the evidence is not next to none.
+    """
+    found: dict[tuple[int, int], Mode] = {}
+    column, highest = 0, -np.inf
+
+    def at(row: int, place: int) -> float:
+        beside = [found[near] for near in ((row, place - 1), (row, place + 1), (row - 1, place)) if near in found]
+        theta = beside[0].theta if beside else start
+        found[row, place] = likelihood.mode(float(TAUS[row]), float(omegas[place]), sigma, start=theta)
+        return found[row, place].evidence
+
+    for row in range(TAUS.size):
+        best, first = at(row, column), column
+        for places in (range(first + 1, omegas.size), range(first - 1, -1, -1)):
+            for place in places:
+                reached = at(row, place)
+                if reached > best:
+                    best, column = reached, place
+                if reached < best - NEGLIGIBLE:
+                    break
+        highest = max(highest, best)
+        if best < highest - NEGLIGIBLE:
+            break
+    return found
+
+
+def _profile(evidence: Array, level: float) -> tuple[float, float, float, float]:
+    """Estimate of tau, ends of its profile-likelihood interval, and the likelihood ratio of 0."""
+    taus = TAUS[: evidence.size]
+    fine = np.linspace(0, taus[-1], 521)
+    curve = CubicSpline(taus, evidence)(fine)
+    top = int(np.argmax(curve))
+    inside = fine[curve >= curve[top] - chi2.ppf(level, 1) / 2]
+    return float(fine[top]), float(inside[0]), float(inside[-1]), max(2 * float(curve[top] - curve[0]), 0.0)
+
+
+def _averaged(
+    likelihood: ShiftLikelihood, modes: dict[tuple[int, int], Mode], evidence: Array, omegas: Array
+) -> tuple[Array, Array]:
+    """Posterior mean and variance of each item's shift over the standard deviations, each with flat weights.
+
+    Of what is seen, t_j = u_j + e_j with the calibration error e_j ~ N(0, v_j), the shift is tau^2 / (tau^2 + v_j).
+    """
+    weights = np.exp(evidence - evidence.max()) * np.outer(np.gradient(TAUS)[: len(evidence)], cell_widths(omegas))
+    weights[weights < LEAST_WEIGHT * weights.max()] = 0
+    weights /= weights.sum()
+    first, second = np.zeros((2, likelihood.items.n_items))
+    v = likelihood.calibration_variance
+    for row, column in np.argwhere(weights > 0):
+        q = modes[int(row), int(column)].slopes.posterior
+        seen, seen_square = q @ GRID, q @ GRID**2
+        tau2 = TAUS[row] ** 2
+        share = np.divide(tau2, tau2 + v, out=np.zeros_like(v), where=tau2 + v > 0)
+        mean = share * seen
+        variance = share**2 * (seen_square - seen**2) + share * v
+        first += weights[row, column] * mean
+        second += weights[row, column] * (variance + mean**2)
+    return first, second - first**2
+
+
+def cell_widths(values: Array) -> Array:
+    """Width of the cell about each value; 1 for a single one."""
+    return np.ones(1) if values.size == 1 else np.asarray(np.gradient(values))
+
+
+def _item_tests(likelihood: ShiftLikelihood, mode: Mode, omega: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Two-sided mid-p of each item's number right without a shift, and its expectation.
+
+    One Newton step from the mode leaves an item out: theta - P_j^-1 g_j with P_j the precision without it.
+    """
+    n_systems, n_items = likelihood.responses.shape
+    normal = rng.standard_normal((N_DRAWS, n_systems))
+    error = rng.standard_normal(N_DRAWS)
+    of_family = omega * rng.standard_normal((N_DRAWS, len(likelihood.members)))
+    shared = np.zeros((N_DRAWS, n_systems))
+    for family, members in enumerate(likelihood.members):
+        shared[:, members] = of_family[:, family, None]
+    p, expected = np.empty((2, n_items))
+    size = max(1, CELLS // (N_DRAWS * (n_systems + 1)))
+    for part in np.array_split(np.arange(n_items), max(1, -(-n_items // size))):
+        covariance = np.linalg.inv(mode.precision + mode.slopes.hessian[part])
+        theta = mode.theta - (covariance @ mode.slopes.gradient[part][:, :, None])[:, :, 0]
+        root = np.linalg.cholesky((covariance + covariance.transpose(0, 2, 1)) / 2)
+        drawn = theta[:, None, :] + normal @ root.transpose(0, 2, 1)  # (items, draws, systems)
+        a, d, c, v = (values[part][:, None, None] for values in (
+            likelihood.items.discrimination, likelihood.items.intercept, likelihood.items.guessing,
+            likelihood.calibration_variance,
+        ))  # fmt: skip
+        logit = a * drawn + d + np.sqrt(v) * error[:, None] + shared
+        right = c + (1 - c) * expit(logit)
+        observed = ~np.isnan(likelihood.responses[:, part].T)
+        right = right * observed[:, None, :]
+        n_right = np.nansum(likelihood.responses[:, part], axis=0).astype(np.intp)
+        chance = number_right(right).mean(axis=1)
+        at = np.take_along_axis(chance, n_right[:, None], axis=1)[:, 0]
+        below = np.where(np.arange(n_systems + 1) < n_right[:, None], chance, 0.0).sum(axis=1)
+        p[part] = np.minimum(2 * np.minimum(below + at / 2, 1 - below - at / 2), 1.0)
+        expected[part] = right.sum(axis=2).mean(axis=1)
+    return np.maximum(p, 0.0), expected
+
+
+def number_right(p: Array) -> Array:
+    """Distribution of the number of successes of independent trials (Poisson-binomial).
+
+    Parameters
+    ----------
+    p
+        Chance of each trial, shape (..., n_trials).
+
+    Returns
+    -------
+    NDArray
+        Shape (..., n_trials + 1).
+    """
+    n = p.shape[-1]
+    chance = np.zeros((*p.shape[:-1], n + 1))
+    chance[..., 0] = 1.0
+    for k in range(n):
+        one = p[..., k, None]
+        chance[..., 1 : k + 2] = chance[..., 1 : k + 2] * (1 - one) + chance[..., : k + 1] * one
+        chance[..., 0] *= 1 - one[..., 0]
+    return chance

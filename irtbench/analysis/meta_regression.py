@@ -1,0 +1,123 @@
+"""Regression of estimates with known standard errors on features, with a residual variance and shrunken effects.
+
+    b_j = w_0 + x_j'w + e_j + error_j,   e_j ~ N(0, s^2),   error_j ~ N(0, se_j^2),   w ~ N(0, lambda^2 I) or flat.
+
+The marginal likelihood of s (and lambda) has all else integrated out, which for flat effects is REML (NumPy only).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize, minimize_scalar
+
+Array = NDArray[np.float64]
+SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation of the estimates
+
+
+@dataclass(frozen=True, eq=False)
+class MetaRegression:
+    """What was found.
+
+    Parameters
+    ----------
+    coefficients
+        w_0 and the effects of the columns, shape (n_columns + 1,).
+    covariance
+        Theirs; of shrunken effects the posterior's.
+    residual_sd
+        s.
+    effect_sd
+        lambda, of effects of columns as they are given; infinite where they are flat.
+    log_likelihood
+        Marginal.
+    """
+
+    coefficients: Array
+    covariance: Array
+    residual_sd: float
+    effect_sd: float
+    log_likelihood: float
+
+    def predicted(self, columns: Array) -> tuple[Array, Array]:
+        """Mean and variance of the true values of new items, s^2 + x'Vx."""
+        x = with_intercept(columns)
+        spread = np.einsum("jp,pq,jq->j", x, self.covariance, x)
+        return x @ self.coefficients, self.residual_sd**2 + spread
+
+
+def with_intercept(columns: Array) -> Array:
+    """The columns after one of ones."""
+    return np.concatenate([np.ones((len(columns), 1)), columns], axis=1)
+
+
+def meta_regression(
+    estimates: Array, errors: Array, columns: Array, *, shrink: bool, near: MetaRegression | None = None
+) -> MetaRegression:
+    """Fit by the largest marginal likelihood.
+
+    Parameters
+    ----------
+    estimates, errors
+        b_j and se_j, shape (n_items,).
+    columns
+        Features, of like scales where they are shrunk, shape (n_items, n_columns).
+    shrink
+        Whether effects are N(0, lambda^2) with lambda estimated; else their density is flat.
+    near
+        A fit to like data, from whose standard deviations the search starts where effects are shrunk; None for
+        several starts.
+    """
+    # as many columns as items suffice: rotating features leaves equal prior variances of their effects as they are
+    rotation = np.eye(columns.shape[1])
+    if columns.shape[1] > len(columns):
+        _, _, right = np.linalg.svd(columns, full_matrices=False)
+        rotation = right.T
+    x = with_intercept(columns @ rotation)
+    scale = max(float(np.std(estimates)), 1e-6)
+    bounds = [(np.log(SMALLEST * scale), np.log(LARGEST * scale))] * (2 if shrink else 1)
+
+    def negative(logs: Array) -> float:
+        return -_fitted(estimates, errors, x, float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf)[1]
+
+    if shrink:
+        starts = [scale * np.array([share, share / np.sqrt(x.shape[1])]) for share in (0.7, 0.05)]
+        if near is not None:
+            starts = [np.maximum([near.residual_sd, near.effect_sd], 2 * SMALLEST * scale)]
+        found = (minimize(negative, np.log(start), bounds=bounds, options={"ftol": 1e-7}) for start in starts)
+        logs = min(found, key=lambda each: float(each.fun)).x
+    else:
+        logs = [minimize_scalar(lambda log: negative(np.array([log])), bounds=bounds[0], method="bounded").x]
+    residual, effect = float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf
+    if residual < 2 * SMALLEST * scale:
+        residual = 0.0
+    coefficients, value, precision = _fitted(estimates, errors, x, max(residual, 1e-9 * scale), effect)
+    covariance = np.linalg.inv(precision)
+    back = np.zeros((columns.shape[1] + 1, x.shape[1]))
+    back[0, 0], back[1:, 1:] = 1.0, rotation
+    covariance = back @ covariance @ back.T
+    if rotation.shape[1] < rotation.shape[0]:  # what the items say nothing of keeps its prior
+        covariance[1:, 1:] += effect**2 * (np.eye(len(rotation)) - rotation @ rotation.T)
+    return MetaRegression(back @ coefficients, covariance, residual, effect, value)
+
+
+def _fitted(estimates: Array, errors: Array, x: Array, residual: float, effect: float) -> tuple[Array, float, Array]:
+    """Coefficients, the log marginal likelihood and the coefficients' precision at these standard deviations."""
+    weight = 1 / (residual**2 + errors**2)
+    weighted = x.T * weight
+    precision = weighted @ x
+    prior = np.zeros(x.shape[1])
+    if np.isfinite(effect):
+        prior[1:] = effect**-2
+    precision[np.diag_indices_from(precision)] += prior
+    root = cho_factor(precision, lower=True)
+    coefficients = cho_solve(root, weighted @ estimates)
+    rest = estimates - x @ coefficients
+    value = 0.5 * np.log(weight).sum() - np.log(np.diagonal(root[0])).sum()
+    value -= 0.5 * (weight @ rest**2 + prior @ coefficients**2)
+    if np.isfinite(effect):
+        value -= (x.shape[1] - 1) * np.log(effect)
+    return coefficients, float(value), precision

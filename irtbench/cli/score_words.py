@@ -1,0 +1,77 @@
+"""What ``score`` says of its figures in words: what they stand on, and where they say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
+from irtbench.data.responses import name_first
+from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN
+
+ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
+
+
+def why_not_compared(row: Mapping[Any, Any]) -> str:
+    """Why a row of scores.csv is not told as a place among people; nothing where it is."""
+    said = {
+        "no_items": "no item was answered",
+        "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
+        "little_information": f"the {row['n_items']} items answered, too few or too unlike this ability, say less than "
+        "half of what people differ in",
+        "at_bound": "ability is at the end of its range",
+        "unlikely_pattern": f"the answers are unlike a person's of this ability (lz* {row['person_fit']:.2f}; below "
+        f"{UNLIKELY_PATTERN} are 5% of people)",
+    }
+    return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)
+
+
+def link_in_words(scale: Scale) -> str | None:
+    """What a link adds to the errors of scores on this scale; None where it was not linked."""
+    if scale.line is None:
+        if "link" not in scale.provenance:
+            return None
+        return f"{scale.name} was linked by items of unknown covariance: the link's error is not in these intervals"
+    at = np.sqrt(scale.line.variance(np.array([scale.line.intercept])))[0]
+    links = "a link" if scale.line.generation == 1 else f"{scale.line.generation} links"
+    return (
+        f"{scale.name} lies on its base scale by {links}, whose error is in these intervals: standard error {at:.3f} "
+        f"at ability {scale.line.intercept:.2f}"
+    )
+
+
+def scale_in_words(bank: ItemBank) -> str:
+    """Where the crowd is on the scale of ability; a Rasch model's and an anchored one's is not the crowd's own."""
+    stated = {scale.name: scale.population for scale in bank.scales if scale.population is not None}
+    other = {
+        name: density
+        for name, density in stated.items()
+        if abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING
+    }
+    if not other:
+        return "0 is the crowd's mean and 1 its standard deviation"
+    places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
+    return f"the crowd's mean and standard deviation are {name_first(places)}"
+
+
+def weights_in_words(scale: Scale, margins: Path) -> str:
+    """What the weights of a norm sample cost."""
+    norms = scale.norms
+    assert norms is not None
+    return (
+        f"{scale.name}: {norms.n} people of the norm sample weighted to {margins.name}, who tell as much as "
+        f"{norms.effective_n:.0f} of equal weight"
+    )
+
+
+def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
+    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known."""
+    return [
+        "" if pd.isna(m) else f"{m:{digits}} [{low:{digits}}, {high:{digits}}]"
+        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
+    ]

@@ -1,0 +1,209 @@
+"""The logistic model of a test with testlets: a general ability, and one for the items of each testlet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.estimation.bifactor_model import BifactorModel
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.fit import check_estimable, with_names
+from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, find_bifactor_mode
+from irtbench.estimation.several_abilities.bifactor_problem import grid_for
+from irtbench.estimation.several_abilities.factor_mode import ROOM
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.bifactor_row import ALONE, ItemGroups
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+
+#: Whether specific slopes are the items' own or equal within a testlet.
+SpecificSlopes = Literal["free", "equal"]
+#: Which testlet each item is of: names by item, or a name or None for each item in order.
+GroupsGiven = Mapping[str, str] | Sequence[str | None]
+
+
+def fit_bifactor(
+    responses: ResponsesLike,
+    testlets: GroupsGiven,
+    *,
+    specific_slopes: SpecificSlopes = "free",
+    tolerance: float = 1e-4,
+    max_steps: int = 1000,
+    standard_errors: bool = True,
+    seed: int = 0,
+) -> BifactorModel:
+    """Estimate a bifactor 2PL by marginal maximum likelihood: items of a testlet share an ability of their own.
+
+    Abilities are integrated out by dimension reduction (Gibbons & Hedeker, 1992): the cost is that of two abilities,
+    however many testlets there are. The result is checked on other nodes.
+
+    With free specific slopes a testlet whose items have hardly anything of their own in common makes one slope of two
+    grow without end, as a doublet does in factor analysis; with equal ones, z = a_0 theta_0 + d + a_s theta_s (Wang &
+    Wilson, 2005, there with a_0 = 1), the variance a_s^2 of what a respondent brings to the testlet is estimated, and
+    goes to 0 where there is nothing. Of a testlet of two items only the product of the slopes could be known, and they
+    are equal. An item alone in its testlet is treated as being in none.
+
+    Parameters
+    ----------
+    responses
+        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood.
+        Of several trials of an item each is a response, independent of the others given the abilities.
+    testlets
+        The testlet of each item: a mapping from item to testlet, in which items in none are left out, or a sequence
+        with a name or None for each item.
+    specific_slopes
+        Whether each item has a specific slope of its own, or the items of a testlet have the same.
+    tolerance, max_steps
+        Converged when no item is further from its maximum than this many of its standard errors; stop unconverged
+        after so many steps.
+    standard_errors
+        Whether to compute them. Whether the observed information is positive definite is tested all the same.
+    seed
+        Of Pyro's random numbers, none of which are drawn.
+
+    Raises
+    ------
+    InputError
+        If the data do not determine the parameters (see `fit_model`), no testlet has two items, or one has them all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> passages = ["A"] * 4 + ["B"] * 4 + [None] * 2
+    >>> general, own = rng.normal(size=(500, 1)), rng.normal(size=(500, 2))
+    >>> z = 1.5 * general + np.hstack([1.2 * own[:, [0] * 4 + [1] * 4], np.zeros((500, 2))])
+    >>> responses = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(int)
+    >>> fitted = irtbench.fit_bifactor(responses, passages)
+    >>> fitted
+    <BifactorModel: 2 testlets, 10 items, 500 respondents, log-likelihood -3035.22, converged>
+    >>> fitted.table()[["item_id", "testlet", "discrimination", "slope_specific"]].round(2).iloc[[0, 4, 9]]
+      item_id testlet  discrimination  slope_specific
+    0   item1       A            1.25            1.25
+    4   item5       B            1.58            1.34
+    9  item10    None            1.03            0.00
+    >>> round(fitted.explained_common_variance, 2), round(fitted.omega_hierarchical, 2)
+    (0.6, 0.7)
+    """
+    responses = as_responses(responses)
+    check_estimable(responses, Priors.named("none"))
+    names, single = groups_of_items(responses.item_ids, testlets)
+    equal = specific_slopes == "equal"
+    with fenced(seed), torch.no_grad():
+        problem = bifactor_problem(responses, numbered_groups(names), equal=equal)
+        found = find_bifactor_mode(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+    items = found.mode.items
+    return BifactorModel(
+        item_ids=responses.item_ids,
+        testlets=names,
+        slopes=items.slope.numpy(),
+        intercept=items.intercept.numpy(),
+        log_likelihood=found.mode.log_likelihood,
+        n_respondents=responses.n_respondents,
+        status=with_names(found.mode.status, responses),
+        covariance=None if found.covariance is None else found.covariance.numpy(),
+        nodes=found.nodes,
+        integration_error=found.integration_error,
+        n_by_item=responses.n_by_item,
+        n_correct_by_item=responses.n_correct_by_item,
+        alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
+        single=single,
+        log_binomial_coefficients=responses.log_coefficients(),
+    )
+
+
+def groups_of_items(item_ids: Sequence[str], given: GroupsGiven) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """The testlet of each item, None where it is in none, and the items alone in theirs; see `fit_bifactor`."""
+    if isinstance(given, Mapping):
+        names = [given.get(item) for item in item_ids]
+    else:
+        names = list(given)
+        if len(names) != len(item_ids):
+            raise InputError(f"testlets: {len(names)} names for {len(item_ids)} items; expected one for each, or None")
+    single = tuple(item for item, name in zip(item_ids, names, strict=True) if name and names.count(name) == 1)
+    kept = tuple(name if name and names.count(name) > 1 else None for name in names)
+    if not any(kept):
+        raise InputError(
+            f"testlets: no two items are of one testlet ({name_first(item_ids)}); expected a testlet of two or more"
+        )
+    if len(set(kept)) == 1:
+        raise InputError(
+            f"testlets: all items are of one testlet, {kept[0]}; expected several testlets or items in none, for "
+            "otherwise its ability is not to be told from the general one"
+        )
+    return kept, single
+
+
+def numbered_groups(names: Sequence[str | None]) -> ItemGroups:
+    """Testlets by number, in the order of their first items."""
+    numbers = {name: k for k, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    return ItemGroups(torch.tensor([ALONE if name is None else numbers[name] for name in names]))
+
+
+def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike) -> pd.DataFrame:
+    """Posterior mean and standard deviation of each respondent's general ability, specific ones integrated out.
+
+    Parameters
+    ----------
+    fitted
+        The model.
+    responses
+        Graded responses to its items, in any order; missing ones are left out.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``respondent_id, n_items, n_correct, accuracy, theta, se``. With several trials of an item
+        ``n_correct`` and a last column ``n_trials`` count responses, and ``accuracy`` is the mean share right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> z = 1.5 * rng.normal(size=(500, 1)) + 1.2 * rng.normal(size=(500, 2))[:, [0] * 4 + [1] * 4]
+    >>> responses = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(int)
+    >>> fitted = irtbench.fit_bifactor(responses, ["A"] * 4 + ["B"] * 4)
+    >>> irtbench.bifactor_scores(fitted, responses).round(2).head(2)
+      respondent_id  n_items  n_correct  accuracy  theta    se
+    0            r1        8          5      0.62   0.92  0.57
+    1            r2        8          3      0.38   0.16  0.45
+    """
+    data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
+    mean, deviation = general_abilities(fitted, data)
+    table = pd.DataFrame(
+        {
+            "respondent_id": data.respondent_ids,
+            "n_items": data.n_items_by_respondent,
+            "n_correct": data.n_correct_by_respondent,
+            "accuracy": np.nan_to_num(data.accuracy()),
+            "theta": mean,
+            "se": deviation,
+        }
+    )
+    return table if data.trials is None else table.assign(n_trials=data.n_by_respondent)
+
+
+@torch.no_grad()
+def general_abilities(
+    fitted: BifactorModel, responses: ResponseMatrix
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Posterior means and standard deviations of the general ability, each of shape (n_respondents,)."""
+    together, intercept = numbered_groups(fitted.testlets), torch.from_numpy(fitted.intercept)
+    items = ItemTensors(torch.from_numpy(fitted.slopes), intercept, torch.zeros_like(intercept))
+    problem = bifactor_problem(responses, together, nodes=grid_for(items, together, room=ROOM))
+    theta = problem.grid.general
+    means, squares = [], []
+    for found in problem.posteriors(items):
+        means.append(found.general @ theta)
+        squares.append(found.general @ theta**2)
+    mean = torch.cat(means).numpy()
+    return mean, np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))

@@ -1,0 +1,61 @@
+"""Whether a percentile may be told as a place among people: by person fit, and by what was answered (NumPy only).
+
+A percentile says that a respondent is better than a share of people. That takes answers like a person's, and enough of
+them on items that tell people of this ability apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.scoring.ability import Abilities
+
+FEW_ITEMS = 5  # with fewer the prior says more than the answers, and lz* has no normal distribution
+UNLIKELY_PATTERN = -1.645  # lz* below this has probability 0.05 for people of the reference population
+LEAST_RELIABILITY = 0.5  # 1 - se^2 / variance of ability: with less, more is unknown of theta than the answers say
+
+
+def joined_words(words: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.object_]:
+    """For each respondent the words that apply, parted by semicolons."""
+    code = sum(applies.astype(np.int64) << k for k, applies in enumerate(words.values()))
+    distinct, which = np.unique(code, return_inverse=True)
+    texts = [";".join(word for k, word in enumerate(words) if number >> k & 1) for number in distinct.tolist()]
+    return np.array(texts, dtype=object)[which]
+
+
+def reliability(standard_error: NDArray[np.float64], deviation: float = 1.0) -> NDArray[np.float64]:
+    """Share of the population's variance of ability that answers take away, 1 - se^2 / sd^2; at least 0."""
+    return np.asarray(np.maximum(1 - (standard_error / deviation) ** 2, 0.0))
+
+
+def percentile_flags(abilities: Abilities, lz_star: NDArray[np.float64], deviation: float = 1.0) -> NDArray[np.object_]:
+    """Why a percentile is not to be told as a place among people, words parted by semicolons; empty where it is.
+
+    - ``no_items``, ``few_items``: none, or fewer than ``FEW_ITEMS`` items answered;
+    - ``little_information``: reliability of theta below ``LEAST_RELIABILITY``: too few of the items, or items too
+      unlike those that tell people of this ability apart (all too easy, all too hard);
+    - ``at_bound``: theta is at the end of its range;
+    - ``unlikely_pattern``: lz* below ``UNLIKELY_PATTERN``, which 5% of people are.
+
+    Parameters
+    ----------
+    abilities, lz_star
+        Of the respondents; lz* NaN where it is not defined.
+    deviation
+        Standard deviation of ability in the population.
+    """
+    answered = abilities.n_items > 0
+    enough = abilities.n_items >= FEW_ITEMS
+    told = reliability(abilities.standard_error, deviation) >= LEAST_RELIABILITY
+    return joined_words(
+        {
+            "no_items": ~answered,
+            "few_items": answered & ~enough,
+            "little_information": enough & ~told,
+            "at_bound": abilities.at_bound,
+            "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
+        }
+    )

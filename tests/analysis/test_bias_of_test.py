@@ -1,0 +1,154 @@
+"""Differential test functioning: R mirt's figures, the truth covered, nothing seen where nothing is."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differential_test_functioning
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import normal_population
+from irtbench.models.simulation import simulate_responses
+
+
+def fitted(
+    shift: dict[int, float], *, seed: int, n: tuple[int, int] = (500, 300), mean: float = -0.7, **keywords: object
+) -> tuple[GroupedModel, ItemParameters, ItemParameters]:
+    """Two groups with these items free, harder for the second by their shift; and the true items of each."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(0.8, 2, 15), rng.normal(0, 0.8, 15)
+    harder = b.copy()
+    for item, by in shift.items():
+        harder[item] += by
+    first, second = (ItemParameters.from_difficulty(a, values) for values in (b, harder))
+    abilities = rng.normal(0, 1, n[0]), rng.normal(mean, 1, n[1])
+    values = [simulate_responses(theta, items, rng=rng).values
+              for theta, items in zip(abilities, (first, second), strict=True)]  # fmt: skip
+    groups = ["r"] * n[0] + ["f"] * n[1]
+    free = [f"item{item + 1}" for item in shift]
+    return fit_groups(np.vstack(values), groups, reference="r", free_items=free, **keywords), first, second
+
+
+def functioning(grouped: GroupedModel, *, n_draws: int = 500) -> DifferentialTestFunctioning:
+    return differential_test_functioning(grouped, rng=np.random.default_rng(1), n_draws=n_draws)
+
+
+def test_signed_and_unsigned_areas_are_those_of_mirt(reference: Path) -> None:
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    items = [name for name in table if name not in ("Anger", "Gender")]
+    responses = ResponseMatrix(
+        table[items].to_numpy(dtype=float), tuple(f"r{i}" for i in range(len(table))), tuple(items)
+    )
+    parameters = pd.read_csv(reference / "next" / "04_dif" / "verbal_dtf_pars.csv").set_index("item")
+    groups = np.where(table["Gender"] == 0, "women", "men").tolist()
+    free = list(parameters.index[~parameters["anchor"]])
+    grouped = fit_groups(responses, groups, reference="women", free_items=free)
+    found = functioning(grouped)
+    expected = pd.read_csv(reference / "next" / "04_dif" / "verbal_dtf.csv").loc[0]
+    # mirt: women less men; ours: men less women, as delta has it
+    assert found.signed[0, 1] == pytest.approx(-expected["sDTF.score"], abs=1e-4)
+    assert found.unsigned[0, 1] == pytest.approx(expected["uDTF.score"], abs=1e-4)
+    row = found.table().set_index("over").loc["even"]
+    assert row["signed_percent"] == pytest.approx(-expected["sDTF(%).score"], abs=1e-3)
+    assert row["unsigned_percent"] == pytest.approx(expected["uDTF(%).score"], abs=1e-3)
+    curves = pd.read_csv(reference / "next" / "04_dif" / "verbal_tcc.csv")
+    for k, name in enumerate(("tcc_ref", "tcc_foc")):
+        np.testing.assert_allclose(np.interp(curves["theta"], found.theta, found.expected[k]), curves[name], atol=2e-3)
+
+
+def test_over_the_group_it_is_the_integral_over_its_density() -> None:
+    grouped, _, _ = fitted({3: 0.8, 6: 0.5}, seed=1)
+    found = functioning(grouped, n_draws=50)
+    reference, own = grouped.items
+
+    def weighted(theta: float) -> float:
+        difference = (icc(theta, own) - icc(theta, reference)).sum()
+        return float(difference * norm.pdf(theta, grouped.mean[1], grouped.sd[1]))
+
+    assert found.signed[0, 0] == pytest.approx(quad(weighted, -9, 9, epsabs=1e-10)[0], abs=1e-6)
+
+
+def test_the_covariance_of_free_items_is_that_of_the_items_of_each_group() -> None:
+    grouped, _, _ = fitted({3: 0.8, 6: 0.5}, seed=1)
+    joint = grouped.free_covariance
+    assert joint is not None
+    assert joint.shape == (2, 5, 2, 5)
+    for k, item in enumerate(grouped.free_items):
+        own = joint[k, :, k, :]
+        # (a, a_1, d_1, d, c): the focal slope is a + a_1, its intercept d + d_1
+        to_focal = np.array([[1.0, 1, 0, 0, 0], [0, 0, 1, 1, 0]])
+        focal = grouped.items[1].select([item]).covariance
+        assert focal is not None
+        np.testing.assert_allclose(to_focal @ own @ to_focal.T, focal[0, :2, :2], rtol=1e-8)
+    assert np.abs(joint[0, :, 1, :4]).max() > 0  # items share the error of the common scale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [{1: 0.6, 4: 0.6, 7: -0.6}, {1: 0.0, 4: 0.0, 7: 0.0}])
+def test_intervals_cover_the_true_differences(shift: dict[int, float]) -> None:
+    covered, rejected, n_sets = np.zeros((2, 2)), 0, 40
+    population = normal_population(-0.7, 1.0)
+    for seed in range(n_sets):
+        grouped, first, second = fitted(shift, seed=seed)
+        found = functioning(grouped)
+        for column, (theta, weights) in enumerate(
+            ((population.nodes, population.weights), (np.linspace(-6, 6, 1000), np.full(1000, 1e-3)))
+        ):
+            difference = (icc(theta, second) - icc(theta, first)).sum(axis=1)
+            signed, unsigned = difference @ weights, np.abs(difference) @ weights
+            covered[0, column] += found.signed_lower[0, column] <= signed <= found.signed_upper[0, column]
+            covered[1, column] += found.unsigned_lower[0, column] <= unsigned <= found.unsigned_upper[0, column] + 1e-9
+        rejected += found.p[0, 0] < 0.05
+    # binomial(40, .95) is below 34 once in 100
+    assert covered.min() >= 34
+    if not any(shift.values()):
+        assert rejected <= 6
+
+
+def test_curves_that_cross_cancel_in_the_signed_difference_alone() -> None:
+    # two items, shifted alike to either side at the same difficulty and slope
+    rng = np.random.default_rng(4)
+    b = np.concatenate([[-2.0, 2.0], rng.normal(0, 1, 13)])
+    first = ItemParameters.from_difficulty(np.full(15, 1.5), b)
+    second = ItemParameters.from_difficulty(np.full(15, 1.5), b + np.array([1.0, -1.0, *[0.0] * 13]))
+    values = [simulate_responses(rng.normal(size=2000), items, rng=rng).values for items in (first, second)]
+    grouped = fit_groups(np.vstack(values), ["r"] * 2000 + ["f"] * 2000, reference="r", free_items=["item1", "item2"])
+    found = functioning(grouped)
+    # the first item's fall lies below 0, and the second's rise above it: over all abilities they cancel
+    assert found.signed_lower[0, 1] < 0 < found.signed_upper[0, 1]
+    assert found.unsigned_lower[0, 1] > 0.05
+
+
+def test_several_groups_each_have_their_rows_and_the_plain_fit_no_intervals() -> None:
+    rng = np.random.default_rng(2)
+    items = ItemParameters.from_difficulty(np.full(8, 1.3), np.linspace(-1.5, 1.5, 8))
+    harder = ItemParameters.from_difficulty(np.full(8, 1.3), items.difficulty + np.eye(8)[2])
+    values = [simulate_responses(rng.normal(size=300), part, rng=rng).values for part in (items, items, harder)]
+    groups = ["a"] * 300 + ["b"] * 300 + ["c"] * 300
+    grouped = fit_groups(np.vstack(values), groups, reference="a", free_items=["item3"])
+    found = functioning(grouped)
+    assert found.table()["group"].tolist() == ["b", "b", "c", "c"]
+    assert abs(found.signed[0, 0]) < 0.1
+    assert found.signed[1, 0] < -0.1
+    assert set(found.curves_table()["group"]) == {"a", "b", "c"}
+    without = fit_groups(np.vstack(values), groups, reference="a", free_items=["item3"], standard_errors=False)
+    plain = functioning(without)
+    np.testing.assert_allclose(plain.signed, found.signed, atol=1e-6)
+    assert np.isnan([plain.signed_lower, plain.unsigned_upper, plain.p]).all()
+    assert np.isnan(plain.difference_lower).all()
+
+
+def test_wrong_input_is_named() -> None:
+    grouped, _, _ = fitted({}, seed=1)
+    with pytest.raises(InputError, match="no item is free"):
+        functioning(grouped)
+    grouped, _, _ = fitted({2: 0.5}, seed=1)
+    with pytest.raises(InputError, match="level must be between 0 and 1"):
+        differential_test_functioning(grouped, rng=np.random.default_rng(1), level=95)

@@ -1,0 +1,287 @@
+"""A few systems against people: nothing found where nothing is, shifts measured, families not counted twice."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.optimize import approx_fprime
+from scipy.special import expit
+from scipy.stats import binom, norm
+
+from irtbench.analysis.item_shifts import ItemShifts, calibration_variance, item_shifts, number_right
+from irtbench.analysis.shift_control import drawn_doubles, shift_control
+from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
+from irtbench.data.input_error import InputError
+from irtbench.estimation.fit import fit_model
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+RNG = np.random.default_rng
+
+
+def items_of(n_items: int, rng: np.random.Generator, guessing: float = 0.0) -> ItemParameters:
+    return ItemParameters.from_difficulty(rng.uniform(0.8, 2, n_items), rng.normal(0, 1, n_items), guessing)
+
+
+def systems(
+    items: ItemParameters, n: int, rng: np.random.Generator, *, shift: NDArray[np.float64] | float = 0.0,
+    families: Sequence[int] | None = None, omega: float = 0.0, mean: float = 0.5, sd: float = 0.7,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Responses of systems whose items have their logits shifted, for all of them and for each family."""
+    theta = rng.normal(mean, sd, n)
+    logit = theta[:, None] * items.discrimination + items.intercept + shift
+    if families is not None:
+        own = omega * rng.standard_normal((max(families) + 1, items.n_items))
+        logit = logit + own[np.asarray(families)]
+    c = items.guessing
+    return (rng.random(logit.shape) < c + (1 - c) * expit(logit)).astype(np.float64)
+
+
+def study(
+    n: int, *, seed: int, tau: float = 0.0, n_items: int = 40, calibrated: int = 0,
+    families: Sequence[int] | None = None, omega: float = 0.0, told: bool = True,
+) -> tuple[ItemShifts, NDArray[np.float64]]:  # fmt: skip
+    """What is found of systems with shifts N(0, tau^2), and the shifts."""
+    rng = RNG(seed)
+    items = items_of(n_items, rng)
+    known = items
+    if calibrated:
+        known = fit_model(simulate_responses(rng.normal(size=calibrated), items, rng=rng)).items
+    shift = tau * rng.standard_normal(n_items)
+    values = systems(items, n, rng, shift=shift, families=families, omega=omega)
+    names = [f"f{k}" for k in families] if families is not None and told else None
+    return item_shifts(values, known, families=names, rng=rng), shift
+
+
+def test_the_grid_has_the_variances_it_is_asked_for() -> None:
+    variance = np.array([0.0, 0.001, 0.003, 0.0045, 0.01, 0.25, 1.0])
+    weights = grid_weights(variance)
+    np.testing.assert_allclose(weights.sum(axis=1), 1)
+    np.testing.assert_allclose(weights @ GRID**2, variance, atol=1e-4)
+    assert weights.min() >= 0
+    kernel = family_kernel(0.5)
+    np.testing.assert_allclose(kernel.sum(axis=1), 1)
+    middle = GRID.size // 2
+    assert kernel[middle + 10] @ GRID == pytest.approx(GRID[middle + 10])
+
+
+@pytest.mark.parametrize("guessing", [0.0, 0.2])
+def test_the_likelihood_is_the_integral_over_the_shift(guessing: float) -> None:
+    rng = RNG(1)
+    items = items_of(3, rng, guessing)
+    values = systems(items, 4, rng)
+    values[2, 1] = np.nan
+    likelihood = ShiftLikelihood(values, items, np.array([0.0, 0.1, 0.3]))
+    theta = np.array([-0.5, 0.2, 0.9, 1.5])
+    found = likelihood.slopes(theta, 0.6, 0.0).log_likelihood
+    for j in range(3):
+        sd = np.sqrt(0.36 + likelihood.calibration_variance[j])
+
+        def joint(shift: float, j: int = j, sd: float = sd) -> float:
+            s = expit(items.discrimination[j] * theta + items.intercept[j] + shift)
+            p = guessing + (1 - guessing) * s
+            chance = np.where(np.isnan(values[:, j]), 1, np.where(values[:, j] == 1, p, 1 - p))
+            return float(chance.prod() * norm.pdf(shift, 0, sd))
+
+        assert found[j] == pytest.approx(np.log(quad(joint, -6, 6, epsabs=1e-12)[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("omega", [0.0, 0.7])
+@pytest.mark.parametrize("guessing", [0.0, 0.2])
+def test_derivatives_are_those_of_the_likelihood(omega: float, guessing: float) -> None:
+    rng = RNG(2)
+    items = items_of(4, rng, guessing)
+    values = systems(items, 5, rng)
+    values[0, 3] = np.nan
+    likelihood = ShiftLikelihood(values, items, np.full(4, 0.05), np.array([0, 0, 1, 1, 2]) if omega else None)
+    theta = rng.normal(size=5)
+
+    def value(at: NDArray[np.float64]) -> float:
+        return float(likelihood.slopes(at, 0.5, omega).log_likelihood.sum())
+
+    def gradient(at: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(likelihood.slopes(at, 0.5, omega).gradient.sum(axis=0))
+
+    slopes = likelihood.slopes(theta, 0.5, omega)
+    np.testing.assert_allclose(slopes.gradient.sum(axis=0), approx_fprime(theta, value, 1e-6), atol=1e-4)
+    hessian = np.stack([approx_fprime(theta, lambda at, k=k: gradient(at)[k], 1e-6) for k in range(5)])
+    np.testing.assert_allclose(slopes.hessian.sum(axis=0), hessian, atol=1e-4)
+
+
+def test_a_family_of_one_is_a_system_with_a_noisier_shift_of_its_own() -> None:
+    # one system: its family's shift adds to the item's, N(0, .3^2 + .4^2) = N(0, .5^2)
+    rng = RNG(3)
+    items = items_of(6, rng)
+    values = systems(items, 1, rng)
+    theta = np.array([0.3])
+    alone = ShiftLikelihood(values, items, np.zeros(6)).slopes(theta, 0.5, 0.0)
+    family = ShiftLikelihood(values, items, np.zeros(6), np.array([0])).slopes(theta, 0.3, 0.4)
+    np.testing.assert_allclose(family.log_likelihood, alone.log_likelihood, atol=1e-6)
+
+
+def test_the_number_right_of_equal_chances_is_binomial() -> None:
+    np.testing.assert_allclose(number_right(np.full((2, 7), 0.3))[1], binom.pmf(np.arange(8), 7, 0.3), atol=1e-12)
+    # chances 1/2 and 1/4: none right 3/8, both 1/8
+    np.testing.assert_allclose(number_right(np.array([0.5, 0.25])), [3 / 8, 4 / 8, 1 / 8])
+
+
+def test_calibration_variance_is_that_of_the_logit() -> None:
+    items = fit_model(simulate_responses(RNG(1).normal(size=300), items_of(8, RNG(2)), rng=RNG(3))).items
+    assert items.covariance is not None
+    at = np.array([0.7, 1.0])
+    expected = [at @ block[:2, :2] @ at for block in items.covariance]
+    np.testing.assert_allclose(calibration_variance(items, 0.7), expected)
+    assert calibration_variance(items_of(3, RNG(1)), 0.7).tolist() == [0, 0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [5, 15, 30])
+def test_without_shifts_hardly_any_is_found(n: int) -> None:
+    found = [study(n, seed=500 + seed)[0] for seed in range(15)]
+    # p of tau: binomial(15, .05) exceeds 3 once in 200; items are 600 tests, of five systems few answers to tell by
+    assert sum(one.p_tau < 0.05 for one in found) <= 3
+    assert np.mean([one.p < 0.05 for one in found]) < 0.07
+    assert sum((one.p_adjusted < 0.05).any() for one in found) <= 3
+    assert sum(one.tau_lower == 0 for one in found) >= 12
+
+
+@pytest.mark.slow
+def test_the_error_of_the_known_items_is_no_shift() -> None:
+    # 300 people know an item's logit to about .15; thirty systems see that, and without it tau would be found
+    told, not_told = [], []
+    for seed in range(6):
+        rng = RNG(seed)
+        items = items_of(40, rng)
+        known = fit_model(simulate_responses(rng.normal(size=300), items, rng=rng)).items
+        values = systems(items, 60, rng)
+        without = ItemParameters(known.item_ids, known.discrimination, known.intercept, known.guessing,
+                                 known.guessing_estimated)  # fmt: skip
+        told.append(item_shifts(values, known, rng=rng))
+        not_told.append(item_shifts(values, without, rng=rng))
+    assert sum(one.p_tau < 0.05 for one in told) <= 2
+    assert np.mean([one.tau for one in told]) < np.mean([one.tau for one in not_told]) - 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [15, 30])
+def test_tau_is_recovered_and_shifts_are_covered(n: int) -> None:
+    results = [study(n, seed=600 + seed, tau=0.7) for seed in range(8)]
+    assert np.mean([one.tau for one, _ in results]) == pytest.approx(0.7, abs=0.12)
+    assert sum(one.tau_lower <= 0.7 <= one.tau_upper for one, _ in results) >= 6
+    covered = np.mean([(one.lower <= shift) & (shift <= one.upper) for one, shift in results])
+    assert 0.91 < covered < 0.98  # of 320
+    # the posterior mean is nearer to the truth than no shift at all
+    assert np.mean([((one.shift - shift) ** 2).mean() for one, shift in results]) < 0.7 * 0.49
+
+
+def test_shifted_items_are_found_with_their_sign() -> None:
+    rng = RNG(7)
+    items = items_of(40, rng)
+    shift = np.zeros(40)
+    planted = [3, 17, 29]
+    shift[planted] = [-2.5, 2.5, -2.5]
+    shift[planted] *= np.sign(items.discrimination[planted])
+    harder = ItemParameters.from_difficulty(items.discrimination, np.where(shift != 0, 0.5, items.difficulty))
+    found = item_shifts(systems(harder, 25, rng, shift=shift), harder, rng=rng)
+    assert set(np.flatnonzero(found.p_adjusted < 0.05)) == set(planted)
+    np.testing.assert_array_equal(np.sign(found.shift[planted]), [-1, 1, -1])
+    assert (found.lower[planted] * found.upper[planted] > 0).all()
+    assert found.p_tau < 1e-3
+    row = found.table().iloc[3]
+    assert row["delta"] == pytest.approx(2.35 * row["shift"])
+    assert row["n_correct"] < row["expected_correct"]
+
+
+@pytest.mark.slow
+def test_systems_of_one_family_do_not_count_as_many() -> None:
+    # eight families of three that share errors of their own, and no shift common to all
+    families = np.repeat(np.arange(8), 3).tolist()
+    told = [study(24, seed=700 + seed, families=families, omega=1.0)[0] for seed in range(5)]
+    apart = [study(24, seed=700 + seed, families=families, omega=1.0, told=False)[0] for seed in range(5)]
+    assert sum(one.p_tau < 0.05 for one in told) <= 1
+    assert sum(one.p_tau < 0.05 for one in apart) >= 3
+    assert np.mean([one.omega for one in told]) == pytest.approx(1.0, abs=0.25)
+    assert np.mean([one.p < 0.05 for one in told]) < 0.06 < np.mean([one.p < 0.05 for one in apart])
+
+
+def test_missing_responses_and_unanswered_items() -> None:
+    rng = RNG(8)
+    items = items_of(20, rng)
+    values = systems(items, 12, rng)
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[:, 4] = np.nan
+    values[0, :] = np.where(np.isnan(values[0]), np.nan, 1.0)  # all right: its ability stays finite
+    found = item_shifts(values, items, rng=rng)
+    assert np.isnan(found.p[4])
+    assert np.isfinite(np.delete(found.p, 4)).all()
+    assert abs(found.shift[4]) < 1e-6
+    assert np.isfinite(found.theta).all()
+    assert found.n_systems.tolist() == (~np.isnan(values)).sum(axis=0).tolist()
+    np.testing.assert_array_equal(found.systems_table()["theta"], found.theta)
+
+
+def test_order_is_no_matter() -> None:
+    rng = RNG(9)
+    items = items_of(15, rng)
+    values = systems(items, 8, rng, shift=0.8 * rng.standard_normal(15))
+    order = rng.permutation(15)
+    first = item_shifts(values, items, rng=RNG(1))
+    second = item_shifts(values[::-1][:, order], items.select([items.item_ids[k] for k in order]).__class__(
+        items.item_ids, items.discrimination[order], items.intercept[order], items.guessing[order],
+        items.guessing_estimated[order]), rng=RNG(1))  # fmt: skip
+    np.testing.assert_allclose(second.shift, first.shift[order], atol=1e-6)
+    assert second.tau == pytest.approx(first.tau)
+
+
+def test_people_in_the_place_of_systems_show_nothing_and_systems_do() -> None:
+    rng = RNG(10)
+    items = items_of(30, rng)
+    people = simulate_responses(rng.normal(size=600), items, rng=rng)
+    shifted = item_shifts(systems(items, 20, rng, shift=rng.standard_normal(30)), items, rng=rng)
+    said: list[str] = []
+    control = shift_control(people, items, shifted, n_groups=9, rng=rng, progress=said.append)
+    assert control.tau.mean() < 0.35 < shifted.tau
+    assert control.p == 0.1  # one of ten
+    assert (control.n_flagged > 0).sum() <= 2
+    assert len(said) == len(control.table()) == 9
+
+
+def test_doubles_are_as_able_and_drawn_once() -> None:
+    rng = RNG(11)
+    ability = rng.normal(size=1000)
+    theta = rng.normal(0.8, 0.3, 20)
+    taken = drawn_doubles(theta, ability, rng)
+    assert taken.sum() == 20
+    assert ability[taken].mean() == pytest.approx(theta.mean(), abs=0.1)
+    assert (drawn_doubles(theta, ability, rng) & taken).sum() < 15  # another draw, other people
+
+
+@pytest.mark.parametrize(
+    ("shape", "keywords", "saying"),
+    [
+        ((2, 10), {}, "2 systems; expected at least 3"),
+        ((5, 4), {}, "4 items of known parameters; expected at least 5"),
+        ((5, 10), {"families": ["a"]}, "1 families for 5 systems"),
+        ((5, 10), {"families": ["a"] * 5}, "all systems are of one family"),
+    ],
+)
+def test_wrong_input_is_named(shape: tuple[int, int], keywords: dict[str, list[str]], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        item_shifts(np.eye(*shape), items_of(shape[1], RNG(1)), rng=RNG(1), **keywords)
+
+
+def test_trials_flat_items_and_too_few_people_are_refused() -> None:
+    rng = RNG(12)
+    items = items_of(10, rng)
+    with pytest.raises(InputError, match="several trials of an item"):
+        item_shifts(simulate_responses(np.zeros(5), items, rng=rng, trials=3), items, rng=rng)
+    flat = ItemParameters(items.item_ids, np.zeros(10), items.intercept, items.guessing, items.guessing_estimated)
+    with pytest.raises(InputError, match="all slopes are 0"):
+        item_shifts(systems(items, 5, rng), flat, rng=rng)
+    found = item_shifts(systems(items, 5, rng), items, rng=rng)
+    with pytest.raises(InputError, match="14 people for 5 systems; expected at least 3 times"):
+        shift_control(systems(items, 14, rng), items, found, rng=rng)
+    with pytest.raises(InputError, match="0 groups"):
+        shift_control(systems(items, 50, rng), items, found, n_groups=0, rng=rng)

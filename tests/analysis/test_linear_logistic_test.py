@@ -1,0 +1,94 @@
+"""The LLTM: the figures of two other programs, and a test that rejects as often as it should."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime
+
+from irtbench.analysis.linear_logistic_test import linear_logistic_test
+from irtbench.data.input_error import InputError
+from irtbench.data.item_features import ItemFeatures
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
+from irtbench.models.quadrature import normal_population
+from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import node_posterior
+
+
+def verbal(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame]:
+    features = pd.read_csv(reference / "next" / "10_lltm" / "verbal_features.csv").rename(columns={"item": "item_id"})
+    table = pd.read_csv(reference / "next" / "data" / "verbal.csv")
+    ids = tuple(f"r{k}" for k in range(len(table)))
+    return ResponseMatrix(table[features["item_id"]].to_numpy(float), ids, tuple(features["item_id"])), features
+
+
+def test_verbal_aggression_is_that_of_glmer_and_of_a_direct_maximum(reference: Path) -> None:
+    responses, features = verbal(reference)
+    found = linear_logistic_test(responses, features)
+    folder = reference / "next" / "10_lltm"
+    printed = pd.read_csv(folder / "verbal_lltm_coef.csv").set_index("term").loc[list(found.terms)]
+    fit = pd.read_csv(folder / "verbal_fit.csv").set_index("stat")["value"]
+    # theirs are effects on easiness
+    np.testing.assert_allclose(found.effect, -printed["mml61"], atol=1e-5)
+    np.testing.assert_allclose(found.se, printed["se_mml61"], atol=1e-5)
+    np.testing.assert_allclose(found.effect, -printed["glmer_AGQ25"], atol=1e-4)
+    assert found.ability_sd == pytest.approx(fit["sd_lltm_mml61"], abs=1e-4)
+    assert found.se_ability_sd / found.ability_sd == pytest.approx(fit["se_log_sd"], abs=1e-4)
+    assert found.log_likelihood == pytest.approx(fit["loglik_lltm_mml61"], abs=1e-4)
+    # the Rasch model's is higher than theirs by .004
+    assert found.log_likelihood_rasch == pytest.approx(fit["loglik_rasch_mml"], abs=5e-3)
+    assert (found.x2, found.df) == (pytest.approx(fit["LR_rasch_vs_lltm_mml"], abs=1e-2), fit["df"])
+    assert found.correlation == pytest.approx(fit["cor_b_rasch_b_lltm"], abs=1e-4)
+    assert found.converged
+
+
+def test_it_is_a_maximum_with_missing_responses_and_trials() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(12, 2))
+    items = ItemParameters.from_difficulty(np.ones(12), 0.2 + x @ [0.7, -0.4])
+    responses = simulate_responses(rng.normal(0, 1.3, 400), items, rng=rng, missing=0.3, trials=2)
+    found = linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), x))
+
+    def value(at: np.ndarray) -> float:
+        own = ItemParameters.from_difficulty(np.ones(12), at[0] + x @ at[1:3])
+        population = normal_population(0.0, float(np.exp(at[3])))
+        logs = log_likelihood(responses.correct, population.nodes, own, trials=responses.trials)
+        return float(node_posterior(logs, population)[1].sum())
+
+    at = np.append(found.effect, np.log(found.ability_sd))
+    assert np.abs(approx_fprime(at, value, 1e-5)).max() < 0.05
+    assert value(at) == pytest.approx(found.log_likelihood, abs=0.01)
+
+
+@pytest.mark.slow
+def test_exactly_linear_difficulties_are_rejected_at_the_level_and_others_always() -> None:
+    p, rejected = [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(10, 2))
+        for residual in (0.0, 0.5):
+            b = x @ [0.7, -0.4] + residual * rng.standard_normal(10)
+            items = ItemParameters.from_difficulty(np.ones(10), b)
+            responses = simulate_responses(rng.normal(size=300), items, rng=rng)
+            found = linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), x))
+            if residual:
+                rejected += found.p < 0.05
+            else:
+                p.append(found.p)
+    assert sum(np.array(p) < 0.05) <= 6  # binomial(40, .05) exceeds 6 once in 200
+    assert np.mean(p) == pytest.approx(0.5, abs=0.15)
+    assert rejected >= 38
+
+
+def test_features_that_determine_each_other_are_refused() -> None:
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty(np.ones(4), np.linspace(-1, 1, 4))
+    responses = simulate_responses(rng.normal(size=50), items, rng=rng)
+    x = rng.normal(size=4)
+    with pytest.raises(InputError, match="2 features of 4 items determine each other"):
+        linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), np.stack([x, 2 * x], axis=1)))
+    with pytest.raises(InputError, match="3 features of 4 items"):
+        linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y", "z"), rng.normal(size=(4, 3))))

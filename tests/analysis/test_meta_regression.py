@@ -1,0 +1,68 @@
+"""Meta-regression: least squares without errors, closed forms, and the marginal likelihood by brute force."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+
+from irtbench.analysis.meta_regression import meta_regression, with_intercept
+
+
+def test_without_errors_it_is_least_squares(reference: Path) -> None:
+    folder = reference / "next" / "10_lltm"
+    items, x = pd.read_csv(folder / "verbal_items.csv"), pd.read_csv(folder / "verbal_features.csv")
+    printed = pd.read_csv(folder / "verbal_regression.csv").set_index(["model", "term"])
+    for model, column in (("ols_2pl_b", "b_2pl"), ("ols_rasch_b", "b_rasch")):
+        found = meta_regression(items[column].to_numpy(), np.zeros(24), x.iloc[:, 1:].to_numpy(float), shrink=False)
+        expected = printed.loc[model]
+        np.testing.assert_allclose(found.coefficients, expected["coef"], atol=1e-6)
+        np.testing.assert_allclose(np.sqrt(np.diagonal(found.covariance)), expected["se"], rtol=1e-4)
+        assert found.residual_sd == pytest.approx(expected["sigma"].iloc[0], rel=1e-4)
+
+
+def test_equal_errors_leave_the_residual_variance_what_they_do_not_take() -> None:
+    # REML with var = s^2 + se^2 alike for all: s^2 = RSS / (n - p) - se^2
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 2))
+    b = x @ [0.5, -0.2] + rng.normal(0, 0.6, 30)
+    rest = b - with_intercept(x) @ np.linalg.lstsq(with_intercept(x), b, rcond=None)[0]
+    found = meta_regression(b, np.full(30, 0.3), x, shrink=False)
+    assert found.residual_sd**2 == pytest.approx(rest @ rest / 27 - 0.09, rel=1e-3)
+    assert meta_regression(b, np.full(30, 3.0), x, shrink=False).residual_sd == 0.0
+
+
+def test_shrunken_effects_are_the_posterior_at_the_largest_marginal_likelihood() -> None:
+    rng = np.random.default_rng(2)
+    x, se = rng.normal(size=(25, 10)), rng.uniform(0.1, 0.4, 25)
+    b = 0.3 * x.sum(axis=1) / np.sqrt(10) + rng.normal(0, np.sqrt(0.25 + se**2))
+    found = meta_regression(b, se, x, shrink=True)
+
+    def log_likelihood(s: float, effect: float) -> float:
+        # a next to flat intercept; its variance adds a constant
+        covariance = np.diag(s**2 + se**2) + effect**2 * x @ x.T + 1e6
+        return float(multivariate_normal.logpdf(b, np.zeros(25), covariance, allow_singular=True))
+
+    best = log_likelihood(found.residual_sd, found.effect_sd)
+    for s, effect in ((1.05, 1), (0.95, 1), (1, 1.05), (1, 0.95)):
+        assert log_likelihood(found.residual_sd * s, found.effect_sd * effect) < best + 1e-4
+    weight = np.diag(1 / (found.residual_sd**2 + se**2))
+    design, prior = with_intercept(x), np.diag([0.0, *np.full(10, found.effect_sd**-2)])
+    expected = np.linalg.solve(design.T @ weight @ design + prior, design.T @ weight @ b)
+    np.testing.assert_allclose(found.coefficients, expected, atol=1e-8)
+
+
+def test_more_features_than_items_predict_as_without_the_rotation() -> None:
+    rng = np.random.default_rng(3)
+    x, se = rng.normal(size=(12, 40)), np.full(12, 0.2)
+    b = x[:, 0] + rng.normal(0, 0.3, 12)
+    found = meta_regression(b, se, x, shrink=True)
+    design, prior = with_intercept(x), np.diag([1e-12, *np.full(40, found.effect_sd**-2)])
+    weight = np.diag(1 / (max(found.residual_sd, 1e-9) ** 2 + se**2))
+    covariance = np.linalg.inv(design.T @ weight @ design + prior)
+    new = rng.normal(size=(5, 40))
+    mean, variance = found.predicted(new)
+    at = with_intercept(new)
+    np.testing.assert_allclose(mean, at @ covariance @ design.T @ weight @ b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(variance, found.residual_sd**2 + np.einsum("jp,pq,jq->j", at, covariance, at), rtol=1e-3)

@@ -1,0 +1,68 @@
+"""``irtbench difficulty``: its files from a bank, a table of items and responses, and one line for what is wrong."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.command_line import refused, run
+from builders.commands_here import run_main
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Responses to 20 items whose difficulty rises with their length, features of 22, and a fit."""
+    folder = tmp_path_factory.mktemp("difficulty")
+    rng = np.random.default_rng(3)
+    length = rng.normal(size=22)
+    items = irtbench.ItemParameters.from_difficulty(np.ones(20), 0.9 * length[:20] + rng.normal(0, 0.3, 20))
+    drawn = irtbench.simulate_responses(rng.normal(size=500), items, rng=rng)
+    drawn.to_long().astype({"response": int}).to_csv(folder / "responses.csv", index=False)
+    names = [*items.item_ids, "new1", "new2"]
+    kinds = ["art", "law"] * 11
+    pd.DataFrame({"item_id": names, "length": length, "kind": kinds}).to_csv(folder / "features.csv", index=False)
+    assert run_main("fit", folder / "responses.csv", "-o", folder / "fit", "-q").status == 0
+    return folder
+
+
+def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: Path) -> None:
+    said = []
+    for k, source in enumerate(("fit/bank.json", "fit/items.csv", "responses.csv")):
+        out = tmp_path / str(k)
+        done = run("difficulty", study / source, "--features", study / "features.csv", "-o", out, "--json")
+        said.append(json.loads(done.stdout))
+        assert sorted(path.name for path in out.iterdir()) == ["difficulty.json", "effects.csv", "predictions.csv"]
+    for other in said[1:]:
+        assert other["r2"] == pytest.approx(said[0]["r2"], abs=1e-3)
+        assert other["answers_worth"] == pytest.approx(said[0]["answers_worth"], rel=1e-2)
+    effects = pd.read_csv(tmp_path / "0" / "effects.csv").set_index("term")
+    assert list(effects.index) == ["intercept", "length", "kind=law"]
+    assert effects.loc["length", "lower"] < 0.9 < effects.loc["length", "upper"]
+    assert said[0]["r2_lower"] < said[0]["r2"] < said[0]["r2_upper"]
+    assert said[0]["n_new_items"] == 2
+    predictions = pd.read_csv(tmp_path / "0" / "predictions.csv")
+    assert predictions["item_id"].tolist()[-2:] == ["new1", "new2"]
+
+
+def test_rasch_adds_the_lltm_and_figures_the_predictions(study: Path, tmp_path: Path) -> None:
+    done = run("difficulty", study / "responses.csv", "--features", study / "features.csv", "-o", tmp_path / "out",
+               "--model", "rasch", "--feature", "length", "--figures")  # fmt: skip
+    assert "exactly linear in the features (LLTM)" in done.stdout
+    assert pd.read_csv(tmp_path / "out" / "lltm.csv")["term"].tolist() == ["intercept", "length"]
+    assert json.loads((tmp_path / "out" / "difficulty.json").read_text())["lltm"]["df"] == 18
+    assert "<svg" in (tmp_path / "out" / "predicted_difficulty.svg").read_text()
+
+
+def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(study / "features.csv").iloc[3:]
+    table.to_csv(tmp_path / "features.csv", index=False)
+    done = run("difficulty", study / "fit/bank.json", "--features", tmp_path / "features.csv", "-o", tmp_path / "out",
+               "--json")  # fmt: skip
+    assert json.loads(done.stdout)["items_left_out"] == ["item1", "item2", "item3"]
+    table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
+    refused("difficulty", study / "fit/bank.json", "--features", tmp_path / "foreign.csv", "-o", tmp_path / "none",
+            saying="none of its items is among those")  # fmt: skip
+    assert not (tmp_path / "none").exists()

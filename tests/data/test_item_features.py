@@ -1,0 +1,49 @@
+"""Features of items: numbers as they are, kinds as 1 and 0, and one line for what is wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.data.input_error import InputError
+from irtbench.data.item_features import ItemFeatures
+from irtbench.data.readers.feature_table import read_features
+
+
+def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:
+    file = tmp_path / "features.csv"
+    file.write_text("item_id,length,negated,kind\nq1,3,true,a\nq2,5.5,false,b\nq3,2,true,c\nq4,1,false,a\nq5,1,false,b\n"
+                    "q6,1,false,c\n")  # fmt: skip
+    found = read_features(file)
+    assert found.names == ("length", "negated", "kind=b", "kind=c")
+    np.testing.assert_array_equal(found.values[:3], [[3, 1, 0, 0], [5.5, 0, 1, 0], [2, 1, 0, 1]])
+    assert read_features(file, columns=("length",)).names == ("length",)
+    assert read_features(file, exclude=("kind", "length")).names == ("negated",)
+    assert found.select(["q3", "q1"]).values[:, 0].tolist() == [2, 3]
+    pd.testing.assert_frame_equal(ItemFeatures.from_frame(found.table()).table(), found.table())
+
+
+@pytest.mark.parametrize(
+    ("text", "saying"),
+    [
+        ("item_id,length\nq1,3\nq2,\n", "length of item q2 is empty"),
+        ("item_id,length\nq1,3\nq1,4\n", "item_id must be unique but q1"),
+        ("item_id\nq1\nq2\n", "no feature; expected a column"),
+        ("name,length\nq1,3\n", "column 'item_id' missing"),
+        ("item_id,length\nq1,3\nq2,inf\n", "length of item q2 is missing or not finite"),
+        ("item_id,text\nq1,one\nq2,two\nq3,three\nq4,four\n", "text has a text of its own for nearly every item"),
+    ],
+)
+def test_wrong_tables_are_named(tmp_path: Path, text: str, saying: str) -> None:
+    file = tmp_path / "features.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=saying):
+        read_features(file)
+
+
+def test_an_item_without_a_row_is_named() -> None:
+    with pytest.raises(InputError, match="no row for item q9"):
+        ItemFeatures(("q1",), ("x",), np.ones((1, 1))).select(["q9"])
+    with pytest.raises(InputError, match=r"values of shape \(1, 1\) for 2 items, 1 features"):
+        ItemFeatures(("q1", "q2"), ("x",), np.ones((1, 1)))

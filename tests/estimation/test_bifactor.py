@@ -1,0 +1,322 @@
+"""Testlets: the likelihood by dimension reduction, its derivatives, R mirt's figures, recovery, pairs, no effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
+from irtbench.estimation.bifactor_model import BifactorModel
+from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.marginal.m_step import item_derivatives
+from irtbench.estimation.several_abilities.bifactor_information import bifactor_information
+from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, estimated
+from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem
+from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.sites import trace_sites
+from irtbench.models.quadrature import normal_grid
+
+Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def drawn(n: int, sizes: list[int], effect: float, *, seed: int, alone: int = 0, missing: float = 0.0) -> Drawn:
+    """Responses, testlets, slopes (general, specific), intercepts, general abilities."""
+    rng = np.random.default_rng(seed)
+    names = [f"t{k}" for k, size in enumerate(sizes) for _ in range(size)]
+    n_in, n_items = len(names), len(names) + alone
+    slopes = np.column_stack([rng.lognormal(0.2, 0.3, n_items), np.zeros(n_items)])
+    slopes[:n_in, 1] = effect * np.exp(rng.normal(0, 0.15, n_in))
+    intercept, theta = rng.normal(size=n_items), rng.normal(size=n)
+    own = rng.normal(size=(n, len(sizes) + 1))
+    place = [k for k, size in enumerate(sizes) for _ in range(size)] + [len(sizes)] * alone
+    z = slopes[:, 0] * theta[:, None] + slopes[:, 1] * own[:, place] + intercept
+    values = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float)
+    values[rng.random(z.shape) < missing] = np.nan
+    responses = ResponseMatrix(values, tuple(map(str, range(n))), tuple(f"i{j}" for j in range(n_items)))
+    return responses, [*names, *[None] * alone], slopes, intercept, theta
+
+
+@pytest.fixture
+def mirt(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]:
+    """R mirt 1.45.1, bfactor(X, specific, quadpts = 31, TOL = 1e-5): data, parameters, fit."""
+    folder = reference / "next" / "09_bifactor_4pl"
+    data = pd.read_csv(folder / "testlet_data.csv")
+    responses = ResponseMatrix(data.to_numpy(), tuple(map(str, range(len(data)))), tuple(data.columns))
+    return responses, pd.read_csv(folder / "testlet_bifactor.csv"), pd.read_csv(folder / "testlet_fit.csv")
+
+
+def problem_at(
+    responses: ResponseMatrix, groups: list[int], slopes: NDArray[np.float64], intercept: NDArray[np.float64]
+) -> tuple[BifactorProblem, ItemTensors]:
+    d = torch.from_numpy(intercept)
+    problem = bifactor_problem(responses, ItemGroups(torch.tensor(groups)))
+    return problem, ItemTensors(torch.from_numpy(slopes), d, torch.zeros_like(d))
+
+
+def small(missing: float, trials: bool) -> tuple[ResponseMatrix, list[int], NDArray[np.float64], NDArray[np.float64]]:
+    """A testlet of three items, one of two with equal slopes, one of three, an item in none; out of order."""
+    rng = np.random.default_rng(0)
+    groups = [0, 2, 0, 1, ALONE, 2, 0, 1, 2]
+    slopes, intercept = rng.uniform(0.5, 1.5, (9, 2)), rng.normal(size=9)
+    slopes[4, 1], slopes[7, 1] = 0.0, slopes[3, 1]
+    n = np.where(rng.random((50, 9)) < missing, 0, rng.integers(1, 4, (50, 9)) if trials else 1)
+    values = np.where(n > 0, rng.binomial(n, 0.5), np.nan)
+    ids = tuple(map(str, range(50))), tuple(f"i{j}" for j in range(9))
+    return ResponseMatrix(values, *ids, n if trials else None), groups, slopes, intercept
+
+
+def test_the_likelihood_is_the_integral_over_all_abilities() -> None:
+    responses, groups, slopes, intercept = small(0.3, trials=False)
+    # two testlets and an item in none, by a grid over three abilities at once
+    kept = [j for j, group in enumerate(groups) if group != 1]
+    some = responses.select_items([responses.item_ids[j] for j in kept])
+    groups = [{0: 0, 2: 1, ALONE: ALONE}[groups[j]] for j in kept]
+    axis = normal_grid(41)
+    grids = np.stack(np.meshgrid(*[axis.nodes] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    weights = np.exp(np.add.outer(np.add.outer(axis.log_weights, axis.log_weights), axis.log_weights)).ravel()
+    wide = np.zeros((7, 3))
+    wide[:, 0] = slopes[kept, 0]
+    for j, group in enumerate(groups):
+        if group != ALONE:
+            wide[j, 1 + group] = slopes[kept[j], 1]
+    p = 1 / (1 + np.exp(-(grids @ wide.T + intercept[kept])))
+    x = some.values
+    by_hand = [np.log(weights @ np.where(np.isnan(row), 1, np.where(row == 1, p, 1 - p)).prod(axis=1)) for row in x]
+    problem, items = problem_at(some, groups, slopes[kept], intercept[kept])
+    found = problem.row(items).log_prob(problem.rows)
+    np.testing.assert_allclose(found.numpy(), by_hand, atol=1e-7)
+    assert problem.counts(items).log_likelihood == pytest.approx(sum(by_hand), abs=1e-6)
+
+
+@pytest.mark.parametrize(("missing", "trials"), [(0.0, False), (0.3, False), (0.3, True)])
+def test_gradient_and_information_are_the_derivatives_of_the_likelihood(missing: float, trials: bool) -> None:
+    responses, groups, slopes, intercept = small(missing, trials)
+    problem, items = problem_at(responses, groups, slopes, intercept)
+    free = problem.free[:, LINEAR].flatten()
+
+    def log_likelihood(values: torch.Tensor) -> torch.Tensor:
+        linear = torch.zeros(27, dtype=torch.float64).masked_scatter(free, values).reshape(9, 3)
+        row = CollapsedBifactor(linear[:, :2], linear[:, 2], problem.grid, problem.items_together)
+        total: torch.Tensor = row.log_prob(problem.rows).sum()
+        return total
+
+    at = items.linear.flatten()[free]
+    gradient = torch.autograd.functional.jacobian(log_likelihood, at)
+    hessian = torch.autograd.functional.hessian(log_likelihood, at)
+    found = item_derivatives(problem, items, problem.counts(items)).gradient[:, LINEAR].flatten()[free]
+    torch.testing.assert_close(found, gradient, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(bifactor_information(problem, items), -hessian, atol=1e-9, rtol=1e-9)
+
+
+def test_the_model_draws_one_specific_slope_for_a_pair() -> None:
+    responses, groups, slopes, intercept = small(0.0, trials=False)
+    problem, items = problem_at(responses, groups, slopes, intercept)
+    sites, _ = trace_sites(problem.model, problem.rows, problem.nodes)
+    assert sites["specific_slope"]["value"].shape == (1,)
+    assert sites["slope"]["value"].shape == (15,)  # 9 general, 6 specific slopes of items of their own
+    assert estimated(problem).shape == (27, 25)
+    values = problem.prior.values_of(items)
+    torch.testing.assert_close(problem.prior.items_of(values).matrix, items.matrix)
+
+
+def test_rows_drawn_from_the_distribution_depend_on_each_other_within_testlets() -> None:
+    axis = torch.linspace(-5, 5, 41, dtype=torch.float64)
+    slope = torch.tensor([[1.0, 2.0]] * 4, dtype=torch.float64)
+    groups = ItemGroups(torch.tensor([0, 0, 1, 1]))
+    row = CollapsedBifactor(slope, torch.zeros(4, dtype=torch.float64), BifactorNodes.grid(axis, axis), groups)
+    torch.manual_seed(0)
+    drawn_rows = row.sample((20_000,)).double()
+    correlation = torch.corrcoef(drawn_rows.T)
+    assert correlation[0, 1] > correlation[0, 2] + 0.2
+    assert float(drawn_rows.mean()) == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]) -> None:
+    responses, theirs, fit = mirt
+    fitted = fit_bifactor(responses, [str(k) for k in theirs["specific"]])
+    assert fitted.converged
+    assert fitted.integration_error < 1e-8
+    log_likelihood, n_parameters, aic, bic = fit.loc[0, ["loglik", "n_par", "AIC", "BIC"]]
+    assert fitted.log_likelihood == pytest.approx(log_likelihood, abs=1e-3)
+    assert fitted.log_likelihood > log_likelihood
+    assert fitted.n_parameters == n_parameters
+    assert (fitted.aic, fitted.bic) == (pytest.approx(aic, abs=1e-3), pytest.approx(bic, abs=1e-3))
+    # a specific ability's sign is arbitrary; item 6, whose slopes are hardly determined (standard error .9), by itself
+    own = fitted.slopes[:, 1] * np.where(theirs["specific"] == 4, -1, 1)
+    known = theirs["item"] != "i06"
+    far = theirs["specific"] == 2  # with item 6
+    for mine, name in ((fitted.slopes[:, 0], "a_general"), (own, "a_specific"), (fitted.intercept, "d")):
+        np.testing.assert_allclose(mine[known & ~far], theirs[name][known & ~far], atol=6e-4)
+        np.testing.assert_allclose(mine[known], theirs[name][known], atol=4e-3)
+    standard_error = fitted.standard_errors()["slope_specific"][5]
+    assert abs(own[5] - theirs["a_specific"][5]) < 0.05 * standard_error
+    ecv = float(fit.loc[2, "loglik"])
+    assert fitted.explained_common_variance == pytest.approx(ecv, abs=5e-4)
+    problem, items = problem_at(
+        responses,
+        [k - 1 for k in theirs["specific"]],
+        theirs[["a_general", "a_specific"]].to_numpy(copy=True),
+        theirs["d"].to_numpy(copy=True),
+    )
+    assert problem.counts(items).log_likelihood == pytest.approx(log_likelihood, abs=2e-4)
+
+
+def test_free_slopes_are_found_again_and_covered() -> None:
+    responses, testlets, slopes, intercept, theta = drawn(3000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
+    fitted = fit_bifactor(responses, testlets)
+    assert fitted.converged
+    errors = fitted.standard_errors()
+    z = np.concatenate(
+        [
+            (fitted.slopes[:, 0] - slopes[:, 0]) / errors["slope_general"],
+            ((fitted.slopes[:, 1] - slopes[:, 1]) / errors["slope_specific"])[:11],
+            (fitted.intercept - intercept) / errors["intercept"],
+        ]
+    )
+    # 39 dependent standard scores: their root mean square is 1 but for about .15
+    assert np.sqrt(np.mean(z**2)) == pytest.approx(1, abs=0.3)
+    assert np.abs(fitted.slopes - slopes).max() < 0.5
+    assert (fitted.slopes[11:, 1] == 0).all()
+    assert np.isnan(errors["slope_specific"][11:]).all()
+    scores = bifactor_scores(fitted, responses)
+    covered = np.abs(scores["theta"] - theta) < 1.96 * scores["se"]
+    assert covered.mean() == pytest.approx(0.95, abs=0.015)
+    # as if there were no testlets the same interval is too short
+    effect = effect_of_testlets(responses, fitted)
+    alone = effect.abilities
+    assert (np.abs(alone["theta_one_ability"] - theta) < 1.96 * alone["se_one_ability"]).mean() < 0.92
+    assert effect.mean_error[0] > 1.1 * effect.mean_error[1]
+    assert effect.test.p < 1e-10
+    assert "one ability" not in effect.preferred.values()
+
+
+@pytest.fixture(scope="module")
+def no_effect() -> tuple[ResponseMatrix, BifactorModel]:
+    responses, testlets, *_ = drawn(1000, [5, 5, 5, 5], 0.0, seed=0)
+    return responses, fit_bifactor(responses, testlets, specific_slopes="equal")
+
+
+def test_without_an_effect_slopes_are_small_and_one_ability_is_preferred(
+    no_effect: tuple[ResponseMatrix, BifactorModel],
+) -> None:
+    responses, fitted = no_effect
+    assert fitted.converged
+    assert np.abs(fitted.slopes[:, 1]).max() < 0.4
+    assert fitted.explained_common_variance > 0.95
+    effect = effect_of_testlets(responses, fitted)
+    assert effect.equal_slopes is fitted
+    assert effect.preferred == {"aic": "one ability", "bic": "one ability"}
+    assert effect.test.p > 0.05
+    assert effect.test.df == 4
+    assert effect.mean_error[0] == pytest.approx(effect.mean_error[1], rel=0.02)
+    # a slope at its bound has no standard error
+    at_bound = np.abs(fitted.slopes[:, 1]) < 1e-3
+    assert at_bound.any()
+    assert np.isnan(fitted.standard_errors()["slope_specific"][at_bound]).all()
+    assert (fitted.standard_errors()["slope_specific"][~at_bound] > 0).all()
+
+
+def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> None:
+    responses, testlets, *_ = drawn(300, [3, 3, 3], 0.0, seed=1)
+    free = fit_bifactor(responses, testlets)
+    assert not free.converged
+    assert "--specific-slopes equal" in free.stopped_because
+    assert free.covariance is None
+    assert free.summary()["standard_errors"] == "not computed"
+    # it is not preferred, however high the likelihood it was going to
+    effect = effect_of_testlets(responses, free)
+    assert effect.preferred == {"aic": "one ability", "bic": "one ability"}
+    assert list(effect.table()["converged"]) == [True, True, False]
+
+
+def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
+    responses, _, slopes, *_ = drawn(2000, [2] * 6, 1.2, seed=3)
+    testlets = {f"i{j}": f"pair {j // 2}" for j in range(12)}
+    fitted = fit_bifactor(responses, testlets)
+    assert fitted.converged
+    assert fitted.alike == tuple(f"pair {k}" for k in range(6))
+    assert fitted.n_parameters == 24 + 6
+    np.testing.assert_array_equal(fitted.slopes[::2, 1], fitted.slopes[1::2, 1])
+    errors = fitted.standard_errors()["slope_specific"]
+    # the equal slopes stand for the root of the product of the true ones
+    true = np.sqrt(slopes[::2, 1] * slopes[1::2, 1])
+    assert np.abs((fitted.slopes[::2, 1] - true) / errors[::2]).max() < 3.5
+    assert effect_of_testlets(responses, fitted).test.p < 1e-6
+
+
+def test_one_specific_ability_is_a_pattern_of_two_abilities() -> None:
+    responses, testlets, slopes, *_ = drawn(800, [4], 1.0, seed=4, alone=4)
+    fitted = fit_bifactor(responses, testlets)
+    pattern = fit_factors(responses, 2, zero_loadings=slopes == 0)
+    assert fitted.log_likelihood == pytest.approx(pattern.log_likelihood, abs=1e-3)
+    np.testing.assert_allclose(fitted.slopes, pattern.slopes, atol=0.01)
+    np.testing.assert_allclose(
+        fitted.standard_errors()["slope_specific"][:4], pattern.standard_errors()["slope_2"][:4], rtol=0.02
+    )
+
+
+def test_order_of_respondents_items_and_names_of_testlets_change_nothing() -> None:
+    responses, testlets, *_ = drawn(300, [3, 3], 1.0, seed=5, alone=2)
+    one = fit_bifactor(responses, testlets)
+    order = [7, 3, 1, 0, 5, 2, 6, 4]
+    turned = ResponseMatrix(
+        responses.values[::-1][:, order], responses.respondent_ids[::-1], tuple(responses.item_ids[j] for j in order)
+    )
+    names = {item: f"passage {name}" for item, name in zip(responses.item_ids, testlets, strict=True) if name}
+    other = fit_bifactor(turned, names)
+    np.testing.assert_allclose(other.slopes, one.slopes[order], atol=1e-3)
+    assert other.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-5)
+
+
+def test_omega_and_explained_common_variance_by_hand() -> None:
+    # all loadings .6 and .4 by the choice of slopes: 1.702 l / sqrt(1 - .36 - .16)
+    slopes = np.tile(1.702 * np.array([0.6, 0.4]) / np.sqrt(0.48), (4, 1))
+    responses, _, *_ = drawn(20, [2, 2], 1.0, seed=1)
+    template = fit_bifactor(responses, ["a", "a", "b", "b"], max_steps=1, standard_errors=False)
+    model = BifactorModel(**{**vars(template), "slopes": slopes})
+    np.testing.assert_allclose(model.loadings, [[0.6, 0.4]] * 4)
+    # general (4 x .6)^2 = 5.76, specific 2 (2 x .4)^2 = 1.28, error 4 x .48 = 1.92
+    assert model.omega == pytest.approx(7.04 / 8.96)
+    assert model.omega_hierarchical == pytest.approx(5.76 / 8.96)
+    assert model.explained_common_variance == pytest.approx(0.36 / 0.52)
+    assert list(model.testlet_table()["share_specific"]) == pytest.approx([0.16 / 0.52] * 2)
+
+
+def test_p_of_variances_on_their_boundary() -> None:
+    # one variance: half a point at 0, half chi-square with one degree of freedom, whose .95 quantile is 3.841
+    assert p_on_boundary(3.841459, 1) == pytest.approx(0.025, abs=1e-6)
+    # two: a quarter at 0, half with one, a quarter with two degrees of freedom, exp(-x / 2)
+    assert p_on_boundary(3.841459, 2) == pytest.approx(0.025 + 0.25 * np.exp(-3.841459 / 2), abs=1e-6)
+    assert p_on_boundary(0.0, 3) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("testlets", "saying"),
+    [
+        (["a", "b", "c", None, None, None], "no two items are of one testlet"),
+        (["a"] * 6, "all items are of one testlet, a"),
+        (["a", "a"], "2 names for 6 items"),
+        ({"other": "a"}, "no two items are of one testlet"),
+    ],
+)
+def test_testlets_that_are_none_are_refused(testlets: list[str | None] | dict[str, str], saying: str) -> None:
+    responses, *_ = drawn(50, [3, 3], 0.0, seed=1)
+    with pytest.raises(InputError, match=saying):
+        fit_bifactor(responses, testlets)
+
+
+def test_an_item_alone_in_its_testlet_is_in_none() -> None:
+    responses, *_ = drawn(300, [3, 3], 0.8, seed=6)
+    fitted = fit_bifactor(responses, ["a", "a", "a", "b", "b", "c"], max_steps=3, standard_errors=False)
+    assert fitted.single == ("i5",)
+    assert fitted.testlets[5] is None
+    assert fitted.slopes[5, 1] == 0

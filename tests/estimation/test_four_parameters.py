@@ -1,0 +1,341 @@
+"""The 4PL: R mirt's figures, derivatives of the posterior, recovery, no upper asymptote, the bank, what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from pyro.distributions import constraints
+from torch import Tensor
+
+from builders.command_line import refused, run
+from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.bank.scale import Scale
+from irtbench.building.linking import link_scales
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.item_fit import item_fit
+from irtbench.estimation.four_parameters import find_upper_mode, fit_4pl
+from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.upper_problem import (
+    UpperProblem,
+    upper_at,
+    upper_curve_derivatives,
+    upper_derivatives,
+    with_upper,
+)
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import as_parameters, read_parameters
+from irtbench.models.priors import GuessingPrior, Priors
+from irtbench.models.pyro_model.collapsed import CollapsedToUpper
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows, encode_responses
+from irtbench.models.quadrature import normal_grid
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.ability import estimate_ability
+from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.scores import score_responses
+
+CPU = torch.device("cpu")
+
+
+def nodes() -> NodeTensors:
+    return NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
+
+
+def truth(n_items: int, *, upper: float | None, seed: int) -> ItemParameters:
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(1.2, 2.2, n_items), np.linspace(-1.8, 1.2, n_items)
+    items = ItemParameters.from_difficulty(a, b, 0.2, guessing_estimated=True)
+    low = None if upper is None else np.linspace(upper, 0.98, n_items)
+    return ItemParameters(
+        items.item_ids, a, items.intercept, items.guessing, items.guessing_estimated, upper_asymptote=low
+    )
+
+
+def four_as_mirt(rows: ResponseRows, nodes: NodeTensors) -> None:
+    """mirt's priors lnorm(.2, .5) of a, norm(-1.5, .5) of logit c, norm(2.5, .5) of logit u; d has none."""
+    n = rows.n_items
+
+    def normal(mean: float) -> dist.TorchDistribution:
+        return dist.Normal(torch.full((n,), mean, dtype=torch.float64), 0.5).to_event(1)
+
+    of_slope = dist.LogNormal(torch.full((n, 1), 0.2, dtype=torch.float64), 0.5)
+    slope = pyro.sample("slope", of_slope.to_event(2))
+    intercept = pyro.sample("intercept", dist.ImproperUniform(constraints.real, (n,), ()).to_event(1))
+    guessing = pyro.sample("guessing_logit", normal(-1.5))
+    upper = pyro.sample("upper_logit", normal(2.5))
+    log_guessing = torch.nn.functional.logsigmoid(guessing)
+    with pyro.plate("respondents", len(rows)):
+        pyro.sample("responses", CollapsedToUpper(slope, intercept, log_guessing, upper, nodes), obs=rows)
+
+
+@pytest.fixture
+def mirt(reference: Path) -> tuple[ResponseMatrix, Path]:
+    folder = reference / "next" / "09_bifactor_4pl"
+    data = pd.read_csv(folder / "fourpl_data.csv")
+    return ResponseMatrix(data.to_numpy(), tuple(map(str, range(len(data)))), tuple(data.columns)), folder
+
+
+def test_the_figures_are_those_of_mirt_under_its_priors(mirt: tuple[ResponseMatrix, Path]) -> None:
+    responses, folder = mirt
+    problem = UpperProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes())
+    with torch.no_grad():
+        _, found = find_upper_mode(problem, tolerance=1e-5, max_steps=100)
+    assert found.status.converged
+    theirs, fit = pd.read_csv(folder / "fourpl_pars.csv"), pd.read_csv(folder / "fourpl_fit.csv").iloc[0]
+    assert found.log_posterior == pytest.approx(fit["logposterior"], abs=1e-4)
+    assert found.log_likelihood == pytest.approx(fit["loglik"], abs=2e-3)
+    np.testing.assert_allclose(found.items.slope[:, 0], theirs["a"], atol=1e-3)
+    np.testing.assert_allclose(found.items.intercept, theirs["d"], atol=1e-3)
+    np.testing.assert_allclose(found.items.guessing, theirs["c"], atol=1e-4)
+    np.testing.assert_allclose(upper_at(found.items), theirs["u"], atol=1e-4)
+
+
+def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Path]) -> None:
+    responses, folder = mirt
+    theirs = pd.read_csv(folder / "fourpl_pars.csv")
+    items = ItemParameters(
+        tuple(theirs["item"]),
+        theirs["a"],
+        theirs["d"],
+        theirs["c"],
+        np.ones(20, dtype=bool),
+        upper_asymptote=theirs["u"],
+    )
+    eap = pd.read_csv(folder / "fourpl_eap_first200.csv")
+    found = estimate_ability(responses, items)
+    np.testing.assert_allclose(found.theta[:200], eap["eap"], atol=1e-4)
+    np.testing.assert_allclose(found.standard_error[:200], eap["se"], atol=1e-4)
+
+
+def test_priors_as_settings_come_near_those_of_mirt(mirt: tuple[ResponseMatrix, Path]) -> None:
+    """The same priors of c and u, and none of a: what the slopes' prior does to u is little."""
+    responses, folder = mirt
+    fitted = fit_4pl(responses, prior="none", prior_guessing="normal:-1.5,0.5", prior_upper="normal:2.5,0.5")
+    assert fitted.converged
+    theirs = pd.read_csv(folder / "fourpl_pars.csv")
+    assert fitted.items.upper_asymptote is not None
+    np.testing.assert_allclose(fitted.items.upper_asymptote, theirs["u"], atol=0.012)
+    assert fitted.log_likelihood >= pd.read_csv(folder / "fourpl_fit.csv")["loglik"][0]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_gradient_and_information_are_the_derivatives_of_the_posterior(missing: float) -> None:
+    responses = simulate_responses(
+        np.random.default_rng(0).normal(size=40), truth(6, upper=0.8, seed=0), rng=np.random.default_rng(1),
+        missing=missing,
+    )  # fmt: skip
+    priors = Priors("weak", (1.0, 1.5), (0.0, 4.0), GuessingPrior("beta", 5, 15), None, GuessingPrior("beta", 19, 1))
+    everywhere = torch.ones(6, dtype=torch.bool)
+    model = partial(
+        logistic_model, priors=priors, guessing_free=everywhere, upper=True,
+        guessing_fixed=torch.zeros(6, dtype=torch.float64),
+    )  # fmt: skip
+    problem = UpperProblem.of(model, encode_responses(responses, CPU), nodes())
+    rng = np.random.default_rng(2)
+    columns = (rng.uniform(0.5, 2, 6), rng.uniform(1, 3, 6), rng.normal(size=6), rng.uniform(-2, -1, 6))
+    at = torch.tensor(np.stack(columns, axis=1))
+
+    def items_at(values: Tensor) -> ItemTensors:
+        a, upper, d, low = values.unbind(1)
+        return with_upper(ItemTensors(a[:, None], d, torch.sigmoid(low)), upper)
+
+    def log_posterior(flat: Tensor) -> Tensor:
+        items = items_at(flat.reshape(6, 4))
+        total: Tensor = problem.row(items).log_prob(problem.rows).sum() + problem.prior.log_density(items)
+        return total
+
+    items = items_at(at)
+    gradient = torch.autograd.functional.jacobian(log_posterior, at.flatten()).reshape(6, 4)
+    hessian = torch.autograd.functional.hessian(log_posterior, at.flatten())
+    found = upper_derivatives(problem, items, problem.counts(items)).gradient
+    by_c = torch.stack([torch.ones(6)] * 3 + [items.guessing * (1 - items.guessing)], dim=1)
+    torch.testing.assert_close(found * by_c, gradient, atol=1e-8, rtol=1e-8)
+    information = observed_information(problem, items, upper_curve_derivatives)
+    torch.testing.assert_close(information, -hessian, atol=1e-6, rtol=1e-6)
+
+
+def test_upper_asymptotes_are_found_again_and_covered() -> None:
+    items = truth(12, upper=0.8, seed=3)
+    rng = np.random.default_rng(4)
+    responses = simulate_responses(rng.normal(size=20_000), items, rng=rng)
+    fitted = fit_4pl(responses)
+    assert fitted.converged
+    assert fitted.items.model == ("4pl",) * 12
+    assert fitted.items.n_parameters == 48
+    errors = fitted.items.standard_errors()
+    assert fitted.items.upper_asymptote is not None
+    assert items.upper_asymptote is not None
+    z = np.concatenate(
+        [
+            (fitted.items.upper_asymptote - items.upper_asymptote) / errors["upper_asymptote"],
+            (fitted.items.discrimination - items.discrimination) / errors["discrimination"],
+            (fitted.items.difficulty - items.difficulty) / errors["difficulty"],
+            (fitted.items.guessing - items.guessing) / errors["guessing"],
+        ]
+    )
+    # with priors near the truth estimates are a little closer to it than their standard errors
+    assert 0.5 < np.sqrt(np.mean(z**2)) < 1.3
+    assert (np.abs(z) < 1.96).mean() > 0.9
+    # of the six easiest items many respondents are near the upper asymptote
+    assert np.abs(fitted.items.upper_asymptote - items.upper_asymptote)[:6].max() < 0.025
+    # these curves fit, S-X2 about its degrees of freedom; those of a 3PL of the same lower part do not
+    three = replace(fitted.items, upper_asymptote=None, covariance=None)
+    four, without = (item_fit(responses, each).table() for each in (fitted.items, three))
+    assert four["s_x2"].sum() < 1.4 * four["df"].sum()
+    assert without["s_x2"].sum() > 5 * without["df"].sum()
+    # of the hardest items even so many say little
+    assert set(fitted.upper_not_identified) <= {"item10", "item11", "item12"}
+
+
+def test_without_upper_asymptotes_they_come_out_near_1() -> None:
+    items = truth(12, upper=None, seed=5)
+    rng = np.random.default_rng(6)
+    fitted = fit_4pl(simulate_responses(rng.normal(size=8000), items, rng=rng), options=5)
+    assert fitted.converged
+    assert fitted.items.upper_asymptote is not None
+    # easy items, of which the data say much
+    assert (fitted.items.upper_asymptote[:6] > 0.98).all()
+    np.testing.assert_allclose(fitted.items.difficulty[:6], items.difficulty[:6], atol=0.25)
+
+
+def test_an_asymptote_that_nobody_reaches_is_the_priors() -> None:
+    rng = np.random.default_rng(7)
+    items = ItemParameters.from_difficulty([1.5] * 8, [-1.0, -0.5, 0.0, 0.5, 1.0, 0.0, 4.0, 4.5], 0.2)
+    fitted = fit_4pl(simulate_responses(rng.normal(size=1500), items, rng=rng))
+    assert {"item7", "item8"} <= set(fitted.upper_not_identified)
+    assert fitted.items.upper_asymptote is not None
+    np.testing.assert_allclose(fitted.items.upper_asymptote[6:], 0.95, atol=0.01)
+
+
+def small_bank() -> tuple[ItemParameters, Scale]:
+    items = truth(5, upper=0.85, seed=1)
+    covariance = np.eye(4)[None].repeat(5, axis=0) * np.arange(1, 6)[:, None, None]
+    assert items.upper_asymptote is not None
+    items = ItemParameters(
+        items.item_ids, items.discrimination, items.intercept, items.guessing, items.guessing_estimated, covariance,
+        upper_asymptote=items.upper_asymptote,
+    )  # fmt: skip
+    return items, Scale("all", items, ItemTable.plain(items.item_ids))
+
+
+def test_a_bank_keeps_upper_asymptotes_and_only_who_expects_them_gets_them(tmp_path: Path) -> None:
+    items, scale = small_bank()
+    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
+    assert json.loads((tmp_path / "bank.json").read_text())["schema_version"] == 4
+    with pytest.raises(InputError, match="upper asymptotes"):
+        load_bank(tmp_path / "bank.json")
+    back = load_bank(tmp_path / "bank.json", upper_asymptotes=True).scales[0]
+    assert back.items.upper_asymptote is not None
+    np.testing.assert_array_equal(back.items.upper_asymptote, items.upper_asymptote)
+    np.testing.assert_array_equal(back.items.covariance, items.covariance)
+    assert back.items.model == ("4pl",) * 5
+    # the same scores from the bank as from the parameters; a 3PL's are others
+    rows = [[1, 0, 1, 1, 1], [1, 1, 1, 1, 1]]
+    scored = score_responses(back, rows)
+    np.testing.assert_allclose(scored["theta"], estimate_ability(rows, items).theta)
+    three = ItemParameters(
+        items.item_ids, items.discrimination, items.intercept, items.guessing, items.guessing_estimated
+    )
+    assert (np.abs(estimate_ability(rows, three).theta - scored["theta"]) > 0.01).all()
+    for changed in ('"upper_asymptote": 1.5', '"upper_asymptote": 0.1'):
+        text = (tmp_path / "bank.json").read_text().replace('"upper_asymptote": 0.85', changed, 1)
+        (tmp_path / "wrong.json").write_text(text)
+        with pytest.raises(InputError):
+            load_bank(tmp_path / "wrong.json", upper_asymptotes=True)
+
+
+def test_items_csv_there_and_back(tmp_path: Path) -> None:
+    items, _ = small_bank()
+    items.table().to_csv(tmp_path / "items.csv", index=False)
+    assert list(items.table().columns[6:]) == [
+        "upper_asymptote", "se_discrimination", "se_difficulty", "se_guessing", "se_intercept", "se_upper_asymptote",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="upper asymptotes"):
+        read_parameters(tmp_path / "items.csv")
+    back = read_parameters(tmp_path / "items.csv", upper_asymptotes=True)
+    np.testing.assert_allclose(back.upper_asymptote, items.upper_asymptote)  # type: ignore[arg-type]
+    assert back.guessing_estimated.all()
+    with pytest.raises(InputError, match="upper asymptotes"):
+        as_parameters(pd.read_csv(tmp_path / "items.csv"))
+    np.testing.assert_allclose(items.select(("item3", "item1")).upper_asymptote, items.upper_asymptote[[2, 0]])  # type: ignore[index, arg-type]
+
+
+def test_what_knows_no_upper_asymptote_refuses_it() -> None:
+    items, _ = small_bank()
+    rows = np.random.default_rng(0).integers(0, 2, (30, 5))
+    for use in (
+        lambda: global_fit(rows, items),
+        lambda: link_scales(items, items),
+        lambda: with_item_error(estimate_ability(rows, items), rows, items),
+    ):
+        with pytest.raises(InputError, match="upper asymptotes"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "saying"),
+    [
+        ({"model": "2pl"}, "kind '2pl' does not go with a 4pl"),
+        ({"prior": "hierarchical"}, "prior hierarchical does not go with a 4pl"),
+        ({"prior": "none"}, "guessing of a 4pl has a prior"),
+        ({"population": "estimated"}, "population 'estimated' does not go with a 4pl"),
+        ({"posterior": "normal"}, "posterior 'normal' does not go"),
+        ({"by_item": {"item1": "2pl"}}, "expected every item a 4pl"),
+        (
+            {"prior_upper": "gamma:1,2"},
+            "expected normal:MEAN,SD of logit u, or beta:ALPHA,BETA of u but got 'gamma:1,2'",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_4pl_is_refused(keywords: dict[str, object], saying: str) -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (50, 5))
+    with pytest.raises(InputError, match=saying):
+        fit_4pl(rows, **keywords)  # type: ignore[arg-type]
+
+
+def test_several_trials_are_refused() -> None:
+    n = np.full((30, 4), 3)
+    k = np.random.default_rng(0).binomial(3, 0.5, (30, 4)).astype(float)
+    responses = ResponseMatrix(k, tuple(map(str, range(30))), ("a", "b", "c", "d"), n)
+    with pytest.raises(InputError, match="not of several trials"):
+        fit_4pl(responses)
+
+
+def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path) -> None:
+    items = truth(8, upper=0.8, seed=8)
+    rng = np.random.default_rng(9)
+    values = simulate_responses(rng.normal(size=600), items, rng=rng).values.astype(int)
+    wide = pd.DataFrame(values, columns=items.item_ids)
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(600)])
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    out = tmp_path / "out"
+    done = run("fit", tmp_path / "wide.csv", "--model", "4pl", "--prior-upper", "beta:18,2", "-o", out)
+    assert "u ~ Beta(18, 2)" in done.stdout
+    table = pd.read_csv(out / "items.csv")
+    assert (table["model"] == "4pl").all()
+    assert (table["se_upper_asymptote"] > 0).all()
+    found = json.loads((out / "fit.json").read_text())
+    assert found["model"] == "4pl"
+    assert found["n_parameters"] == 32
+    run("score", out / "bank.json", tmp_path / "wide.csv", "-o", tmp_path / "scores.csv")
+    mine, theirs = (pd.read_csv(path) for path in (out / "scores.csv", tmp_path / "scores.csv"))
+    np.testing.assert_allclose(mine["theta"], theirs["theta"])
+    run("diagnose", tmp_path / "wide.csv", "--items", out / "items.csv", "-o", tmp_path / "diagnosed")
+    assert "4pl" in json.loads((tmp_path / "diagnosed" / "not_available.json").read_text())["global_fit.json"]
+    assert len(pd.read_csv(tmp_path / "diagnosed" / "item_fit.csv")) == 8
+    refused("items", out / "bank.json", saying="upper asymptotes")
+    refused("fit", tmp_path / "wide.csv", "--prior-upper", "beta:18,2", "-o", tmp_path / "no", saying="--model 4pl")

@@ -1,0 +1,82 @@
+"""A percentile is told as a place among people only where answers are like a person's, and enough."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+from irtbench.scoring.comparability import percentile_flags, reliability
+
+RNG = np.random.default_rng(1)
+ITEMS = irtbench.ItemParameters.from_difficulty(RNG.lognormal(0.3, 0.2, 40), np.linspace(-2.5, 2.5, 40))
+SCALE = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids), irtbench.Norms(RNG.normal(size=400)))
+
+
+def test_reliability_is_the_share_of_variance_that_answers_take_away() -> None:
+    # 1 - .36 / 1, 1 - .36 / .72, and not below 0
+    assert reliability(np.array([0.6]))[0] == pytest.approx(0.64)
+    assert reliability(np.array([0.6]), 0.72**0.5)[0] == pytest.approx(0.5)
+    assert reliability(np.array([1.2]))[0] == 0.0
+
+
+def test_each_reason_by_itself() -> None:
+    easy = np.where(np.arange(40) < 8, 1.0, np.nan)
+    few = np.where((np.arange(40) >= 18) & (np.arange(40) < 22), [0.0, 1.0] * 20, np.nan)
+    reversed_ = (np.arange(40) >= 20).astype(float)
+    person = (np.arange(40) < 22).astype(float)
+    scores = irtbench.score_responses(SCALE, [easy, few, reversed_, person, [np.nan] * 40])
+    found = scores["percentile_flags"].tolist()
+    assert found == ["little_information", "few_items", "unlikely_pattern", "", "no_items"]
+    assert scores["percentile"].notna().all()  # the table keeps the numbers
+    bound = irtbench.score_responses(SCALE, [[1.0] * 40], method="ml")
+    assert bound["percentile_flags"].tolist() == ["little_information;at_bound"]
+
+
+def test_a_population_of_another_spread_is_another_measure_of_enough() -> None:
+    answers = [np.where(np.arange(40) % 6 == 0, 1.0, np.nan)]
+    abilities = irtbench.estimate_ability(answers, ITEMS)
+    assert percentile_flags(abilities, np.array([0.0]), 0.5)[0] == "little_information"
+    assert percentile_flags(abilities, np.array([0.0]), 3.0)[0] == ""
+
+
+def test_of_people_a_twentieth_is_refused_and_of_clickers_most() -> None:
+    rng = np.random.default_rng(2)
+    people = irtbench.simulate_responses(rng.normal(size=4000), ITEMS, rng=rng)
+    flags = irtbench.score_responses(SCALE, people)["percentile_flags"]
+    assert (flags == "").mean() == pytest.approx(0.955, abs=0.015)  # lz* is a little skewed
+    clickers = irtbench.score_responses(SCALE, (rng.random((500, 40)) < 0.5).astype(float))["percentile_flags"]
+    assert clickers.str.contains("unlikely_pattern").mean() > 0.9
+
+
+def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
+    irtbench.save_bank(irtbench.ItemBank((SCALE,)), tmp_path / "bank.json")
+    rows = {
+        "clicker": (np.arange(40) >= 20).astype(float),
+        "short": np.where(np.arange(40) < 3, 1.0, np.nan),
+        "easy": np.where(np.arange(40) < 8, 1.0, np.nan),
+        "person": (np.arange(40) < 22).astype(float),
+    }
+    said = {}
+    for name, values in rows.items():
+        frame = pd.DataFrame([values], columns=list(ITEMS.item_ids), index=pd.Index([name], name="respondent_id"))
+        frame.to_csv(tmp_path / "r.csv")
+        done = run_main("score", tmp_path / "bank.json", tmp_path / "r.csv", "-o", tmp_path / "s.csv")
+        assert done.status == 0, done.err
+        said[name] = " ".join(done.out.split())
+        assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
+    assert "person on all: better than" in said["person"]
+    assert all("on all: better than" not in said[name] for name in ("clicker", "short", "easy"))
+    assert "clicker on all: no place among people is told, for the answers are unlike a person's" in said["clicker"]
+    assert "below -1.645 are 5% of people" in said["clicker"]
+    assert "for 3 items answered are fewer than 5" in said["short"]
+    assert "for the 8 items answered, too few or too unlike this ability, say less than half" in said["easy"]
+
+
+def test_a_links_error_can_be_the_reason() -> None:
+    line = irtbench.ScaleLine(1.0, 0.0, np.diag([0.0, 0.6]))
+    person = [(np.arange(40) < 22).astype(float)]
+    assert irtbench.score_responses(replace(SCALE, line=line), person)["percentile_flags"][0] == "little_information"
