@@ -29,6 +29,7 @@ PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a syste
 OUTPUTS = ("output", "explanation")  # parameters of commands that name what is written; any other path is read
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+DUCKDB = "_duckdb"
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
@@ -150,7 +151,8 @@ def main() -> None:
             raise
         fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
     finally:
-        gc.freeze()
+        if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
+            gc.freeze()
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:

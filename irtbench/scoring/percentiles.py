@@ -177,11 +177,9 @@ def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64
 
 
 def _mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
-    order = np.argsort(norms.compared)
-    weights = np.ones(norms.n) if norms.weights is None else norms.weights[order]
-    cumulative = np.concatenate([[0.0], np.cumsum(weights)])
+    ascending, cumulative = norms.ranked
     rounded = theta.round(NORM_DECIMALS)
-    below, not_above = (np.searchsorted(norms.compared[order], rounded, side=side) for side in ("left", "right"))
+    below, not_above = (np.searchsorted(ascending, rounded, side=side) for side in ("left", "right"))
     share = (cumulative[below] + cumulative[not_above]) / (2 * cumulative[-1])
     return np.where(np.isnan(theta), np.nan, share)
 
