@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
 PARQUET = b"PAR1"
+RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
 
 
 def large_table(file: Path, reading: Reading, *, in_memory: str = "") -> LargeTable | None:
@@ -101,8 +102,10 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
     Raises
     ------
     InputError
-        If the cache is no folder.
+        If the cache is no folder, or another run uses it for this table.
     """
+    from irtbench.data.response_store import held
+
     if cache is None:
         with tempfile.TemporaryDirectory(prefix="irtbench-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
@@ -112,7 +115,8 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
     place = table.place if "://" in table.place else str(Path(table.place).resolve())
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
     try:
-        yield folder
+        with held(folder, RUNNING):
+            yield folder
     finally:
         if remove:
             shutil.rmtree(folder, ignore_errors=True)

@@ -70,7 +70,7 @@ def guarded_table(table: pd.DataFrame) -> pd.DataFrame:
         column = table.iloc[:, place]
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             continue
-        if {text[:1] for text in column if isinstance(text, str)} & _BEGINNINGS:
+        if {text[:1] for text in column.to_numpy(dtype=object) if isinstance(text, str)} & _BEGINNINGS:
             codes, distinct = pd.factorize(column)
             texts = [guarded(text) if isinstance(text, str) else text for text in distinct]
             found.isetitem(place, [texts[code] if code >= 0 else None for code in codes])

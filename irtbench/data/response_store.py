@@ -175,8 +175,8 @@ def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int 
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """A folder of a cache, made if it is not there, for this run alone.
+def held(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """A folder of a cache, made if it is not there, for this run alone; locks of other names are others.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def held(folder: Path) -> Iterator[None]:
         If another run has it, or it cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if sys.platform != "win32":
             try:

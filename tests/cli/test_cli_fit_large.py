@@ -17,6 +17,7 @@ from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data.readers import encode, large_table
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.response_store import held
 from irtbench.data.responses import ResponseMatrix
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "steps", "items_left_out", "prior")
@@ -178,3 +179,13 @@ def test_what_needs_all_responses_has_them_in_memory(
     monkeypatch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read as a large table"))
     ended = run_main("fit", place, "-o", tmp_path / "out", "--quiet", "--allow-unconverged", *options)
     assert ended.status == 0
+
+
+def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path) -> None:
+    place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
+    fit(place, tmp_path / "a", "--cache", cache)
+    (folder,) = cache.iterdir()
+    with held(folder, large.RUNNING):
+        ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache)
+    assert ended.status == 2
+    assert "another run works in it" in ended.err

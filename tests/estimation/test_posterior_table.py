@@ -131,3 +131,10 @@ def test_a_fit_by_spans_and_tables_is_the_fit(kind: str, missing: float, monkeyp
     assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
     for name in ("discrimination", "intercept", "covariance"):
         np.testing.assert_allclose(getattr(found.items, name), getattr(exact.items, name), rtol=1e-8, atol=1e-10)
+
+
+@torch.no_grad()
+def test_a_table_that_would_be_too_large_is_not_made(tables: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, items = problem_at_start(drawn(200, 10))
+    monkeypatch.setattr(posterior_table, "MOST_MASSES", 61 * posterior_table.FEWEST_CELLS)
+    assert PosteriorTable.of(problem.rows, problem.row(items)) is None

@@ -90,7 +90,8 @@ def encode_table(
     table
         The files.
     folder
-        Where to; made if it is not there. It must hold nothing else.
+        Where to; made if it is not there. It must hold nothing else, and what is read of it later stays only while no
+        other run encodes another table into it.
     choice
         Which columns are what, where they are not to be recognised.
     progress

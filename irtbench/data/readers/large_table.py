@@ -98,6 +98,7 @@ class LargeTable:
     def identity(self) -> dict[str, Any]:
         """What is no longer the same once a file is changed: names, sizes, times, columns."""
         return {
+            "rows_of_part": ROWS_OF_PART,
             "files": [[file.path, file.size, file.changed] for file in self.files],
             "columns": [list(pair) for pair in zip(self.names, self.types, strict=True)],
         }

@@ -22,6 +22,7 @@ from irtbench.models.pyro_model.rows import ResponseRows, Scratch
 
 FEWEST = 2**17  # respondents from whom on a table pays
 FEWEST_CELLS, MOST_CELLS = 2**11, 2**16
+MOST_MASSES = 2**23  # points times nodes
 MOST_ERROR = 1e-12  # of a posterior mean, halfway between the points of the table
 
 
@@ -53,14 +54,14 @@ class PosteriorTable:
         nodes = row.nodes
         if len(rows) < FEWEST or not rows.complete or row.log_guessing is not None or nodes.theta.shape[1] > 1:
             return None
-        if nodes.dtype != torch.float64:
+        if nodes.dtype != torch.float64 or rows.device.type != "cpu":
             return None
         slope = row.slope[:, 0]
         first, last = float(slope.clamp(max=0).sum()), float(slope.clamp(min=0).sum())
         if not last > first:
             return None
         table = cls.at(row, first, (last - first) / FEWEST_CELLS, FEWEST_CELLS + 1)
-        while len(table.log_total) <= MOST_CELLS + 1:
+        while len(table.log_total) <= min(MOST_CELLS + 1, MOST_MASSES // len(nodes.theta)):
             halfway = cls.at(row, first + table.step / 2, table.step, len(table.log_total) - 1)
             if table.error_at(halfway) < MOST_ERROR:
                 return table
