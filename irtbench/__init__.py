@@ -93,10 +93,10 @@ if TYPE_CHECKING:
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
-    from irtbench.data.readers.encode import ColumnChoice as ColumnChoice
     from irtbench.data.readers.encode import encode_table as encode_table
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
+    from irtbench.data.readers.large_columns import ColumnChoice as ColumnChoice
     from irtbench.data.readers.large_table import LargeTable as LargeTable
     from irtbench.data.readers.long_table import LongTable as LongTable
     from irtbench.data.readers.prediction_table import read_predictions as read_predictions
@@ -305,7 +305,8 @@ _NAMES = {
     "data.given": "as_responses as_answers as_items",
     "data.readers.recognise": "read read_answers read_responses",
     "data.readers.large_table": "LargeTable",
-    "data.readers.encode": "encode_table ColumnChoice",
+    "data.readers.large_columns": "ColumnChoice",
+    "data.readers.encode": "encode_table",
     "data.readers.long_table": "LongTable",
     "data.readers.item_table": "read_items",
     "data.readers.respondents": "read_respondents",

@@ -81,7 +81,7 @@ INNER_FUNCTIONS = {
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
     "data": "checked_settings file_hash harmless_text multiple_testing response_store shown vocabulary readers.batches "
-    "readers.long_parts "
+    "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "

@@ -14,7 +14,7 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
-    from irtbench.data.readers.encode import ColumnChoice
+    from irtbench.data.readers.large_columns import ColumnChoice
     from irtbench.data.readers.large_table import LargeTable
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -72,7 +72,7 @@ def first_parquet(file: Path) -> Path | None:
 
 def option_in_memory(table: LargeTable, reading: Reading) -> str:
     """The first option, or content, for which a table must be read whole; empty if there is none."""
-    from irtbench.data.readers.encode import has_trials, is_long
+    from irtbench.data.readers.large_columns import has_trials, is_long
 
     long = is_long(table, choice_of(reading))
     needs = {
@@ -90,7 +90,7 @@ def option_in_memory(table: LargeTable, reading: Reading) -> str:
 
 def choice_of(reading: Reading) -> ColumnChoice:
     """What the options say of columns."""
-    from irtbench.data.readers.encode import ColumnChoice
+    from irtbench.data.readers.large_columns import ColumnChoice
 
     return ColumnChoice(reading.columns, reading.items, reading.exclude)
 

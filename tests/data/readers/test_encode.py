@@ -12,8 +12,9 @@ from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.readers import encode, large_table
-from irtbench.data.readers.encode import ColumnChoice, encode_table, repeated_name
+from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data.readers.encode import encode_table, repeated_name
+from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable, address_of
 from irtbench.data.response_store import STATE, ResponseStore
 from irtbench.data.responses import ResponseMatrix
@@ -23,8 +24,9 @@ from irtbench.data.stored_responses import RESPONSES, StoredResponses
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
-    monkeypatch.setattr(encode, "ROWS_WIDE", 7)
-    monkeypatch.setattr(encode, "ROWS_LONG", 11)
+    monkeypatch.setattr(encode, "ROWS_READ", 7)
+    monkeypatch.setattr(encode, "NAMES_READ", 11)
+    monkeypatch.setattr(encode_long, "ROWS_READ", 11)
 
 
 def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponses:
