@@ -6,13 +6,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.readers.encode_long import encode_long
+from irtbench.data.readers.encode_long import database, encode_long
 from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, coded_responses, layout_of, names_of
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import ResponseStore, held
@@ -116,9 +115,9 @@ def repeated_name(names: NameFile) -> str | None:
             yield pa.record_batch([names.read(start, min(start + NAMES_READ, n))], schema=schema)
 
     schema = pa.schema([("name", pa.large_string())])
-    with duckdb.connect(config={"threads": "1"}) as database:
-        database.register("given", pa.RecordBatchReader.from_batches(schema, batches()))
-        hashes = database.execute(f"SELECT {HASH} AS hash FROM given").fetchnumpy()["hash"]
+    with database({"threads": "1"}) as connection:
+        connection.register("given", pa.RecordBatchReader.from_batches(schema, batches()))
+        hashes = connection.execute(f"SELECT {HASH} AS hash FROM given").fetchnumpy()["hash"]
     order = np.sort(hashes)
     alike = np.unique(order[1:][order[1:] == order[:-1]])
     seen: set[str] = set()

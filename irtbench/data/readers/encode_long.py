@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -23,6 +24,18 @@ SORTING_MEMORY = "1GB"
 SORTING_THREADS = 2
 
 
+@contextmanager
+def database(config: Mapping[str, str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with these settings; a signal that interrupts a query of it interrupts the program."""
+    with duckdb.connect(config={**config}) as connection:
+        try:
+            yield connection
+        except RuntimeError as error:
+            if "interrupted" not in str(error):
+                raise
+            raise KeyboardInterrupt from None
+
+
 def encode_long(
     table: LargeTable, layout: TableLayout, folder: Path, identity: object, progress: Callable[[str], None]
 ) -> ResponseStore:
@@ -31,16 +44,11 @@ def encode_long(
     store = ResponseStore.begin(folder, item_ids, identity)
     rows = _LongRows(table, layout, item_ids, progress)
     sorting = folder / "sorting"
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": SORTING_MEMORY,
-        "threads": str(SORTING_THREADS),
-        "temp_directory": str(sorting),
-    }
+    config = {"memory_limit": SORTING_MEMORY, "threads": str(SORTING_THREADS), "temp_directory": str(sorting)}
     try:
-        with duckdb.connect(config=config) as database:
-            database.register("given", rows.reader())
-            found = database.sql("SELECT respondent, item, response FROM given ORDER BY respondent, item")
-            progress("the rows are in order")
+        with database(config) as connection:
+            connection.register("given", rows.reader())
+            found = connection.sql("SELECT respondent, item, response FROM given ORDER BY respondent, item")
             together = _Together(table, store)
             in_order: pa.RecordBatchReader = found.to_arrow_reader(ROWS_READ)
             for batch in in_order:
