@@ -112,9 +112,12 @@ if TYPE_CHECKING:
     from irtbench.data.peer_agreement import peer_agreement as peer_agreement
     from irtbench.data.predictions import Predictions as Predictions
     from irtbench.data.readers.choice_items import read_choices as read_choices
+    from irtbench.data.readers.encode import encode_table as encode_table
     from irtbench.data.readers.feature_table import read_features as read_features
     from irtbench.data.readers.groups import read_groups as read_groups
     from irtbench.data.readers.item_table import read_items as read_items
+    from irtbench.data.readers.large_columns import ColumnChoice as ColumnChoice
+    from irtbench.data.readers.large_table import LargeTable as LargeTable
     from irtbench.data.readers.long_table import LongTable as LongTable
     from irtbench.data.readers.prediction_table import read_predictions as read_predictions
     from irtbench.data.readers.recognise import read as read
@@ -131,6 +134,7 @@ if TYPE_CHECKING:
     from irtbench.data.sheets.crowd_sheets import crowd_sheets as crowd_sheets
     from irtbench.data.sparse_responses import SparseResponses as SparseResponses
     from irtbench.data.sparse_responses import responses_from_long as responses_from_long
+    from irtbench.data.stored_responses import StoredResponses as StoredResponses
     from irtbench.data.tags import ItemTags as ItemTags
     from irtbench.diagnostics.answer_similarity import AnswerSimilarity as AnswerSimilarity
     from irtbench.diagnostics.answer_similarity import answer_similarity as answer_similarity
@@ -332,6 +336,7 @@ _NAMES = {
     "data.input_error": "InputError",
     "data.responses": "ResponseMatrix",
     "data.sparse_responses": "SparseResponses responses_from_long",
+    "data.stored_responses": "StoredResponses",
     "data.items": "ItemTable",
     "data.item_features": "ItemFeatures",
     "data.readers.feature_table": "read_features",
@@ -340,6 +345,9 @@ _NAMES = {
     "data.predictions": "Predictions",
     "data.given": "as_responses as_answers as_items",
     "data.readers.recognise": "read read_answers read_responses",
+    "data.readers.large_table": "LargeTable",
+    "data.readers.large_columns": "ColumnChoice",
+    "data.readers.encode": "encode_table",
     "data.readers.long_table": "LongTable",
     "data.readers.item_table": "read_items",
     "data.readers.respondents": "read_respondents",

@@ -11,7 +11,11 @@ import pytest
 import irtbench
 
 WANTED = {
-    "responses": ("ResponsesLike", "ResponsesLike | SparseResponses"),
+    "responses": (
+        "ResponsesLike",
+        "ResponsesLike | SparseResponses",
+        "ResponsesLike | SparseResponses | StoredResponses",
+    ),
     "answers": ("AnswersLike", "pd.DataFrame | None"),  # the latter: of `screen`, beside the responses
 }
 RNG = np.random.default_rng(1)

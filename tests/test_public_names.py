@@ -86,8 +86,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings file_hash harmless_text multiple_testing shown vocabulary readers.batches "
-    "readers.long_parts "
+    "data": "checked_settings file_hash harmless_text multiple_testing response_store shown vocabulary readers.batches "
+    "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
@@ -98,7 +98,7 @@ INNER_FILES = {
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
-    "estimation": "doubts item_quantiles shared_items status threads",
+    "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
     "analysis": "effect_size linked_groups matching_score meta_regression option_model robust_linking "
     "shift_likelihood time_left",

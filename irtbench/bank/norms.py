@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted, spanned
 
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
+MOST_NORMS = 100_000  # respondents of a study that become its norm sample: a percentile is then known to .16 points
 NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
 
 
@@ -89,6 +91,13 @@ class Norms(Drawn):
         """Abilities as shrunk as those of a system that answers the scale's items, shape (n,)."""
         return self.theta if self.on_form is None else self.on_form
 
+    @cached_property
+    def ranked(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What is compared in ascending order, and the sum of the weights below each and of all, shape (n + 1,)."""
+        order = np.argsort(self.compared)
+        weights = np.ones(self.n) if self.weights is None else self.weights[order]
+        return self.compared[order], np.concatenate([[0.0], np.cumsum(weights)])
+
     @property
     def effective_n(self) -> float:
         """Number of respondents of equal weight that would tell as much, (sum w)^2 / sum w^2 (Kish, 1965)."""
@@ -143,6 +152,13 @@ class Norms(Drawn):
         """How many people, the range of their abilities, and what else is known of them."""
         known = f", by {name_first(list(self.groups))}" if self.groups else ""
         return f"{counted(self.n, 'respondent')}, theta {spanned(self.theta)}{known}"
+
+
+def norm_places(n: int, seed: int) -> NDArray[np.intp]:
+    """Which of so many respondents become the norm sample: all up to ``MOST_NORMS``, else so many drawn at random."""
+    if n <= MOST_NORMS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, MOST_NORMS, replace=False, shuffle=False))
 
 
 def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:

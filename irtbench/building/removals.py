@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.building.prune_rules import PruneRules
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import AnyResponses
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.estimation.fitted import FittedModel
@@ -51,7 +51,7 @@ def describe_removals(removals: list[Removal]) -> str:
     return "removed " + ", ".join(f"{removal.item_id} ({removal.reason})" for removal in removals)
 
 
-def constant_items(responses: ResponseMatrix | SparseResponses) -> list[Removal]:
+def constant_items(responses: AnyResponses) -> list[Removal]:
     """Items that no fit can use: nobody asked, nobody right, everybody right."""
     reasons: dict[float, Reason] = {0.0: "all_wrong", 1.0: "all_correct"}
     return [

@@ -11,7 +11,8 @@ import pandas as pd
 import typer
 
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
-from irtbench.cli.loading import loading_beside
+from irtbench.cli.fit_stored import fit_stored, given_responses
+from irtbench.cli.large import large_table
 from irtbench.cli.options import (
     AllowUnconverged,
     Folder,
@@ -28,17 +29,19 @@ from irtbench.cli.testlets import TestletOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import AnyResponses, StoredResponses
 
 if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.building.removals import Removal
+    from irtbench.data.readers.large_table import LargeTable
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
 MOMENTS = ("mean", "sd")
-FILES = ("items.csv", "fit.json", "scores.csv", "bank.json")
+FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json")
 
 
 @reads_files(trials="count")
@@ -142,6 +145,22 @@ def fit(
         Literal["auto", "cpu", "cuda"],
         typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
     ] = "auto",
+    scores_as: Annotated[
+        Literal["csv", "parquet", "none"],
+        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
+    ] = "csv",
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            metavar="DIR",
+            help="Where a table too large for memory is encoded, and kept for the next run; a temporary folder if not "
+            "said.",
+        ),
+    ] = None,
+    remove_cache: Annotated[
+        bool, typer.Option("--remove-cache", help="Remove what --cache holds of this table at the end.")
+    ] = False,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -167,6 +186,9 @@ def fit(
     posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as standard error, and items.csv ends
     with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing (discrimination_lower,
     discrimination_median, discrimination_upper, ...).
+
+    A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
+    on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.estimation.settings import FitSettings
@@ -205,38 +227,57 @@ def fit(
         raise InputError(
             "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"
         )
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
-        with loading_beside(responses, "irtbench.estimation.fit"):
-            given = reading.response_matrix(responses)
+    needs_all = {
+        "several abilities": several,
+        "--testlets": grouped is not None,
+        "--groups": groups is not None,
+        "--model 4pl": four,
+        "--posterior": posterior,
+        "--prior hierarchical": prior == "hierarchical",
+    }
+    table = large_table(responses, reading, in_memory=next((name for name, asked in needs_all.items() if asked), ""))
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=FILES) as folder,
+        given_responses(responses, table, reading, cache, progress, remove_cache=remove_cache) as given,
+    ):
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
-        data, left_out, idle = estimable(given, settings, responses, known)
-        progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-        words: list[str] = []
-        if grouped is not None:
-            found, items, scores, words = grouped.fit(data, seed)
-        elif not several:
-            if groups is not None:
-                if isinstance(data, SparseResponses):
-                    raise InputError("--groups: so sparse a table of so many items goes with one group only")
-                found, items, scores, scale = fit_several_groups(
-                    data, groups_of(data, groups), reference, settings, seed
-                )
-            elif four:
-                found, items, scores, scale = fit_four_parameters(data, settings, prior_upper, seed)
-            else:
-                found, items, scores, scale = fit_one_ability(data, settings, seed, known)
-            scale = replace(scale, provenance=provenance_of(found, responses))
-            save_bank(ItemBank((scale,), described), folder / "bank.json")
+        data: AnyResponses
+        if isinstance(given, StoredResponses):
+            data, left_out, idle = estimable_stored(given, settings, responses, known)
         else:
+            data, left_out, idle = estimable(given, settings, responses, known)
+        progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
+        file = None if scores_as == "none" else folder / f"scores.{scores_as}"
+        scores: pd.DataFrame | None = None
+        scale: Scale | None = None
+        words: list[str] = []
+        if isinstance(data, StoredResponses):
+            found, items, scale = fit_stored(data, settings, seed, known, file, progress)
+        elif grouped is not None:
+            found, items, scores, words = grouped.fit(data, seed)
+        elif several:
             found, items, scores = fit_abilities(data, factors, pattern, seed)
+        elif groups is not None:
+            if isinstance(data, SparseResponses):
+                raise InputError("--groups: so sparse a table of so many items goes with one group only")
+            found, items, scores, scale = fit_several_groups(data, groups_of(data, groups), reference, settings, seed)
+        elif four:
+            found, items, scores, scale = fit_four_parameters(data, settings, prior_upper, seed)
+        else:
+            found, items, scores, scale = fit_one_ability(data, settings, seed, known)
+        if scale is not None:
+            scale = replace(scale, provenance=provenance_of(found, responses, table))
+            save_bank(ItemBank((scale,), described), folder / "bank.json")
+        if scores is not None and file is not None:
+            write_table(scores, file)
         found |= {
             "items_left_out": [{"item_id": r.item_id, "reason": r.reason} for r in left_out],
             "respondents_left_out": idle,
         }
         write_table(items, folder / "items.csv")
         write_json(found, folder / "fit.json")
-        write_table(scores, folder / "scores.csv")
     if json:
         print(to_json(found))
     elif not quiet:
@@ -277,6 +318,28 @@ def estimable(
     given: ResponseMatrix | SparseResponses, settings: FitSettings, file: Path, known: ItemParameters | None = None
 ) -> tuple[ResponseMatrix | SparseResponses, list[Removal], list[str]]:
     """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
+    kept, left_out = varied_items(given, settings, file, known)
+    data = given.select_items(kept)
+    if not data.n_by_respondent.all():
+        data = data.select_respondents(data.n_by_respondent > 0)
+    return data, left_out, sorted(set(given.respondent_ids) - set(data.respondent_ids))
+
+
+def estimable_stored(
+    given: StoredResponses, settings: FitSettings, file: Path, known: ItemParameters | None = None
+) -> tuple[StoredResponses, list[Removal], list[str]]:
+    """The same of responses on disk."""
+    kept, left_out = varied_items(given, settings, file, known)
+    data = given.select_items(kept)
+    if not data.n_by_respondent.all():
+        data = data.select_respondents(data.n_by_respondent > 0)
+    return data, left_out, sorted(data.idle_ids())
+
+
+def varied_items(
+    given: AnyResponses, settings: FitSettings, file: Path, known: ItemParameters | None
+) -> tuple[list[str], list[Removal]]:
+    """Items that can be fitted, and those that are left out."""
     from irtbench.building.removals import constant_items
 
     left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
@@ -284,10 +347,7 @@ def estimable(
     gone = {removal.item_id for removal in left_out}
     kept = [item for item in given.item_ids if item not in gone]
     demand_varied_items(kept, file)
-    data = given.select_items(kept)
-    if not data.n_by_respondent.all():
-        data = data.select_respondents(data.n_by_respondent > 0)
-    return data, left_out, sorted(set(given.respondent_ids) - set(data.respondent_ids))
+    return kept, left_out
 
 
 def fit_one_ability(
@@ -344,20 +404,27 @@ def with_scores(
     return fitted.summary(), fitted.table(), scores, scale
 
 
-def provenance_of(found: dict[str, Any], responses: Path) -> dict[str, Any]:
-    """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash."""
+def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | None = None) -> dict[str, Any]:
+    """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash.
+
+    Of a table at an address it is that of the names, sizes and times of its files.
+    """
     from datetime import UTC, datetime
 
-    from irtbench.data.file_hash import file_hash
+    from irtbench.data.file_hash import file_hash, text_hash
 
     kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
     date = datetime.now(UTC).date().isoformat()
-    return {"data": {responses.name: file_hash(responses)}, **{name: found[name] for name in kept}, "date": date}
+    if responses.exists() or table is None:
+        data = {responses.name: file_hash(responses)}
+    else:
+        data = {table.place: text_hash(to_json(table.identity))}
+    return {"data": data, **{name: found[name] for name in kept}, "date": date}
 
 
 def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFrame, Scale]:
     """Contents of scores.csv as `score` writes them for a large file, and the scale with these as norms."""
-    from irtbench.bank.norms import Norms
+    from irtbench.bank.norms import Norms, norm_places
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
     from irtbench.scoring.bulk import SharedGridScorer
@@ -372,7 +439,8 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
     scorer = SharedGridScorer(scale, item_ids, settings)
     values = data.select_items(item_ids).values.astype(np.float32)
     abilities, lz_star = scorer.estimate(values, data.respondent_ids)
-    norms = Norms(abilities.theta, standard_error=abilities.standard_error)
+    kept = norm_places(data.n_respondents, fitted.seed)
+    norms = Norms(abilities.theta[kept], standard_error=abilities.standard_error[kept])
     scale = replace(scale, norms=norms)
     return score_table(scale, abilities, lz_star, settings), scale
 

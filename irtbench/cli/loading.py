@@ -13,7 +13,17 @@ WORTHWHILE = 4_000_000  # bytes: a smaller file is read before a library is foun
 
 @contextmanager
 def loading_beside(file: Path, *modules: str) -> Iterator[None]:
-    """Load modules in a thread while the body reads a large file; they are there, or have failed, at its end.
+    """Load modules in a thread while the body reads a large file; see `loading`."""
+    if not file.is_file() or file.stat().st_size < WORTHWHILE:
+        yield
+        return
+    with loading(*modules):
+        yield
+
+
+@contextmanager
+def loading(*modules: str) -> Iterator[None]:
+    """Load modules in a thread beside the body; they are there, or have failed, at its end.
 
     A module that cannot be imported is imported again where it is needed, and fails there.
     """
@@ -23,9 +33,6 @@ def loading_beside(file: Path, *modules: str) -> Iterator[None]:
             for module in modules:
                 import_module(module)
 
-    if not file.is_file() or file.stat().st_size < WORTHWHILE:
-        yield
-        return
     thread = Thread(target=load)
     thread.start()
     try:

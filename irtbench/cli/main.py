@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
@@ -29,7 +30,10 @@ PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a syste
 OUTPUTS = ("output", "explanation")  # parameters of commands that name what is written; any other path is read
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+DUCKDB = "_duckdb"
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
+#: Exit status of a run that was sent such a signal.
+stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
 # in the order of the help; each is the function of that name in the module of that name
 COMMANDS = (
     "convert",
@@ -139,6 +143,8 @@ def main() -> None:
     except UsageError as error:
         fail_usage(error, asked)
     except typer.Abort:
+        if (status := stopped_with.get()) is not None:  # a library has made another exception of the signal's
+            sys.exit(status)
         fail("stopped by Ctrl-C", 128 + signal.SIGINT)
     except InputError as error:
         fail(str(error), 2)
@@ -151,12 +157,14 @@ def main() -> None:
             raise
         fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
     finally:
-        gc.freeze()
+        if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
+            gc.freeze()
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:
     """End a run that was sent a signal: what was begun is removed on the way out."""
     signal.signal(number, signal.SIG_IGN)
+    stopped_with.set(128 + number)
     fail(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 

@@ -18,6 +18,7 @@ from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS
 from irtbench.data.readers.long_table import COUNTS, LongTable, find_column, find_counts, find_id_columns
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long
+from irtbench.data.stored_responses import AnyResponses, StoredResponses
 
 #: Graded responses in any form that `as_responses` takes.
 ResponsesLike = ResponseMatrix | LongTable | pd.DataFrame | ArrayLike
@@ -75,9 +76,9 @@ def as_responses(
     return _from_array(given, item_ids, name)
 
 
-def as_any_responses(given: ResponsesLike | SparseResponses) -> ResponseMatrix | SparseResponses:
-    """The same where a list of sparse responses serves as well; a large and nearly empty long table becomes one."""
-    if isinstance(given, SparseResponses):
+def as_any_responses(given: ResponsesLike | SparseResponses | StoredResponses) -> AnyResponses:
+    """The same where sparse or stored responses serve as well; a large and nearly empty long table becomes sparse."""
+    if isinstance(given, SparseResponses | StoredResponses):
         return given
     if isinstance(given, LongTable):
         return responses_from_long(_long_responses(given.frame, "responses"))

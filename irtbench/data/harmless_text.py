@@ -13,6 +13,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 # read in another order than it stands in (the bidirectional overrides and isolates)
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 # what a spreadsheet takes for a formula, but for plain numbers such as -3
+_BEGINNINGS = frozenset("=+-@\t\r")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
 
@@ -69,8 +70,8 @@ def guarded_table(table: pd.DataFrame) -> pd.DataFrame:
         column = table.iloc[:, place]
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             continue
-        codes, distinct = pd.factorize(column)
-        if any(isinstance(text, str) and _FORMULA.match(text) for text in distinct):
+        if {text[:1] for text in column.to_numpy(dtype=object) if isinstance(text, str)} & _BEGINNINGS:
+            codes, distinct = pd.factorize(column)
             texts = [guarded(text) if isinstance(text, str) else text for text in distinct]
             found.isetitem(place, [texts[code] if code >= 0 else None for code in codes])
     return found

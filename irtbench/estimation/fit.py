@@ -17,6 +17,7 @@ from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import AnyResponses, StoredResponses
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
@@ -60,7 +61,7 @@ SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated,
 
 
 def fit_model(
-    responses: ResponsesLike | SparseResponses,
+    responses: ResponsesLike | SparseResponses | StoredResponses,
     settings: FitSettings | None = None,
     *,
     anchors: ParametersLike | None = None,
@@ -76,8 +77,8 @@ def fit_model(
     Parameters
     ----------
     responses
-        Graded responses (a matrix, array or data frame: `as_responses`); missing ones are left out of the likelihood. k
-        right of n trials count as n responses, independent of each other given theta.
+        Graded responses (a matrix, array or data frame: `as_responses`; or on disk: `encode_table`); missing ones are
+        left out of the likelihood. k right of n trials count as n responses, independent of each other given theta.
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     anchors
@@ -130,6 +131,8 @@ def fit_model(
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)
     known = None if anchors is None else anchors_among(responses.item_ids, as_parameters(anchors), settings)
+    if isinstance(responses, StoredResponses):
+        demand_streamed(settings)
     check_estimable(responses, settings.priors, () if known is None else known.item_ids)
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
@@ -139,7 +142,7 @@ def fit_model(
 
 
 def estimate(
-    responses: ResponseMatrix | SparseResponses,
+    responses: AnyResponses,
     settings: FitSettings,
     seed: int,
     anchors: ItemParameters | None = None,
@@ -243,7 +246,7 @@ def joint_error(
 
 
 def problem_of(
-    responses: ResponseMatrix | SparseResponses,
+    responses: AnyResponses,
     settings: FitSettings,
     quadrature: Quadrature,
     anchors: ItemParameters | None = None,
@@ -265,9 +268,9 @@ def problem_of(
     return Problem.of(model, encode_responses(responses, device), nodes)
 
 
-def precision(responses: ResponseMatrix | SparseResponses, settings: FitSettings) -> torch.dtype:
+def precision(responses: AnyResponses, settings: FitSettings) -> torch.dtype:
     """Precision of the sums; float64 with sparse rows, where nothing is gained by less."""
-    single = settings.dtype == "float32" and isinstance(responses, ResponseMatrix)
+    single = settings.dtype == "float32" and not isinstance(responses, SparseResponses)
     return torch.float32 if single else torch.float64
 
 
@@ -328,7 +331,7 @@ def shared_quadrature(nodes: NodeTensors) -> Quadrature:
     return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
 
 
-def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors, anchors: Sequence[str] = ()) -> None:
+def check_estimable(responses: AnyResponses, priors: Priors, anchors: Sequence[str] = ()) -> None:
     """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
@@ -340,7 +343,7 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors,
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
             "respondents prior weak sets the scale of ability in their place; expected prior hierarchical"
         )
-    idle = [responses.respondent_ids[i] for i in np.flatnonzero(responses.n_by_respondent == 0)]
+    idle = [name_of(responses, int(i)) for i in np.flatnonzero(responses.n_by_respondent == 0)]
     if idle:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     p = responses.proportion_correct()
@@ -355,6 +358,31 @@ def check_estimable(responses: ResponseMatrix | SparseResponses, priors: Priors,
             "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
             "outnumber respondents"
         )
+
+
+def demand_streamed(settings: FitSettings) -> None:
+    """Refuse settings that need all responses in memory.
+
+    Raises
+    ------
+    InputError
+        Naming the setting.
+    """
+    needs = {
+        "prior hierarchical": settings.priors.hierarchy is not None,
+        "posterior": settings.posterior is not None,
+        "optimiser adam": settings.optimiser == "adam",
+    }
+    for name, asked in needs.items():
+        if asked:
+            raise InputError(f"fit: {name} needs all responses in memory; expected fewer of them, or another setting")
+
+
+def name_of(responses: AnyResponses, respondent: int) -> str:
+    """The name at a place."""
+    if isinstance(responses, StoredResponses):
+        return responses.respondent_ids(respondent, respondent + 1)[0]
+    return responses.respondent_ids[respondent]
 
 
 def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
@@ -379,7 +407,7 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def with_names(status: Status, responses: ResponseMatrix | SparseResponses) -> Status:
+def with_names(status: Status, responses: AnyResponses) -> Status:
     """The status with the names of items whose slopes have run away, and how many were right."""
     n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
     return replace(

@@ -28,7 +28,17 @@ def threads_for(n_cells: int) -> Iterator[None]:
     if n_cells > FEW_CELLS:
         yield
         return
+    with one_thread():
+        yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of torch and of linear algebra."""
     before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
     with linear_algebra().limit(limits=1, user_api="blas"):
         torch.set_num_threads(1)
         try:

@@ -6,6 +6,7 @@ asked times log(1 - P). Single precision moves theta by less than 1e-4.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
@@ -27,7 +29,8 @@ from irtbench.data.readers.batches import TableFile, TextAmongNumbers
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
 from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.wide_parts import Part, read_wide_parts
+from irtbench.data.readers.wide_parts import ROWS, Part, read_wide_parts
+from irtbench.data.stored_responses import MISSING, StoredResponses
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import item_curves, items_curve, log_icc
 from irtbench.models.quadrature import refine
@@ -52,7 +55,7 @@ from irtbench.scoring.scores import (
 from irtbench.scoring.scores_file import ScoresFile
 
 BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
-WORKERS = 2
+WORKERS = max(2, min(8, os.cpu_count() or 1))
 NODES_PER_SD = 2  # of the narrowest posterior there can be: quantiles are then right to .02 of a standard error
 TAIL = 1e-8  # a node with less than this share of every posterior there can be is left out
 LZ_NODES = 2**11  # abilities between which the terms of lz* are interpolated: right to 1e-4
@@ -181,6 +184,33 @@ def score_file(
     raise AssertionError("text is read as text")
 
 
+def score_stored(
+    scale: Scale,
+    responses: StoredResponses,
+    target: str | Path,
+    settings: ScoringSettings | None = None,
+    *,
+    progress: Callable[[str], None] = lambda message: None,
+) -> int:
+    """Score stored responses into a file as ``score_file`` does; the number of respondents."""
+    bank = ItemBank((scale,))
+    return _write(bank, responses.item_ids, settings or ScoringSettings(), stored_parts(responses), target, progress)
+
+
+def stored_parts(responses: StoredResponses) -> Iterator[Part]:
+    """Stored responses some respondents at a time."""
+    for start in range(0, responses.n_respondents, ROWS):
+        stop = min(start + ROWS, responses.n_respondents)
+        yield Part(responses.respondent_ids(start, stop), in_single(responses.rows(start, stop)))
+
+
+def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Rows of 1, 0 and -1 as numbers, NaN where missing."""
+    values = rows.astype(np.float32)
+    values[rows == MISSING] = np.nan
+    return values
+
+
 def _score_long(
     bank: ItemBank,
     file: TableFile,
@@ -241,8 +271,8 @@ def _write(
     progress: Callable[[str], None],
 ) -> int:
     """Score the parts into a file, and say how many respondents they held."""
-    in_single = settings.method == "eap" and settings.item_error == "none"
-    scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if in_single else []
+    shares_grid = settings.method == "eap" and settings.item_error == "none"
+    scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
 
     def score_part(part: Part) -> pd.DataFrame:
         single = part.trials is None or bool((part.trials <= 1).all())
@@ -267,7 +297,7 @@ def _write(
 
 def _in_turn(score_part: Callable[[Part], pd.DataFrame], parts: Iterator[Part]) -> Iterator[pd.DataFrame]:
     """Results in the order of the parts, a few of which are worked on at a time."""
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[Future[pd.DataFrame]] = deque()
         for part in parts:
             waiting.append(pool.submit(score_part, part))

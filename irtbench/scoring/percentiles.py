@@ -153,7 +153,7 @@ def empirical_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
     the norm sample, so that equal answers tie. Ends of the interval: the ranks of the ends of theta's, and the error of
     a share among n people (Wilson's interval), combined by squares, each end for itself (Zou & Donner, 2008).
     """
-    return _with_sampling_error(abilities, norms, _mid_rank, "empirical")
+    return _with_sampling_error(abilities, norms, mid_rank, "empirical")
 
 
 def smoothed_percentile(abilities: Abilities, norms: Norms) -> Percentiles:
@@ -176,12 +176,11 @@ def smooth_share(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64
     return np.concatenate(found).reshape(np.shape(theta))
 
 
-def _mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
-    order = np.argsort(norms.compared)
-    weights = np.ones(norms.n) if norms.weights is None else norms.weights[order]
-    cumulative = np.concatenate([[0.0], np.cumsum(weights)])
+def mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
+    """Share of the norm sample below each ability, with half the share at it, from 0 to 1; NaN where theta is."""
+    ascending, cumulative = norms.ranked
     rounded = theta.round(NORM_DECIMALS)
-    below, not_above = (np.searchsorted(norms.compared[order], rounded, side=side) for side in ("left", "right"))
+    below, not_above = (np.searchsorted(ascending, rounded, side=side) for side in ("left", "right"))
     share = (cumulative[below] + cumulative[not_above]) / (2 * cumulative[-1])
     return np.where(np.isnan(theta), np.nan, share)
 

@@ -26,7 +26,7 @@ from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
 from irtbench.scoring.item_error import ItemError, with_item_error, with_line_error
-from irtbench.scoring.percentiles import Norm, empirical_percentile, percentiles
+from irtbench.scoring.percentiles import Norm, mid_rank, percentiles
 
 log = logging.getLogger(__name__)
 
@@ -332,7 +332,7 @@ def score_table(
     trials = {} if abilities.n_trials is None else {"n_trials": table.pop("n_trials")}
     return table.assign(
         **place.table(),
-        percentile_empirical=np.nan if norms is None else empirical_percentile(abilities, norms).percentile,
+        percentile_empirical=np.nan if norms is None else 100 * mid_rank(abilities.theta, norms),
         person_fit=lz_star,
         method=method,
         flags=_flags(abilities, lz_star),

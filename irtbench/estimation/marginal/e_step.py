@@ -14,6 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
+from irtbench.estimation.spans import added, over_spans
+from irtbench.estimation.threads import one_thread
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
@@ -68,9 +71,33 @@ def expected_counts(
         Log-likelihood at each node of whatever else is known of each respondent, shape (n_respondents, n_nodes).
     """
     nodes, guesses = row.nodes, row.log_guessing is not None
+    at_nodes = at_nodes or guesses
+    found = None if at_nodes or known is not None else tabulated_sums(rows, row)
+    if found is None:
+        found = added(
+            over_spans(rows, lambda span: posterior_sums(span, row, at_nodes=at_nodes))
+            if known is None
+            else [posterior_sums(rows, row, at_nodes=at_nodes, known=known)]
+        )
+    log_likelihood, n, r, respondents = found
+    if rows.complete:
+        n = respondents.expand(rows.n_items, len(nodes.theta))
+    n_correct = rows.n_correct
+    if not guesses:
+        log_likelihood += n_correct @ row.intercept  # the constants that `log_shape` leaves out
+    right = r @ nodes.basis if at_nodes else torch.cat([r, n_correct[:, None]], dim=1)
+    return Counts(float(log_likelihood), n, right, r if at_nodes else None, respondents)
+
+
+def posterior_sums(
+    rows: ResponseRows, row: CollapsedLogistic, *, at_nodes: bool, known: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sums over some respondents: log-likelihoods, but for the constants that `log_shape` leaves out; n, where not all
+    is observed; r, or the expected sums of theta; respondents at each node.
+    """
+    nodes = row.nodes
     basis, theta = nodes.basis, nodes.theta.to(nodes.dtype)
     n_items, n_nodes = rows.n_items, len(basis)
-    at_nodes = at_nodes or guesses
     n = basis.new_zeros(n_items, n_nodes)
     r = basis.new_zeros(n_items, n_nodes if at_nodes else theta.shape[1])
     respondents, log_likelihood = basis.new_zeros(n_nodes), basis.new_zeros(())
@@ -97,10 +124,27 @@ def expected_counts(
             share = 1.0 if batch.observed_by_item is not None else total.reciprocal()
             for k, ability in enumerate(theta.unbind(1)):
                 r[:, k] += batch.correct_by_item @ ((posterior @ ability) * share)
-    if rows.complete:
-        n = respondents.expand(n_items, n_nodes)
-    n_correct = rows.n_correct
-    if not guesses:
-        log_likelihood += n_correct @ row.intercept  # the constants that `log_shape` leaves out
-    right = r @ basis if at_nodes else torch.cat([r, n_correct[:, None]], dim=1)
-    return Counts(float(log_likelihood), n, right, r if at_nodes else None, respondents)
+    return log_likelihood, n, r, respondents
+
+
+def tabulated_sums(rows: ResponseRows, row: CollapsedLogistic) -> tuple[Tensor, ...] | None:
+    """The same of all respondents by a table of posteriors; None where there is none, see `PosteriorTable.of`."""
+    with one_thread():
+        table = PosteriorTable.of(rows, row)
+        if table is None:
+            return None
+        means = table.expectations(table.theta[None])
+    slope = row.slope[:, 0]
+
+    def of_span(span: ResponseRows) -> tuple[Tensor, Tensor]:
+        r, powers = slope.new_zeros(rows.n_items, 1), slope.new_zeros(4, len(means.coefficients))
+        for batch in batches(span, len(table.theta)):
+            cell, part = table.cells(batch.correct @ slope)
+            add_powers(powers, cell, part)
+            r[:, 0] += batch.correct_by_item @ means.values(cell, part, span.scratch)[:, 0]
+        return r, powers
+
+    r, powers = added(over_spans(rows, of_span))
+    with one_thread():
+        log_likelihood, respondents = table.sums(powers)
+    return log_likelihood, slope.new_zeros(()), r, respondents

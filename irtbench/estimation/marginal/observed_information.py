@@ -20,14 +20,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import batches
+from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.spans import added, over_spans
+from irtbench.estimation.threads import one_thread
 from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
-from irtbench.models.pyro_model.rows import Batch
+from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 4096  # functions of which a basis is made at first
+WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
@@ -227,13 +232,18 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
 
 def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
     """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
-    row = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64)).row(items)
     n_functions = len(functions)
     products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
-    for batch in problem.batches(n_functions**2, dtype=torch.float64):
-        posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+    for batch, posterior in posteriors(problem, items, n_functions**2):
         mean = posterior @ functions.T
         yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
+
+
+def posteriors(problem: Problem, items: ItemTensors, cells: int) -> Iterator[tuple[Batch, Tensor]]:
+    """Batches of respondents with their posterior at each node, shape (n_batch, n_nodes); see `Problem.batches`."""
+    row = problem.in_float64().row(items)
+    for batch in problem.batches(cells, dtype=torch.float64):
+        yield batch, torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
 
 
 def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
@@ -268,18 +278,74 @@ def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tu
     both_base
         Over all, shape (n_base, n_base).
     """
+    found = tabulated_sums(problem, items, basis)
+    if found is None:
+        found = added(
+            over_spans(problem.rows, lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis))
+        )
+    both_right, mixed, both_base = found
+    return mirrored(both_right), mixed, both_base
+
+
+def complete_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of some respondents, the first but for the half above the diagonal of its first two dimensions.
+
+    Covariances of two functions of `right` and of one of each are needed respondent by respondent, those of two of
+    `base` as a sum alone: E[f g] of all less the sum of products of means.
+    """
     n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
     both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
     mixed = items.intercept.new_zeros(n_right, n_base, n_items)
     both_base = items.intercept.new_zeros(n_base, n_base)
-    for batch, flat in posterior_covariances(problem, items, basis.functions):
-        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
+    right, base = basis.functions[:n_right], basis.functions[n_right:]
+    with_all = (right[:, None, :] * basis.functions).flatten(0, 1)  # f g, f one of `right` and g any
+    evaluated = torch.cat([basis.functions, with_all]).T.contiguous()
+    respondents = items.intercept.new_zeros(len(problem.nodes.theta))
+    for batch, posterior in posteriors(problem, items, len(evaluated)):
+        expected = posterior @ evaluated
+        mean, products = expected.split([n_right + n_base, len(with_all)], dim=1)
+        covariance = products.view(-1, n_right, n_right + n_base)
+        covariance -= mean[:, :n_right, None] * mean[:, None, :]
+        respondents += posterior.sum(dim=0)
+        both_base -= mean[:, n_right:].T @ mean[:, n_right:]
+        weighted = problem.rows.scratch.matrix("weighted", len(batch), n_items, covariance)
         for k in range(n_right):
             for m in range(k + 1):
-                both_right[k, m] += batch.correct_by_item @ (batch.correct * covariance[:, k, m, None])
+                both_right[k, m] += batch.correct_by_item @ torch.mul(
+                    batch.correct, covariance[:, k, m, None], out=weighted
+                )
             mixed[k] += covariance[:, k, n_right:].T @ batch.correct
-        both_base += covariance[:, n_right:, n_right:].sum(dim=0)
-    return mirrored(both_right), mixed, both_base
+    return both_right, mixed, both_base + (base * respondents) @ base.T
+
+
+def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, ...] | None:
+    """The same by a table of posteriors; None where there is none (`PosteriorTable.of`)."""
+    rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
+    if basis.right.shape[2] != 1:
+        return None
+    with one_thread():
+        table = PosteriorTable.of(rows, problem.in_float64().row(items))
+        if table is None:
+            return None
+        right, base = basis.functions[0], basis.functions[1:]
+        covariances = table.covariances(right, basis.functions)
+
+    def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
+        both_right, mixed = slope.new_zeros(n_items, n_items), slope.new_zeros(len(base), n_items)
+        powers = slope.new_zeros(4, len(covariances.coefficients))
+        for batch in batches(span, n_items, WIDEST):
+            cell, part = table.cells(batch.correct @ slope)
+            add_powers(powers, cell, part)
+            covariance = covariances.values(cell, part, span.scratch)
+            weighted = span.scratch.matrix("weighted", len(batch), n_items, covariance)
+            both_right += batch.correct_by_item @ torch.mul(batch.correct, covariance[:, :1], out=weighted)
+            mixed += covariance[:, 1:].T @ batch.correct
+        return both_right, mixed, powers
+
+    both_right, mixed, powers = added(over_spans(rows, of_span))
+    with one_thread():
+        both_base = table.covariance_sums(powers, base)
+    return both_right[None, None], mixed[None], both_base
 
 
 def sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -129,6 +129,10 @@ class Problem:
         """The distribution of a respondent's row at these items."""
         log_guessing = items.guessing.log() if self.guesses else None
         return CollapsedLogistic(items.slope, items.intercept, log_guessing, self.nodes)
+
+    def in_float64(self) -> Problem:
+        """The same with sums over respondents in float64."""
+        return replace(self, nodes=replace(self.nodes, dtype=torch.float64))
 
     def batches(self, cells: int = 0, *, dtype: torch.dtype | None = None) -> Iterator[Batch]:
         """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import AnyResponses, StoredResponses
 
 MISSING = -1  # in rows of responses 1 and 0
 
@@ -99,6 +101,7 @@ class DenseRows:
     trials: Tensor | None = None
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     _whole: dict[torch.dtype, Batch] = field(default_factory=dict, repr=False, compare=False)
+    _spans: list[DenseRows] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
         return self.values.shape[0]
@@ -139,6 +142,17 @@ class DenseRows:
         """The first respondent and every so many-th after."""
         return self._of(slice(None, None, stride))
 
+    def spans(self, n: int) -> tuple[DenseRows, ...]:
+        """The respondents in so many parts, each with memory of its own to unpack into; `n_correct` is that of all."""
+        if len(self._spans) != n:
+            self._spans[:] = [
+                DenseRows(
+                    self.values[a:b], self.n_correct, self.complete, None if self.trials is None else self.trials[a:b]
+                )
+                for a, b in span_ends(len(self), n)
+            ]
+        return tuple(self._spans)
+
     def where(self, kept: Tensor) -> DenseRows:
         """The respondents at which a mask of shape (n_respondents,) is true."""
         return self._of(kept)
@@ -158,29 +172,37 @@ class DenseRows:
         """Batches of up to so many respondents; each is written over by the next, but one of all is kept."""
         if most >= len(self):
             if dtype not in self._whole:
-                self._whole[dtype] = self._batch(self.values, self.trials, dtype, Scratch())
+                self._whole[dtype] = unpacked(self.values, self.trials, dtype, Scratch(), complete=self.complete)
             yield self._whole[dtype]
         else:
             most = max(1, most)
             for first, rows in enumerate(self.values.split(most)):
                 trials = None if self.trials is None else self.trials[first * most : (first + 1) * most]
-                yield self._batch(rows, trials, dtype, self.scratch)
+                yield unpacked(rows, trials, dtype, self.scratch, complete=self.complete)
 
-    def _batch(self, rows: Tensor, trials: Tensor | None, dtype: torch.dtype, scratch: Scratch) -> Batch:
-        """Unpack these rows into the scratch memory."""
-        like = rows.new_empty(0, dtype=dtype)
-        correct = scratch.matrix("correct", len(rows), self.n_items, like)
-        if self.complete:
-            correct.copy_(rows)
-            return Batch(correct, correct.T, None, None)
-        observed = scratch.matrix("observed", len(rows), self.n_items, like)
-        if trials is None:
-            correct.copy_(rows == 1)
-            observed.copy_(rows != MISSING)
-        else:
-            correct.copy_(rows.clamp(min=0))
-            observed.copy_(trials)
-        return Batch(correct, correct.T, observed, observed.T)
+
+def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
+    """Where each of so many parts of the respondents begins and ends."""
+    ends = [k * n_respondents // n for k in range(n + 1)]
+    return list(pairwise(ends))
+
+
+def unpacked(rows: Tensor, trials: Tensor | None, dtype: torch.dtype, scratch: Scratch, *, complete: bool) -> Batch:
+    """Rows of 1, 0 and -1 (or numbers right, with trials) as matrices of floating point numbers in scratch memory."""
+    like = rows.new_empty(0, dtype=dtype)
+    n, n_items = rows.shape
+    correct = scratch.matrix("correct", n, n_items, like)
+    if complete:
+        correct.copy_(rows)
+        return Batch(correct, correct.T, None, None)
+    observed = scratch.matrix("observed", n, n_items, like)
+    if trials is None:
+        correct.copy_(rows == 1)
+        observed.copy_(rows != MISSING)
+    else:
+        correct.copy_(rows.clamp(min=0))
+        observed.copy_(trials)
+    return Batch(correct, correct.T, observed, observed.T)
 
 
 @dataclass(frozen=True)
@@ -232,7 +254,73 @@ class SparseRows:
         yield from self.parts
 
 
-ResponseRows = DenseRows | SparseRows
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows of a byte a response in a file, which every pass reads again, one batch at a time.
+
+    Parameters
+    ----------
+    responses
+        Where they are.
+    n_correct
+        Number of correct responses to each item, on the device of the batches, shape (n_items,).
+    first, last
+        The respondents whose rows these are, `last` not among them.
+    """
+
+    responses: StoredResponses
+    n_correct: Tensor
+    first: int
+    last: int
+    most_trials: None = None
+    scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
+    _spans: list[StoredRows] = field(default_factory=list, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+    @property
+    def n_items(self) -> int:
+        """Number of columns."""
+        return self.responses.n_items
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a response of everybody to every item."""
+        return self.responses.is_complete
+
+    @property
+    def n_responses(self) -> int:
+        """Number of responses that are not missing, in all of the file."""
+        return self.responses.n_responses
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches are."""
+        return self.n_correct.device
+
+    def every(self, stride: int) -> DenseRows:
+        """The first respondent and every so many-th after, in memory."""
+        values = torch.from_numpy(self.responses.at(np.arange(self.first, self.last, stride))).to(self.device)
+        return DenseRows(values, (values == 1).sum(dim=0).to(self.n_correct), self.complete)
+
+    def spans(self, n: int) -> tuple[StoredRows, ...]:
+        """As of `DenseRows`."""
+        if len(self._spans) != n:
+            ends = span_ends(len(self), n)
+            self._spans[:] = [
+                StoredRows(self.responses, self.n_correct, self.first + a, self.first + b) for a, b in ends
+            ]
+        return tuple(self._spans)
+
+    def batches(self, most: int, dtype: torch.dtype) -> Iterator[Batch]:
+        """Batches of up to so many respondents, each written over by the next."""
+        for start in range(self.first, self.last, max(1, most)):
+            rows = torch.from_numpy(self.responses.rows(start, min(start + max(1, most), self.last)))
+            yield unpacked(rows.to(self.device), None, dtype, self.scratch, complete=self.complete)
+
+
+ResponseRows = DenseRows | SparseRows | StoredRows
 
 
 def as_rows(value: Tensor | ResponseRows) -> ResponseRows:
@@ -243,9 +331,11 @@ def as_rows(value: Tensor | ResponseRows) -> ResponseRows:
     return DenseRows(value.to(torch.int8), n_correct, not bool((value == MISSING).any()))
 
 
-def encode_responses(responses: ResponseMatrix | SparseResponses, device: torch.device) -> ResponseRows:
-    """Copy responses to the device, sparse ones without a matrix of the full size."""
+def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseRows:
+    """Copy responses to the device, sparse ones without a matrix of the full size; stored ones stay where they are."""
     n_correct = torch.from_numpy(responses.n_correct_by_item.astype(np.float64)).to(device)
+    if isinstance(responses, StoredResponses):
+        return StoredRows(responses, n_correct, 0, responses.n_respondents)
     if isinstance(responses, ResponseMatrix):
         several = responses.trials is not None
         small = np.full(responses.correct.shape, MISSING, dtype=np.int32 if several else np.int8)

@@ -1,0 +1,84 @@
+"""The steps of ``irtbench fit`` for a table that is encoded on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from irtbench.cli.large import cache_folder, choice_of
+from irtbench.cli.loading import loading, loading_beside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.bank.scale import Scale
+    from irtbench.cli.reading import Reading
+    from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.stored_responses import AnyResponses, StoredResponses
+    from irtbench.estimation.fitted import FittedModel
+    from irtbench.estimation.settings import FitSettings
+    from irtbench.models.item_parameters import ItemParameters
+
+ESTIMATION = "irtbench.estimation.fit"
+
+
+@contextmanager
+def given_responses(
+    file: Path,
+    table: LargeTable | None,
+    reading: Reading,
+    cache: Path | None,
+    progress: Callable[[str], None],
+    *,
+    remove_cache: bool,
+) -> Iterator[AnyResponses]:
+    """The responses: in memory or, of a large table, encoded on disk, where they stay while the block runs."""
+    if table is None:
+        with loading_beside(file, ESTIMATION):
+            given = reading.response_matrix(file)
+        yield given
+        return
+    from irtbench.data.readers.encode import encode_table
+
+    with cache_folder(cache, table, remove=remove_cache) as folder:
+        with loading(ESTIMATION):
+            stored = encode_table(table, folder, choice_of(reading), progress=progress)
+        yield stored
+
+
+def fit_stored(
+    data: StoredResponses,
+    settings: FitSettings,
+    seed: int,
+    anchors: ItemParameters | None,
+    file: Path | None,
+    progress: Callable[[str], None],
+) -> tuple[dict[str, Any], pd.DataFrame, Scale]:
+    """Contents of fit.json, items.csv and bank.json; scores go into the file, if there is one, part by part."""
+    from irtbench.estimation.fit import fit_model
+    from irtbench.scoring.bulk import score_stored
+
+    fitted = fit_model(data, settings, anchors=anchors, seed=seed)
+    scale = scale_of(fitted, data)
+    if file is not None:
+        score_stored(scale, data, file, progress=progress)
+    return fitted.summary(), fitted.table(), scale
+
+
+def scale_of(fitted: FittedModel, data: StoredResponses) -> Scale:
+    """The scale with its norm sample."""
+    from irtbench.bank.norms import Norms, norm_places
+    from irtbench.bank.scale import Scale
+    from irtbench.data.items import ItemTable
+    from irtbench.scoring.bulk import SharedGridScorer, in_single
+    from irtbench.scoring.scores import ScoringSettings
+
+    items = fitted.items
+    scale = Scale("all", items, ItemTable.plain(items.item_ids), population=fitted.estimated_population)
+    places = norm_places(data.n_respondents, fitted.seed)
+    scorer = SharedGridScorer(scale, items.item_ids, ScoringSettings())
+    abilities, _ = scorer.estimate(in_single(data.at(places)), tuple(map(str, places)))
+    return replace(scale, norms=Norms(abilities.theta, standard_error=abilities.standard_error))

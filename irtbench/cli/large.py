@@ -1,0 +1,122 @@
+"""Tables too large to be read whole: which they are, and the folder in which they are encoded."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.cli.reading import Reading
+    from irtbench.data.readers.large_columns import ColumnChoice
+    from irtbench.data.readers.large_table import LargeTable
+
+MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
+PARQUET = b"PAR1"
+RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
+
+
+def large_table(file: Path, reading: Reading, *, in_memory: str = "") -> LargeTable | None:
+    """The table, if it is one that is encoded on disk: at an address, or Parquet of more than ``MOST_FIELDS`` fields.
+
+    Parameters
+    ----------
+    file
+        What the user named.
+    reading
+        How it is to be read.
+    in_memory
+        An option that needs all responses in memory; empty if there is none.
+
+    Raises
+    ------
+    InputError
+        If a table at an address cannot be encoded with these options, or a file is damaged.
+    """
+    from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.large_table import LargeTable, address_of
+    from irtbench.data.readers.recognise import is_outside
+
+    address = address_of(file)
+    if address is None:
+        first = first_parquet(file)
+        if first is None or is_outside(first) or look_at(first).kind != "parquet":
+            return None
+    table = LargeTable.open(file)
+    if address is None and table.n_fields <= MOST_FIELDS:
+        return None
+    needs = in_memory or option_in_memory(table, reading)
+    if not needs:
+        return table
+    if address is not None:
+        raise InputError(f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder")
+    return None
+
+
+def first_parquet(file: Path) -> Path | None:
+    """The file if it is Parquet, or the first of a folder that holds Parquet files alone; None for anything else."""
+    if file.is_dir():
+        inner = sorted(path for path in file.rglob("*") if path.is_file() and path.name[:1] not in "._")
+        return inner[0] if inner and all(path.suffix == ".parquet" for path in inner) else None
+    if not file.is_file():
+        return None
+    with file.open("rb") as opened:
+        return file if opened.read(len(PARQUET)) == PARQUET else None
+
+
+def option_in_memory(table: LargeTable, reading: Reading) -> str:
+    """The first option, or content, for which a table must be read whole; empty if there is none."""
+    from irtbench.data.readers.large_columns import has_trials, is_long
+
+    long = is_long(table, choice_of(reading))
+    needs = {
+        "a column of trials": has_trials(table, choice_of(reading)),
+        f"--format {reading.format}": reading.format not in ("auto", "long" if long else "wide"),
+        f"--trials {reading.trials}": reading.trials not in ("count", "error"),
+        "--threshold": reading.threshold is not None,
+        "--metric": bool(reading.metric),
+        "--errored wrong": reading.errored != "missing",
+        "--join": reading.join is not None,
+        "--respondents": reading.respondents is not None,
+    }
+    return next((name for name, asked in needs.items() if asked), "")
+
+
+def choice_of(reading: Reading) -> ColumnChoice:
+    """What the options say of columns."""
+    from irtbench.data.readers.large_columns import ColumnChoice
+
+    return ColumnChoice(reading.columns, reading.items, reading.exclude)
+
+
+@contextmanager
+def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False) -> Iterator[Path]:
+    """The folder in which a table is encoded: one of its own in the cache, or a temporary one, removed at the end.
+
+    Raises
+    ------
+    InputError
+        If the cache is no folder, or another run uses it for this table.
+    """
+    from irtbench.data.response_store import held
+
+    if cache is None:
+        with tempfile.TemporaryDirectory(prefix="irtbench-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+        return
+    if cache.exists() and not cache.is_dir():
+        raise InputError(f"cache {cache}: is not a folder")
+    place = table.place if "://" in table.place else str(Path(table.place).resolve())
+    folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
+    try:
+        with held(folder, RUNNING):
+            yield folder
+    finally:
+        if remove:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,242 @@
+"""A table of Parquet files, in a folder or an object store, of which little is in memory at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+
+SUFFIX = ".parquet"
+ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
+#: What a path makes of an address: it takes one of two slashes away.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class TableFileInfo:
+    """A file of the table: path, size in bytes, when it was changed, columns, and how many rows its groups have."""
+
+    path: str
+    size: int
+    changed: str
+    names: tuple[str, ...]
+    group_rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """Parquet files with the same columns.
+
+    Parameters
+    ----------
+    place
+        What the user named: a file, a folder or an address.
+    filesystem
+        Where the files are.
+    files
+        The files, by name.
+    names
+        Their columns, as the first has them in order.
+    types
+        What its columns hold, as text.
+    """
+
+    place: str
+    filesystem: pa.fs.FileSystem
+    files: tuple[TableFileInfo, ...]
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @classmethod
+    def open(cls, place: str | Path) -> LargeTable:
+        """Look at the ends of the files alone, which say what is in them.
+
+        Raises
+        ------
+        InputError
+            If there is no Parquet file, or one is damaged or cannot be read.
+        """
+        place = address_of(place) or str(place)
+        filesystem, path = filesystem_of(place)
+        found = []
+        schema: pa.Schema | None = None
+        for info in parquet_files(filesystem, path, place):
+            try:
+                with pa.parquet.ParquetFile(filesystem.open_input_file(info.path)) as file:
+                    own, metadata = file.schema_arrow, file.metadata
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
+            if schema is None:
+                schema = own
+            rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+            found.append(TableFileInfo(info.path, info.size, str(info.mtime_ns), tuple(own.names), rows))
+        assert schema is not None
+        return cls(place, filesystem, tuple(found), tuple(schema.names), tuple(str(field.type) for field in schema))
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows of all files."""
+        return sum(sum(file.group_rows) for file in self.files)
+
+    @property
+    def n_fields(self) -> int:
+        """Rows times columns."""
+        return self.n_rows * len(self.names)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is no longer the same once a file is changed: names, sizes, times, columns."""
+        return {
+            "rows_of_part": ROWS_OF_PART,
+            "files": [[file.path, file.size, file.changed] for file in self.files],
+            "columns": [list(pair) for pair in zip(self.names, self.types, strict=True)],
+        }
+
+    def parts(self) -> list[tuple[TableFileInfo, tuple[int, ...]]]:
+        """Row groups that are worked on together, in the order of the rows."""
+        found: list[tuple[TableFileInfo, tuple[int, ...]]] = []
+        for file in self.files:
+            groups: list[int] = []
+            n = 0
+            for number, rows in enumerate(file.group_rows):
+                groups.append(number)
+                n += rows
+                if n >= ROWS_OF_PART:
+                    found.append((file, tuple(groups)))
+                    groups, n = [], 0
+            if groups:
+                found.append((file, tuple(groups)))
+        return found
+
+    def batches(
+        self,
+        file: TableFileInfo,
+        groups: Sequence[int],
+        columns: Sequence[str],
+        *,
+        rows: int,
+        coded: Sequence[str] = (),
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Rows of some groups of a file, at most so many at a time, with the number of the first, from 1.
+
+        Raises
+        ------
+        InputError
+            If the file is damaged, or no longer there.
+        """
+        first = 1 + sum(file.group_rows[: groups[0]])
+        try:
+            source = self.filesystem.open_input_file(file.path)
+            with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
+                for batch in opened.iter_batches(rows, row_groups=list(groups), columns=list(columns)):
+                    yield first, batch.select(list(columns))
+                    first += len(batch)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
+
+    def demand_alike(self) -> None:
+        """Refuse files of which one has other columns, or two of one name.
+
+        Raises
+        ------
+        InputError
+            Naming the first file and its columns.
+        """
+        for file in self.files:
+            if len(set(file.names)) < len(file.names):
+                repeated = sorted({name for name in file.names if file.names.count(name) > 1})
+                raise InputError(
+                    f"file {file.path}: column names must be unique but {name_first(repeated)} is repeated"
+                )
+            lacking, more = sorted(set(self.names) - set(file.names)), sorted(set(file.names) - set(self.names))
+            if lacking or more:
+                words = [
+                    f"{word} {name_first(found)}"
+                    for word, found in (("lacks", lacking), ("has besides", more))
+                    if found
+                ]
+                raise InputError(
+                    f"file {file.path}: {' and '.join(words)}; expected the columns of {self.files[0].path}"
+                )
+
+    def demand_unchanged(self) -> None:
+        """Refuse a table that is no longer what it was.
+
+        Raises
+        ------
+        InputError
+            Naming the first file that was changed or removed.
+        """
+        infos = self.filesystem.get_file_info([file.path for file in self.files])
+        for before, now in zip(self.files, infos, strict=True):
+            if now.type != pa.fs.FileType.File or (now.size, str(now.mtime_ns)) != (before.size, before.changed):
+                raise InputError(f"file {before.path}: was changed or removed while it was read; expected it to stay")
+
+
+def address_of(place: str | Path) -> str | None:
+    """The address (``s3://...``, ``file:///...``) that was given, even as a path; None for a local path."""
+    found = _ADDRESS.fullmatch(str(place))
+    if found is None or Path(place).exists():
+        return None
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
+
+
+def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
+    """The file system of a path or an address, and the path there.
+
+    Raises
+    ------
+    InputError
+        If no such file system is known, or it cannot be reached.
+    """
+    if address_of(place) is None:
+        return pa.fs.LocalFileSystem(), place
+    try:
+        filesystem, path = pa.fs.FileSystem.from_uri(place)
+    except pa.ArrowInvalid:  # one that Arrow does not know
+        try:
+            other, path = fsspec.core.url_to_fs(place)
+        except (ValueError, ImportError, OSError) as error:
+            raise InputError(f"{place}: cannot be reached ({first_line(error)})") from None
+        filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(other))
+    except OSError as error:
+        raise InputError(f"{place}: cannot be reached ({first_line(error)})") from None
+    return filesystem, path
+
+
+def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[pa.fs.FileInfo]:
+    """The files of a folder that are called ``.parquet``, by name, or the one file; hidden ones are passed over.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    try:
+        info = filesystem.get_file_info(path)
+        if info.type == pa.fs.FileType.File:
+            return [info]
+        inner = filesystem.get_file_info(pa.fs.FileSelector(path, recursive=True))
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({first_line(error)})") from None
+    found = [info for info in inner if info.type == pa.fs.FileType.File and info.path.endswith(SUFFIX)]
+    found = [info for info in found if not any(part[:1] in "._" for part in info.path[len(path) :].split("/") if part)]
+    if not found:
+        raise InputError(f"{place}: no Parquet file in this folder; expected files that end in {SUFFIX}")
+    return sorted(found, key=lambda info: info.path)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says first."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

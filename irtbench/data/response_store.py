@@ -1,0 +1,196 @@
+"""Responses on their way into a folder of `StoredResponses`, part by part; a run that was stopped is taken up again.
+
+After every part ``encoded.json`` is replaced in one step by one that knows of it. Files that are longer than it says
+are cut there when the work is taken up: what a run that was stopped had written of its last part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from irtbench.data.input_error import InputError
+from irtbench.data.name_file import NameFile
+from irtbench.data.stored_responses import LEFT_OUT, MISSING, NAMES, RESPONSES, StoredResponses
+
+if sys.platform != "win32":
+    import fcntl
+
+STATE, LOCK = "encoded.json", "lock"
+VERSION = 1
+READ = 2**24  # bytes of a file that are checked at a time
+
+
+@dataclass
+class ResponseStore:
+    """A folder that is being filled.
+
+    Parameters
+    ----------
+    folder
+        Where; it belongs to the store alone.
+    item_ids
+        Items of the columns.
+    identity
+        What tells the source from any other, and from itself after a change: plain JSON values.
+    n_parts
+        Number of parts that are in it.
+    n_respondents
+        Number of respondents.
+    n_by_item, n_correct_by_item
+        Number of responses and of correct ones to each item, shape (n_items,).
+    sums
+        Checksum of each file up to the last part.
+    finished
+        Whether all parts are in it.
+    """
+
+    folder: Path
+    item_ids: tuple[str, ...]
+    identity: Any
+    n_parts: int
+    n_respondents: int
+    n_by_item: NDArray[np.int64]
+    n_correct_by_item: NDArray[np.int64]
+    sums: dict[str, tuple[int, int]]
+    finished: bool = False
+
+    @classmethod
+    def begin(cls, folder: Path, item_ids: tuple[str, ...], identity: Any) -> ResponseStore:
+        """An empty store; what was in the folder is removed."""
+        (folder / STATE).unlink(missing_ok=True)
+        for name in file_names():
+            (folder / name).unlink(missing_ok=True)
+            (folder / name).touch()
+        zeros = np.zeros(len(item_ids), dtype=np.int64)
+        return cls(folder, item_ids, identity, 0, 0, zeros, zeros.copy(), dict.fromkeys(file_names(), (0, 0)))
+
+    @classmethod
+    def resume(cls, folder: Path, identity: Any) -> ResponseStore | None:
+        """The store that an earlier run left, finished or not; None if there is none of this source, or it is damaged.
+
+        Every byte is checked.
+        """
+        try:
+            state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            if state["version"] != VERSION or state["identity"] != json.loads(json.dumps(identity)):
+                return None
+            sums = {name: (int(size), int(total)) for name, (size, total) in state["files"].items()}
+            if set(sums) != set(file_names()) or any(
+                checksum(folder / name, size) != (size, total) for name, (size, total) in sums.items()
+            ):
+                return None
+            found = cls(
+                folder, tuple(state["item_ids"]), identity, int(state["n_parts"]), int(state["n_respondents"]),
+                np.array(state["n_by_item"], dtype=np.int64), np.array(state["n_correct_by_item"], dtype=np.int64),
+                sums, bool(state["finished"]),
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None  # made anew: nothing is lost but time
+        if not found.finished:
+            for name, (size, _) in sums.items():
+                os.truncate(folder / name, size)
+        return found
+
+    def add(self, names: pa.Array, values: NDArray[np.int8]) -> None:
+        """Add respondents with their rows of 1, 0 and -1; those without a response are noted as left out."""
+        observed = values != MISSING
+        answered = observed.any(axis=1)
+        if not answered.all():
+            NameFile.within(self.folder, LEFT_OUT).append(names.filter(pa.array(~answered)))
+            names, values, observed = names.filter(pa.array(answered)), values[answered], observed[answered]
+        NameFile.within(self.folder, NAMES).append(names)
+        values = np.ascontiguousarray(values)
+        with (self.folder / RESPONSES).open("ab") as file:
+            file.write(values.data)
+        self.n_respondents += len(values)
+        self.n_by_item += observed.sum(axis=0)
+        self.n_correct_by_item += (values == 1).sum(axis=0)
+
+    def end_part(self) -> None:
+        """Note that all rows of a part have been added."""
+        self.n_parts += 1
+        for name, (size, total) in self.sums.items():
+            self.sums[name] = checksum(self.folder / name, first=size, total=total)
+        self._note()
+
+    def finish(self) -> None:
+        """Note that all parts have been added."""
+        self.finished = True
+        self._note()
+
+    def _note(self) -> None:
+        state = {
+            "version": VERSION,
+            "identity": self.identity,
+            "item_ids": self.item_ids,
+            "n_parts": self.n_parts,
+            "n_respondents": self.n_respondents,
+            "n_by_item": self.n_by_item.tolist(),
+            "n_correct_by_item": self.n_correct_by_item.tolist(),
+            "files": self.sums,
+            "finished": self.finished,
+        }
+        beside = self.folder / f"{STATE}.part"
+        beside.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(beside, self.folder / STATE)
+
+    def responses(self) -> StoredResponses:
+        """What is in it."""
+        return StoredResponses(self.folder, self.n_respondents, self.item_ids, self.n_by_item, self.n_correct_by_item)
+
+
+def file_names() -> tuple[str, ...]:
+    """The files of a store beside its state."""
+    lists = [NameFile.within(Path(), name).files for name in (NAMES, LEFT_OUT)]
+    return (RESPONSES, *(file.name for pair in lists for file in pair))
+
+
+def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int = 0) -> tuple[int, int]:
+    """Size and CRC-32 of a file, or of so many bytes of it; of a file whose first bytes' sum is known the rest is read.
+
+    The size is smaller than asked for where the file is.
+    """
+    left = None if size is None else size - first
+    with file.open("rb") as opened:
+        opened.seek(first)
+        while left is None or left > 0:
+            block = opened.read(READ if left is None else min(READ, left))
+            if not block:
+                break
+            total, first = zlib.crc32(block, total), first + len(block)
+            left = None if left is None else left - len(block)
+    return first, total
+
+
+@contextmanager
+def held(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """A folder of a cache, made if it is not there, for this run alone; locks of other names are others.
+
+    Raises
+    ------
+    InputError
+        If another run has it, or it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"cache {folder}: another run works in it; expected another --cache") from None
+        yield
+    finally:
+        os.close(lock)

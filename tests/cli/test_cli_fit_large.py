@@ -1,0 +1,191 @@
+"""``irtbench fit`` of tables too large for memory: the figures of the fit in memory, a cache, no trace of failures."""
+
+import json
+import os
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.simulated import drawn
+from irtbench.bank import norms
+from irtbench.bank.bank import load_bank
+from irtbench.cli import large
+from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.response_store import held
+from irtbench.data.responses import ResponseMatrix
+
+SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "steps", "items_left_out", "prior")
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
+    monkeypatch.setattr(encode, "ROWS_READ", 31)
+    monkeypatch.setattr(encode_long, "ROWS_READ", 97)
+    monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 45)
+
+
+def with_a_constant_item() -> ResponseMatrix:
+    """One item that all got right, and two respondents who answered that one alone, or none."""
+    responses = drawn(240, 7, missing=0.2)
+    values = responses.correct.copy()
+    values[:, 4] = 1
+    values[[5, 200]] = np.nan
+    values[5, 4] = 1
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+
+
+def fit(place: object, output: Path, *options: object) -> dict[str, object]:
+    ended = run_main("fit", place, "-o", output, "--quiet", *options)
+    assert (ended.status, ended.err) == (0, "")
+    found: dict[str, object] = json.loads((output / "fit.json").read_text())
+    return found
+
+
+def assert_same_results(found: Path, expected: Path) -> None:
+    here, there = (json.loads((folder / "fit.json").read_text()) for folder in (found, expected))
+    assert {name: here[name] for name in SAME} == {name: there[name] for name in SAME}
+    assert sorted(here["respondents_left_out"]) == sorted(there["respondents_left_out"])
+    assert here["log_likelihood"] == pytest.approx(there["log_likelihood"], rel=1e-12)
+    items, others = (pd.read_csv(folder / "items.csv") for folder in (found, expected))
+    pd.testing.assert_frame_equal(items.set_index("item_id").loc[others["item_id"]].reset_index(), others, rtol=1e-8)
+    scores, others = (pd.read_csv(folder / "scores.csv") for folder in (found, expected))
+    scores = scores.set_index("respondent_id").loc[others["respondent_id"]].reset_index()
+    for name in ("scale", "n_items", "n_correct", "accuracy", "method"):
+        assert (scores[name] == others[name]).all()
+    # one grid for all in single precision: ends of intervals are right to .02 of a standard error, theta to 1e-4
+    for name, most in (
+        ("theta", 1e-4),
+        ("se", 1e-4),
+        ("theta_lower", 0.02),
+        ("theta_upper", 0.02),
+        ("percentile", 0.01),
+    ):
+        np.testing.assert_allclose(scores[name], others[name], atol=most, rtol=0)
+    np.testing.assert_allclose(scores["person_fit"], others["person_fit"], atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses = with_a_constant_item()
+    frame = wide_frame(responses) if layout == "wide" else long_frame(responses, shuffled=1)
+    place = write_parts(frame, tmp_path / "in")
+    one = place.parent / "one.parquet"
+    frame.to_parquet(one, index=False)
+    fit(one, tmp_path / "memory")
+    monkeypatch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read as a large table"))
+    fit(one, tmp_path / "memory")
+    monkeypatch.undo()
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr("irtbench.cli.reading.Reading.response_matrix", lambda *_: pytest.fail("read whole"))
+    fit(place, tmp_path / "large")
+    assert_same_results(tmp_path / "large", tmp_path / "memory")
+    left_out = json.loads((tmp_path / "large" / "fit.json").read_text())["respondents_left_out"]
+    assert left_out == (["r201", "r6"] if layout == "wide" else ["r6"])  # a long table says nothing of r201
+
+
+def test_many_respondents_have_the_scores_of_the_same_scorer(
+    everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where both paths score in single precision with a drawn norm sample, all columns agree."""
+    place = write_parts(wide_frame(drawn(240, 6)), tmp_path / "in")
+    monkeypatch.setattr("irtbench.cli.fit.MANY_RESPONDENTS", 100)
+    monkeypatch.setattr(norms, "MOST_NORMS", 80)
+    fit(place, tmp_path / "large", "--seed", 3)
+    monkeypatch.setattr(large, "MOST_FIELDS", 10**9)
+    fit(place, tmp_path / "memory", "--seed", 3)
+    found, expected = (pd.read_csv(tmp_path / name / "scores.csv") for name in ("large", "memory"))
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-4, atol=1e-4)
+    for name in ("large", "memory"):
+        sample = load_bank(tmp_path / name / "bank.json").scales[0].norms
+        assert sample is not None
+        assert sample.n == 80
+
+
+def test_scores_as_parquet_or_not_at_all(everything_is_large: None, tmp_path: Path) -> None:
+    place = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
+    fit(place, tmp_path / "out", "--scores", "parquet")
+    assert len(pd.read_parquet(tmp_path / "out" / "scores.parquet")) == 120
+    fit(place, tmp_path / "out", "--scores", "none")
+    assert sorted(os.listdir(tmp_path / "out")) == ["bank.json", "fit.json", "items.csv"]
+
+
+def test_a_cache_is_kept_used_again_and_removed(
+    everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
+    first = fit(place, tmp_path / "a", "--cache", cache)
+    assert len(list(cache.glob("*/responses.bin"))) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read again"))
+        again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache")
+    assert again["log_likelihood"] == first["log_likelihood"]
+    assert list(cache.iterdir()) == []
+    (tmp_path / "file").touch()
+    ended = run_main("fit", place, "-o", tmp_path / "c", "--cache", tmp_path / "file")
+    assert ended.status == 2
+    assert "is not a folder" in ended.err
+
+
+def test_without_a_cache_nothing_is_left(
+    everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    place = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
+    fit(place, tmp_path / "out")
+    frame = wide_frame(drawn(120, 5))
+    frame.loc[100, "item2"] = 2
+    wrong = write_parts(frame, tmp_path / "wrong")
+    ended = run_main("fit", wrong, "-o", tmp_path / "failed", "--quiet")
+    assert ended.status == 2
+    (line,) = ended.lines
+    assert "row 21, column item2: expected 1, 0 or missing but got 2" in line
+    assert not (tmp_path / "failed").exists()
+    assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
+    folder = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
+    memory = fsspec.filesystem("memory")
+    for file in folder.iterdir():
+        memory.pipe(f"/studies/two/{file.name}", file.read_bytes())
+    fit("memory://studies/two", tmp_path / "out")
+    fit(folder, tmp_path / "memory")
+    assert_same_results(tmp_path / "out", tmp_path / "memory")
+    assert list(load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]) == ["memory://studies/two"]
+    ended = run_main("fit", "memory://studies/two", "-o", tmp_path / "no", "--posterior", "normal", "--prior", "weak")
+    assert ended.status == 2
+    assert "memory://studies/two: --posterior goes with a table on this machine" in ended.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--prior", "hierarchical"), ("--factors", "2"), ("--threshold", "0.5"), ("--trials", "first")],
+    ids=lambda options: options[0],
+)
+def test_what_needs_all_responses_has_them_in_memory(
+    options: tuple[str, str], everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "one.parquet"
+    wide_frame(drawn(80, 6)).to_parquet(place)
+    monkeypatch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read as a large table"))
+    ended = run_main("fit", place, "-o", tmp_path / "out", "--quiet", "--allow-unconverged", *options)
+    assert ended.status == 0
+
+
+def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path) -> None:
+    place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
+    fit(place, tmp_path / "a", "--cache", cache)
+    (folder,) = cache.iterdir()
+    with held(folder, large.RUNNING):
+        ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache)
+    assert ended.status == 2
+    assert "another run works in it" in ended.err

@@ -1,0 +1,310 @@
+"""Tables of Parquet files on disk: the same responses as in memory, whatever their order, and nothing wrong passes."""
+
+import itertools
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.simulated import drawn
+from irtbench.data.input_error import InputError
+from irtbench.data.name_file import NameFile
+from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data.readers.encode import encode_table, repeated_name
+from irtbench.data.readers.large_columns import ColumnChoice
+from irtbench.data.readers.large_table import LargeTable, address_of
+from irtbench.data.response_store import STATE, ResponseStore
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.stored_responses import RESPONSES, StoredResponses
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_table, "ROWS_OF_PART", 50)
+    monkeypatch.setattr(encode, "ROWS_READ", 7)
+    monkeypatch.setattr(encode, "NAMES_READ", 11)
+    monkeypatch.setattr(encode_long, "ROWS_READ", 11)
+
+
+def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponses:
+    return encode_table(LargeTable.open(place), folder, ColumnChoice(**choice))  # type: ignore[arg-type]
+
+
+def assert_same(found: StoredResponses, responses: ResponseMatrix) -> None:
+    """The same responses of the same people to the same items, in any order."""
+    answered = responses.select_respondents(responses.n_by_respondent > 0)
+    ids = found.respondent_ids(0, found.n_respondents)
+    assert set(ids) == set(answered.respondent_ids)
+    assert set(found.item_ids) == set(responses.item_ids)
+    place = {name: k for k, name in enumerate(answered.respondent_ids)}
+    expected = answered.select_items(found.item_ids).correct[[place[name] for name in ids]]
+    np.testing.assert_array_equal(found.to_matrix().correct, expected)
+    np.testing.assert_array_equal(found.n_by_item, (~np.isnan(expected)).sum(axis=0))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("n_files", [1, 4])
+def test_a_wide_table_in_the_order_of_its_rows(missing: float, n_files: int, tmp_path: Path) -> None:
+    responses = drawn(130, 6, missing=missing)
+    found = encoded(write_parts(wide_frame(responses), tmp_path / "in", n_files=n_files), tmp_path / "cache")
+    assert found.item_ids == responses.item_ids
+    assert found.respondent_ids(0, 5) == responses.respondent_ids[:5]
+    assert_same(found, responses)
+
+
+@pytest.mark.parametrize("shuffled", [None, 1])
+@pytest.mark.parametrize("missing", [0.0, 0.6])
+def test_a_long_table_in_any_order(shuffled: int | None, missing: float, tmp_path: Path) -> None:
+    responses = drawn(60, 7, missing=missing)
+    responses = responses.select_respondents(responses.n_by_respondent > 0)
+    found = encoded(write_parts(long_frame(responses, shuffled=shuffled), tmp_path / "in"), tmp_path / "cache")
+    assert_same(found, responses)
+    assert not (tmp_path / "cache" / "sorting").exists()
+
+
+def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> None:
+    frame = wide_frame(drawn(20, 4))
+    frame.iloc[[3, 17], 1:] = None
+    found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
+    assert found.idle_ids() == ("r4", "r18")
+    assert found.n_respondents == 18
+    assert found.is_complete
+    long = long_frame(drawn(20, 4)).astype({"response": "Int8"})
+    long.loc[long["respondent_id"] == "r4", "response"] = None
+    assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "other").idle_ids() == ("r4",)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float64", "int64", "texts", "minus one"])
+def test_responses_of_any_type(kind: str, tmp_path: Path) -> None:
+    responses = drawn(30, 4, missing=0.0 if kind == "bool" else 0.2)
+    frame = wide_frame(responses)
+    cells = frame.columns[1:]
+    if kind == "texts":
+        frame[cells] = frame[cells].astype("string").replace({"1": "true", "0": "FALSE"}).fillna("NA")
+    elif kind == "minus one":
+        frame[cells] = frame[cells].fillna(-1).astype("int16")
+    else:
+        frame[cells] = frame[cells].astype("Float64" if kind == "float64" else "boolean" if kind == "bool" else "Int64")
+    frame["respondent_id"] = frame["respondent_id"].str[1:].astype(int)  # names may be numbers
+    found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
+    assert found.respondent_ids(0, 2) == ("1", "2")
+    expected = np.where(np.isnan(responses.correct), -1, responses.correct)
+    kept = (expected >= 0).any(axis=1)
+    np.testing.assert_array_equal(found.rows(0, found.n_respondents), expected[kept])
+
+
+def test_columns_are_named_chosen_and_recognised(tmp_path: Path) -> None:
+    """Ages and dates beside the responses are no items, as in a table read whole."""
+    frame = wide_frame(drawn(30, 4)).rename(columns={"respondent_id": "who"})
+    frame.insert(0, "age", 30)
+    frame["remark"] = "fine"
+    place = write_parts(frame, tmp_path / "in")
+    choice = {"columns": {"respondent_id": "who"}}
+    assert encoded(place, tmp_path / "a", **choice).item_ids == ("item1", "item2", "item3", "item4")
+    assert encoded(place, tmp_path / "a", **choice, exclude=("item2",)).item_ids == ("item1", "item3", "item4")
+    assert encoded(place, tmp_path / "a", **choice, items="item[12]").item_ids == ("item1", "item2")
+    long = long_frame(drawn(30, 4)).rename(columns={"respondent_id": "a", "item_id": "b", "response": "c"})
+    names = {"respondent_id": "a", "item_id": "b", "response": "c"}
+    assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "b", columns=names).n_items == 4
+    with pytest.raises(InputError, match="column 'nobody' missing"):
+        encoded(place, tmp_path / "c", columns={"respondent_id": "nobody"})
+
+
+@pytest.mark.parametrize("store", ["memory", "file"])
+def test_an_address_of_any_file_system(store: str, tmp_path: Path) -> None:
+    responses = drawn(40, 5)
+    folder = write_parts(wide_frame(responses), tmp_path / "in")
+    address = f"file://{folder}"
+    if store == "memory":
+        memory, address = fsspec.filesystem("memory"), "memory://studies/one"
+        for file in folder.iterdir():
+            memory.pipe(f"/studies/one/{file.name}", file.read_bytes())
+    assert_same(encoded(address, tmp_path / "cache"), responses)
+    assert address_of(Path(address)) == address  # as the command line hands it on
+
+
+def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
+    assert address_of("data/large") is None
+    assert address_of(tmp_path) is None
+    with pytest.raises(InputError, match="cannot be reached"):
+        LargeTable.open("nosuchstore://a/b")
+    with pytest.raises(InputError, match="no Parquet file in this folder"):
+        LargeTable.open(tmp_path)
+    with pytest.raises(InputError, match="nothing"):
+        LargeTable.open(tmp_path / "nothing")
+
+
+def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
+    said: list[str] = []
+    first = encode_table(LargeTable.open(place), tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("read again"))
+        again = encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
+    assert said == ["the responses are encoded already"]
+    np.testing.assert_array_equal(first.rows(0, 60), again.rows(0, 60))
+    write_parts(wide_frame(drawn(70, 4)), tmp_path / "more", n_files=1)
+    (tmp_path / "more" / "part-0.parquet").rename(place / "part-1.parquet")
+    with pytest.raises(InputError, match="comes twice"):  # the new file has the respondents of the others
+        encode_table(LargeTable.open(place), tmp_path / "cache")
+    (place / "part-0.parquet").unlink()
+    (place / "part-2.parquet").unlink()
+    assert encode_table(LargeTable.open(place), tmp_path / "cache").n_respondents == 70
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
+    responses = drawn(60, 4)
+    place = write_parts(wide_frame(responses), tmp_path / "in")
+    encoded(place, tmp_path / "cache")
+    file = tmp_path / "cache" / RESPONSES
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+    assert_same(encoded(place, tmp_path / "cache"), responses)
+
+
+@pytest.mark.parametrize("n_added", [0, 1, 4, 9, 17])
+def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in the middle of any part: the parts before it are not read again, and the result is the same."""
+    responses = drawn(130, 5, missing=0.1)
+    place = write_parts(wide_frame(responses), tmp_path / "in")
+    number = itertools.count()
+    add = ResponseStore.add
+
+    def killed(store: ResponseStore, *given: object) -> None:
+        if next(number) == n_added:
+            raise KeyboardInterrupt
+        add(store, *given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ResponseStore, "add", killed)
+        with pytest.raises(KeyboardInterrupt):
+            encoded(place, tmp_path / "cache")
+    read: list[object] = []
+    batches = LargeTable.batches
+
+    def noted(table: LargeTable, file: object, groups: object, columns: list[str], **options: object) -> object:
+        if len(columns) > 1 and options["rows"] == 7:
+            read.append(groups)
+        return batches(table, file, groups, columns, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LargeTable, "batches", noted)
+    assert_same(encoded(place, tmp_path / "cache"), responses)
+    n_parts = len(LargeTable.open(place).parts())
+    assert n_parts == 3
+    assert (len(read) < n_parts) == (n_added > 6)  # a part has 43 or 44 rows, seven at a time
+
+
+def test_a_file_damaged_in_the_middle_names_it_and_finishes_nothing(tmp_path: Path) -> None:
+    place = write_parts(wide_frame(drawn(600, 8, missing=0.5)), tmp_path / "in", n_files=3)
+    file = place / "part-1.parquet"
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 3
+    content[middle : middle + 400] = b"\xff" * 400
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"part-1\.parquet"):
+        encoded(place, tmp_path / "cache")
+    assert '"finished": true' not in (tmp_path / "cache" / STATE).read_text()
+    file.write_bytes(content[:-50])
+    with pytest.raises(InputError, match=r"part-1.parquet: damaged Parquet file"):
+        LargeTable.open(place)
+
+
+def test_other_columns_in_one_file(tmp_path: Path) -> None:
+    place = write_parts(wide_frame(drawn(30, 4)), tmp_path / "in")
+    frame = pd.read_parquet(place / "part-1.parquet").rename(columns={"item3": "q3"})
+    frame.to_parquet(place / "part-1.parquet")
+    with pytest.raises(InputError, match=r"part-1.parquet: lacks item3 and has besides q3; expected the columns of"):
+        encoded(place, tmp_path / "cache")
+    turned = frame.rename(columns={"q3": "item3"}).iloc[:, ::-1]
+    turned.to_parquet(place / "part-1.parquet")  # in another order they are the same
+    assert_same(encoded(place, tmp_path / "cache"), drawn(30, 4))
+
+
+@pytest.mark.parametrize(("value", "said"), [(2, "got 2"), (-2, "got -2"), (0.5, "got 0.5")])
+def test_what_is_no_response_is_named_by_its_place(value: float, said: str, tmp_path: Path) -> None:
+    frame = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
+    frame.loc[71, "item3"] = value
+    with pytest.raises(InputError, match=rf"part-2.parquet, row 12, column item3: expected 1, 0 or missing but {said}"):
+        encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
+    long = long_frame(drawn(90, 4)).astype({"response": "float64"})
+    long.loc[200, "response"] = value
+    with pytest.raises(InputError, match=rf"part-1.parquet, row 81, column response: .* but {said}"):
+        encoded(write_parts(long, tmp_path / "long"), tmp_path / "other")
+
+
+def test_a_word_among_responses(tmp_path: Path) -> None:
+    frame = wide_frame(drawn(30, 3)).astype({"item2": "string"})
+    frame.loc[25, "item2"] = "maybe"
+    with pytest.raises(InputError, match=r"row 6, column item2: expected 1, 0 or missing but it holds 'maybe'"):
+        encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
+
+
+def test_names_that_are_empty_or_come_twice(tmp_path: Path) -> None:
+    frame = wide_frame(drawn(30, 3))
+    frame.loc[29, "respondent_id"] = "r2"
+    with pytest.raises(InputError, match="respondent r2 comes twice"):
+        encoded(write_parts(frame, tmp_path / "twice"), tmp_path / "a")
+    frame.loc[29, "respondent_id"] = None
+    with pytest.raises(InputError, match=r"part-2.parquet, row 10, column respondent_id: expected a name"):
+        encoded(write_parts(frame, tmp_path / "empty"), tmp_path / "b")
+    long = long_frame(drawn(30, 3))
+    long.loc[50, "item_id"] = ""
+    with pytest.raises(InputError, match=r"part-1.parquet, row 21, column item_id: expected a name"):
+        encoded(write_parts(long, tmp_path / "long"), tmp_path / "c")
+
+
+def test_a_pair_that_comes_twice_in_a_long_table(tmp_path: Path) -> None:
+    long = long_frame(drawn(30, 3))
+    again = pd.concat([long, long.iloc[[40]]]).sample(frac=1, random_state=2)
+    with pytest.raises(InputError, match="respondent r14 and item item2 come twice"):
+        encoded(write_parts(again, tmp_path / "in"), tmp_path / "cache")
+
+
+def test_a_file_that_vanishes_or_changes_while_it_is_read(tmp_path: Path) -> None:
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
+    table = LargeTable.open(place)
+    last = place / "part-2.parquet"
+    content = last.read_bytes()
+    last.unlink()
+    with pytest.raises(InputError, match=r"part-2.parquet: cannot be read to its end"):
+        encode_table(table, tmp_path / "a")
+    last.write_bytes(content)
+    with pytest.raises(InputError, match=r"part-2.parquet: was changed or removed while it was read"):
+        encode_table(table, tmp_path / "b")
+
+
+def test_answers_and_empty_tables_are_refused(tmp_path: Path) -> None:
+    long = long_frame(drawn(30, 3)).rename(columns={"response": "answer"})
+    with pytest.raises(InputError, match="no column of responses"):
+        encoded(write_parts(long, tmp_path / "in"), tmp_path / "a")
+    nothing = wide_frame(drawn(30, 3)).iloc[:0]
+    with pytest.raises(InputError, match="no rows"):
+        encoded(write_parts(nothing, tmp_path / "none", n_files=1), tmp_path / "b")
+    missing = wide_frame(drawn(30, 3))
+    missing.iloc[:, 1:] = None
+    with pytest.raises(InputError, match="no responses"):
+        encoded(write_parts(missing, tmp_path / "missing"), tmp_path / "c")
+
+
+def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("usage", (), {"free": 100})
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+    with pytest.raises(InputError, match=r"do not fit on its disk"):
+        encoded(write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache")
+
+
+def test_names_of_one_hash_are_compared_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+
+    file = NameFile.within(tmp_path, "names")
+    for path in file.files:
+        path.touch()
+    file.append(pa.array(["a", "b", "c", "d"]))
+    monkeypatch.setattr(encode, "HASH", "1")  # every name has it
+    assert repeated_name(file) is None
+    file.append(pa.array(["b"]))
+    assert repeated_name(file) == "b"

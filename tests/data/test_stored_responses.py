@@ -1,0 +1,143 @@
+"""Responses on disk: what was written is read, from any place, and a store that was damaged is known."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from builders.simulated import drawn
+from irtbench.data.input_error import InputError
+from irtbench.data.name_file import NameFile
+from irtbench.data.response_store import STATE, ResponseStore, checksum, held
+from irtbench.data.stored_responses import RESPONSES
+
+IDENTITY = {"files": [["a", 1, "2"]]}
+VALUES = np.array([[1, 0, -1], [0, 0, 1], [-1, -1, -1], [1, 1, 1]], dtype=np.int8)
+
+
+def stored(folder: Path) -> ResponseStore:
+    store = ResponseStore.begin(folder, ("i1", "i2", "i3"), IDENTITY)
+    store.add(pa.array(["ann", "böb"]), VALUES[:2])
+    store.end_part()
+    store.add(pa.array(["cy", "dee"]), VALUES[2:])
+    store.end_part()
+    store.finish()
+    return store
+
+
+def test_names_are_read_from_any_place(tmp_path: Path) -> None:
+    names = ["ann", "", "böb", "d" * 300, "日本"]
+    file = NameFile.within(tmp_path, "names")
+    for path in file.files:
+        path.touch()
+    file.append(pa.array(names[:2]))
+    file.append(pa.array([], pa.string()))
+    file.append(pa.array(["before", *names[2:]])[1:])  # a slice, whose offsets do not begin at 0
+    assert len(file) == 5
+    for start in range(6):
+        for stop in range(start, 6):
+            assert file.read(start, stop).to_pylist() == names[start:stop]
+
+
+def test_what_was_stored_is_read_and_counted(tmp_path: Path) -> None:
+    """By hand: three have a response; i1 was asked of three and right twice, i3 of two and right twice."""
+    found = stored(tmp_path).responses()
+    assert (found.n_respondents, found.n_items, found.n_responses, found.is_complete) == (3, 3, 8, False)
+    assert found.n_by_item.tolist() == [3, 3, 2]
+    assert found.n_correct_by_item.tolist() == [2, 1, 2]
+    assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
+    assert found.idle_ids() == ("cy",)
+    assert found.rows(1, 3).tolist() == [[0, 0, 1], [1, 1, 1]]
+    assert found.n_by_respondent.tolist() == [2, 3, 3]
+    assert found.at(np.array([0, 2])).tolist() == [[1, 0, -1], [1, 1, 1]]
+    np.testing.assert_array_equal(found.to_matrix().correct, [[1, 0, np.nan], [0, 0, 1], [1, 1, 1]])
+
+
+def test_items_and_respondents_are_chosen_without_copies(tmp_path: Path) -> None:
+    found = stored(tmp_path).responses().select_items(["i3", "i1"])
+    assert found.rows(0, 3).tolist() == [[-1, 1], [1, 0], [1, 1]]
+    assert found.n_by_item.tolist() == [2, 3]
+    last = found.select_items(["i3"])
+    kept = last.select_respondents(last.n_by_respondent > 0)
+    assert kept.respondent_ids(0, 2) == ("böb", "dee")
+    assert kept.respondent_ids(1, 1) == ()
+    assert kept.rows(0, 2).tolist() == [[1], [1]]
+    assert kept.at(np.array([1])).tolist() == [[1]]
+    assert kept.idle_ids() == ("cy", "ann")
+    assert kept.is_complete
+    with pytest.raises(InputError, match="only respondents without a response"):
+        found.select_respondents(np.array([True, False, True]))
+    with pytest.raises(InputError, match="unknown item i9"):
+        found.select_items(["i9"])
+
+
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_all_rows_are_passed_through_in_blocks_of_any_size(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responses = drawn(57, 5, missing=0.2)
+    monkeypatch.setattr("irtbench.data.stored_responses.BLOCK", block)
+    store = ResponseStore.begin(tmp_path, responses.item_ids, IDENTITY)
+    values = np.where(np.isnan(responses.correct), -1, responses.correct).astype(np.int8)
+    store.add(pa.array(responses.respondent_ids), values)
+    found = store.responses()
+    np.testing.assert_array_equal(np.concatenate(list(found.blocks())), values)
+    places = np.array([0, 3, 4, 30, 56])
+    np.testing.assert_array_equal(found.at(places), values[places])
+
+
+def test_a_finished_store_is_taken_again_and_one_of_another_source_is_not(tmp_path: Path) -> None:
+    stored(tmp_path)
+    found = ResponseStore.resume(tmp_path, IDENTITY)
+    assert found is not None
+    assert found.finished
+    assert found.responses().n_correct_by_item.tolist() == [2, 1, 2]
+    assert ResponseStore.resume(tmp_path, {"files": [["a", 1, "3"]]}) is None
+
+
+@pytest.mark.parametrize("name", [RESPONSES, "respondents.bin", "respondents-ends.bin", "left_out.bin"])
+@pytest.mark.parametrize("damage", ["byte", "shorter", "gone"])
+def test_a_damaged_file_is_noticed(name: str, damage: str, tmp_path: Path) -> None:
+    stored(tmp_path)
+    file = tmp_path / name
+    content = bytearray(file.read_bytes())
+    if damage == "byte":
+        content[-1] ^= 1
+    file.write_bytes(content if damage == "byte" else content[:-1])
+    if damage == "gone":
+        file.unlink()
+    assert ResponseStore.resume(tmp_path, IDENTITY) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', "null"])
+def test_a_damaged_state_is_no_store(text: str, tmp_path: Path) -> None:
+    stored(tmp_path)
+    (tmp_path / STATE).write_text(text)
+    assert ResponseStore.resume(tmp_path, IDENTITY) is None
+
+
+def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) -> None:
+    store = ResponseStore.begin(tmp_path, ("i1", "i2", "i3"), IDENTITY)
+    store.add(pa.array(["ann", "böb"]), VALUES[:2])
+    store.end_part()
+    store.add(pa.array(["lost"]), VALUES[3:])  # and the run is killed
+    again = ResponseStore.resume(tmp_path, IDENTITY)
+    assert again is not None
+    assert (again.finished, again.n_parts, again.n_respondents) == (False, 1, 2)
+    again.add(pa.array(["cy", "dee"]), VALUES[2:])
+    again.end_part()
+    again.finish()
+    found = again.responses()
+    assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
+    assert found.n_correct_by_item.tolist() == [2, 1, 2]
+    assert json.loads((tmp_path / STATE).read_text())["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
+
+
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    with held(folder), pytest.raises(InputError, match="another run works in it"), held(folder):
+        pass
+    with held(folder):
+        pass

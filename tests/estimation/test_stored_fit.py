@@ -1,0 +1,125 @@
+"""A fit to responses on disk is the fit to the same responses in memory."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from builders.simulated import simulated
+from irtbench.data.input_error import InputError
+from irtbench.data.response_store import ResponseStore
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation import spans
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal import e_step
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.rows import encode_responses
+
+
+def on_disk(responses: ResponseMatrix, folder: Path) -> StoredResponses:
+    store = ResponseStore.begin(folder, responses.item_ids, None)
+    values = np.where(np.isnan(responses.correct), -1, responses.correct).astype(np.int8)
+    store.add(pa.array(responses.respondent_ids), values)
+    return store.responses()
+
+
+def assert_same_fit(given: StoredResponses, responses: ResponseMatrix, **settings: object) -> None:
+    found, exact = fit_model(given, **settings), fit_model(responses, **settings)
+    assert found.converged == exact.converged
+    assert found.status.steps == exact.status.steps
+    assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-12)
+    for name in ("discrimination", "intercept", "guessing", "covariance"):
+        np.testing.assert_allclose(getattr(found.items, name), getattr(exact.items, name), rtol=1e-8, atol=1e-10)
+    assert found.summary().keys() == exact.summary().keys()
+    np.testing.assert_array_equal(found.n_by_item, exact.n_by_item)
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({}, 0.0),
+        ({}, 0.3),
+        ({"model": "rasch"}, 0.0),
+        ({"model": "1pl"}, 0.3),
+        ({"model": "3pl", "tolerance": 1e-3}, 0.0),
+        ({"guessing": 0.1, "prior": "weak"}, 0.0),
+        ({"prior": "weak"}, 0.0),
+        ({"population": "estimated", "tolerance": 1e-3}, 0.0),
+        ({"dtype": "float32"}, 0.3),
+    ],
+)
+def test_every_model(
+    settings: dict[str, object], missing: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responses, _, _ = simulated(300, 8, seed=11, missing=missing)
+    monkeypatch.setitem(e_step.BATCH_CELLS, "cpu", 61 * 80)  # batches of eighty respondents
+    assert_same_fit(on_disk(responses, tmp_path), responses, **settings)
+
+
+def test_with_anchors_and_a_start(tmp_path: Path) -> None:
+    responses, items, _ = simulated(500, 10, seed=12)
+    known = items.select(items.item_ids[:4])
+    assert_same_fit(on_disk(responses, tmp_path), responses, anchors=known)
+    assert_same_fit(on_disk(responses, tmp_path), responses, start=items)
+
+
+def test_many_items_whose_posteriors_are_narrow(tmp_path: Path) -> None:
+    """Where nodes are placed by a pass that keeps numbers of each respondent."""
+    responses, _, _ = simulated(150, 150, seed=13)
+    assert_same_fit(on_disk(responses, tmp_path), responses)
+
+
+def test_chosen_items_and_respondents(tmp_path: Path) -> None:
+    responses, _, _ = simulated(400, 9, seed=14, missing=0.8)
+    kept = responses.select_respondents(responses.n_by_respondent > 0)
+    given = on_disk(kept, tmp_path)
+    some = kept.select_items(kept.item_ids[2:7])
+    answered = some.n_by_respondent > 0
+    assert not answered.all()
+    chosen = given.select_items(kept.item_ids[2:7])
+    assert_same_fit(chosen.select_respondents(answered), some.select_respondents(answered), prior="weak")
+
+
+def test_starting_values_from_some_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.estimation.fit.SAMPLE", 100)
+    responses, _, _ = simulated(900, 12, seed=15)
+    assert_same_fit(on_disk(responses, tmp_path), responses)
+
+
+def test_several_threads_add_the_same_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    responses, _, _ = simulated(501, 8, seed=16, missing=0.2)
+    rows = encode_responses(on_disk(responses, tmp_path), torch.device("cpu"))
+    monkeypatch.setattr(spans, "FEW_CELLS", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    counted = spans.over_spans(
+        rows, lambda span: (len(span), sum(len(batch) for batch in span.batches(7, torch.float64)))
+    )
+    assert counted == [(125, 125), (125, 125), (125, 125), (126, 126)]
+    assert rows.spans(4)[0] is rows.spans(4)[0]  # with the memory of the last pass
+
+
+def test_settings_that_need_all_responses_are_refused(tmp_path: Path) -> None:
+    responses, _, _ = simulated(100, 5, seed=17)
+    given = on_disk(responses, tmp_path)
+    for settings, named in (
+        ({"prior": "hierarchical"}, "prior hierarchical"),
+        ({"posterior": "normal", "prior": "weak"}, "posterior"),
+        ({"optimiser": "adam"}, "optimiser adam"),
+    ):
+        with pytest.raises(InputError, match=f"{named} needs all responses in memory"):
+            fit_model(given, **settings)
+
+
+def test_constant_items_are_refused_as_in_memory(tmp_path: Path) -> None:
+    responses, _, _ = simulated(100, 5, seed=18)
+    values = responses.correct.copy()
+    values[:, 2] = 1
+    constant = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    with pytest.raises(InputError, match="all responses are the same for item item3"):
+        fit_model(on_disk(constant, tmp_path))
+    few = ItemParameters.from_difficulty([1.0], [0.0])
+    with pytest.raises(InputError, match="start is of other items"):
+        fit_model(on_disk(responses, tmp_path), start=few)
