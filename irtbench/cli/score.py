@@ -18,7 +18,14 @@ from irtbench.cli.output import demand_table_name, output_file, output_folder, s
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
-from irtbench.cli.score_words import interval_texts, link_in_words, scale_in_words, weights_in_words, why_not_compared
+from irtbench.cli.score_words import (
+    interval_texts,
+    link_in_words,
+    scale_in_words,
+    weights_in_words,
+    whole_in_words,
+    why_not_compared,
+)
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.explanation import Explanation, explain_all
@@ -26,6 +33,7 @@ from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
 MOST_ROWS = 50  # shown on a terminal
+MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
@@ -170,6 +178,9 @@ def score(
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
         show_scores(known, scores, settings)
+        if graded.n_respondents <= MOST_PREDICTED:
+            for line in whole_in_words(known, graded, level):
+                say(line)
         if groups is not None:
             show_groups(groups, scores)
         if margins is not None:

@@ -11,8 +11,9 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
-from irtbench.data.responses import name_first
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN
+from irtbench.scoring.prediction import predict_accuracy
 
 ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
 
@@ -67,6 +68,23 @@ def weights_in_words(scale: Scale, margins: Path) -> str:
         f"{scale.name}: {norms.n} people of the norm sample weighted to {margins.name}, who tell as much as "
         f"{norms.effective_n:.0f} of equal weight"
     )
+
+
+def whole_in_words(bank: ItemBank, responses: ResponseMatrix, level: float) -> list[str]:
+    """What accuracy on all items of the bank is expected of those who answered a part of them, a line each."""
+    ids = [item for scale in bank.scales for item in scale.items.item_ids]
+    if any(scale.items.upper_asymptote is not None for scale in bank.scales) or not set(responses.item_ids) & set(ids):
+        return []
+    found = predict_accuracy(
+        bank.scales, responses.select_items([item for item in responses.item_ids if item in set(ids)]), level=level
+    )
+    shares = zip(found.respondent_ids, found.n_seen, found.accuracy, found.lower, found.upper, strict=True)
+    return [
+        f"{who}: {100 * middle:.1f}% right of all {found.n_items} items of the bank is expected "
+        f"[{100 * low:.1f}, {100 * high:.1f}] if its model is right (irtbench predict)"
+        for who, n_seen, middle, low, high in shares
+        if FEW_ITEMS <= n_seen < found.n_items
+    ]
 
 
 def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:

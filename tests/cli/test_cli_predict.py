@@ -91,6 +91,18 @@ def test_the_terminal_speaks_in_words(folder: Path) -> None:
     assert "Corrected by a regression learnt from 60 systems. In brackets 95% intervals." in corrected
 
 
+def test_scoring_a_form_on_the_whole_bank_says_the_accuracy_on_all_items(folder: Path, tmp_path: Path) -> None:
+    wanted = predict_accuracy(
+        load_bank(folder / "bank.json").scales, ResponseMatrix.from_long(pd.read_csv(folder / "form.csv")), level=0.9
+    )
+    text = run("score", folder / "bank.json", folder / "form.csv", "--level", 0.9).stdout
+    first = f"{100 * wanted.accuracy[0]:.1f}% right of all 50 items of the bank is expected"
+    assert f"{wanted.respondent_ids[0]}: {first} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]" in text
+    whole = pd.read_csv(folder / "others.csv")
+    whole[whole["respondent_id"] == "r3"].to_csv(tmp_path / "whole.csv", index=False)
+    assert "of all 50 items" not in run("score", folder / "bank.json", tmp_path / "whole.csv").stdout
+
+
 def test_what_does_not_fit_is_one_line(folder: Path, tmp_path: Path) -> None:
     gap = pd.read_csv(folder / "others.csv").iloc[1:]
     gap.to_csv(tmp_path / "gap.csv", index=False)
