@@ -93,6 +93,13 @@ def fit(
             help="Prior of guessing: normal:MEAN,SD of logit c, or beta:ALPHA,BETA of c; in place of the usual one.",
         ),
     ] = None,
+    prior_slope: Annotated[
+        str | None, typer.Option("--prior-slope", metavar="normal:MEAN,SD", help="Prior of slopes a, your own.")
+    ] = None,
+    prior_intercept: Annotated[
+        str | None,
+        typer.Option("--prior-intercept", metavar="normal:MEAN,SD", help="Prior of intercepts d = -a b, your own."),
+    ] = None,
     prior_upper: Annotated[
         str | None,
         typer.Option(
@@ -198,7 +205,8 @@ def fit(
     models = {} if by_item is None else read_models(by_item)
     settings = FitSettings(
         kind=beneath, prior=prior, guessing=guessing, by_item=models, n_options=options, population=population,
-        prior_guessing=prior_guessing, posterior=posterior, device=device,
+        prior_guessing=prior_guessing, prior_slope=prior_slope, prior_intercept=prior_intercept, posterior=posterior,
+        device=device,
     )  # fmt: skip
     grouped = TestletOptions.of(testlets, item_table, specific_slopes, responses, reading)
     four = model == "4pl"

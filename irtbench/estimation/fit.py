@@ -338,10 +338,11 @@ def check_estimable(responses: AnyResponses, priors: Priors, anchors: Sequence[s
             f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
             "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
         )
-    if priors.name == "weak" and responses.n_items > responses.n_respondents:
+    if priors.slope is not None and responses.n_items > responses.n_respondents:
+        which = "weak" if priors.name == "weak" else "of slopes"
         raise InputError(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
-            "respondents prior weak sets the scale of ability in their place; expected prior hierarchical"
+            f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
         )
     idle = [name_of(responses, int(i)) for i in np.flatnonzero(responses.n_by_respondent == 0)]
     if idle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -46,6 +47,8 @@ class FitSettings(Settings):
     prior_guessing
         A prior of guessing in place of the one that `prior` brings: ``normal:MEAN,SD`` of logit c, or
         ``beta:ALPHA,BETA`` of c. With prior ``none`` it is the only one.
+    prior_slope, prior_intercept
+        Priors ``normal:MEAN,SD`` of the slope a and of the intercept d, in place of those that `prior` brings.
     population
         ``normal``, or a density ``estimated`` with the items, of mean 0 and standard deviation 1: a mixture of as many
         normal ones as BIC asks for.
@@ -74,6 +77,8 @@ class FitSettings(Settings):
     prior: PriorName | None = None
     n_options: Annotated[int, Range(at_least=2)] = 4
     prior_guessing: str | None = None
+    prior_slope: str | None = None
+    prior_intercept: str | None = None
     population: Literal["normal", "estimated"] = "normal"
     optimiser: Literal["fisher_scoring", "adam"] = "fisher_scoring"
     tolerance: Annotated[float, Range(above=0, at_most=0.1)] = 1e-5
@@ -100,6 +105,13 @@ class FitSettings(Settings):
             raise InputError("FitSettings: prior_guessing goes with guessing that is estimated; expected kind 3pl")
         if self.prior_guessing is not None:
             guessing_prior(self.prior_guessing)
+        for name in ("prior_slope", "prior_intercept"):
+            if (text := getattr(self, name)) is not None:
+                normal_prior(name, text)
+                if self.prior == "hierarchical":
+                    raise InputError(f"FitSettings: prior hierarchical is learnt from the items; expected no {name}")
+        if self.prior_slope is not None and self.kind == "rasch":
+            raise InputError("FitSettings: prior_slope: slopes of a rasch model are 1; expected another kind")
         if self.posterior is not None and self.estimates_guessing and self.priors.guessing is None:
             raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
         if self.posterior is not None and not self.standard_errors:
@@ -133,7 +145,13 @@ class FitSettings(Settings):
         """The prior densities that these settings stand for."""
         name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
         priors = Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
-        return priors if self.prior_guessing is None else replace(priors, guessing=guessing_prior(self.prior_guessing))
+        if self.prior_guessing is not None:
+            priors = replace(priors, guessing=guessing_prior(self.prior_guessing))
+        if self.prior_slope is not None:
+            priors = replace(priors, slope=normal_prior("prior_slope", self.prior_slope))
+        if self.prior_intercept is not None:
+            priors = replace(priors, intercept=normal_prior("prior_intercept", self.prior_intercept))
+        return priors
 
     def for_samples(self) -> FitSettings:
         """The same for responses drawn in a bootstrap: no standard errors, and a thousandth of one is close enough."""
@@ -154,6 +172,18 @@ def guessing_prior(text: str) -> GuessingPrior:
         return GuessingPrior.read(text)
     except ValueError as error:
         raise WrongSetting("FitSettings", "prior_guessing", f"{error} but got {text!r}") from None
+
+
+def normal_prior(setting: str, text: str) -> tuple[float, float]:
+    """Mean and standard deviation of the normal density that a setting stands for, see `FitSettings`."""
+    try:
+        name, _, rest = text.partition(":")
+        mean, deviation = (float(number) for number in rest.split(","))
+    except ValueError:
+        name = ""
+    if name != "normal" or not math.isfinite(mean) or not 0 < deviation < math.inf:
+        raise WrongSetting("FitSettings", setting, f"expected normal:MEAN,SD with SD above 0 but got {text!r}")
+    return mean, deviation
 
 
 def fit_settings(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:

@@ -259,4 +259,5 @@ class Priors:
             parts.append(self.guessing.describe())
         if self.upper is not None:
             parts.append(self.upper.describe("u"))
-        return f"{self.name}: " + ", ".join(parts)
+        own = self.name == "none" and (self.slope, self.intercept) != (None, None)
+        return f"{'own' if own else self.name}: " + ", ".join(parts)

@@ -1,0 +1,82 @@
+"""Priors of slope and intercept that the user names: what the Pyro model has, what is maximised, what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import irtbench
+from builders.commands_here import run_main
+from irtbench.data.input_error import InputError
+from irtbench.models.theta_posterior import STANDARD_NORMAL
+
+
+@pytest.fixture(scope="module")
+def responses() -> irtbench.ResponseMatrix:
+    rng = np.random.default_rng(1)
+    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 6), rng.normal(size=6))
+    return irtbench.simulate_responses(rng.normal(size=150), items, rng=rng)
+
+
+def log_posterior(responses: irtbench.ResponseMatrix, a: np.ndarray, d: np.ndarray) -> float:
+    """Marginal log-likelihood and the two normal densities, by nothing but NumPy."""
+    nodes = STANDARD_NORMAL.nodes
+    p = 1 / (1 + np.exp(-(nodes[:, None] * a + d)))
+    x = responses.values
+    each = np.exp(x @ np.log(p).T + (1 - x) @ np.log1p(-p).T) @ STANDARD_NORMAL.weights
+    return float(np.log(each).sum() - ((a - 1.2) ** 2 / (2 * 0.2**2)).sum() - ((d - 0.5) ** 2 / (2 * 0.4**2)).sum())
+
+
+def test_the_mode_is_that_of_the_posterior_under_them(responses: irtbench.ResponseMatrix) -> None:
+    fitted = irtbench.fit_model(
+        responses, prior="none", prior_slope="normal:1.2,0.2", prior_intercept="normal:0.5,0.4", tolerance=1e-7
+    )
+    assert fitted.converged
+    assert fitted.priors.describe() == "own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)"
+    a, d = fitted.items.discrimination, fitted.items.intercept
+    top = log_posterior(responses, a, d)
+    for j in range(6):
+        for step in (-1e-3, 1e-3):
+            aside = np.where(np.arange(6) == j, step, 0.0)
+            assert log_posterior(responses, a + aside, d) < top
+            assert log_posterior(responses, a, d + aside) < top
+
+
+def test_one_replaces_its_part_of_weak(responses: irtbench.ResponseMatrix) -> None:
+    weak = irtbench.fit_model(responses, prior="weak")
+    same = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1,1.5", prior_intercept="normal:0,4")
+    np.testing.assert_allclose(same.items.discrimination, weak.items.discrimination, atol=1e-6)
+    tight = irtbench.fit_model(responses, prior="weak", prior_slope="normal:1.5,0.001")
+    np.testing.assert_allclose(tight.items.discrimination, 1.5, atol=0.01)
+    assert tight.priors.intercept == (0.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "saying"),
+    [
+        ({"prior_slope": "lognormal:0,1"}, "FitSettings.prior_slope: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:0,0"}, "FitSettings.prior_intercept: expected normal:MEAN,SD with SD above 0"),
+        ({"prior_intercept": "normal:nan,1"}, "expected normal:MEAN,SD"),
+        ({"prior": "hierarchical", "prior_slope": "normal:1,1"}, "is learnt from the items; expected no prior_slope"),
+        ({"kind": "rasch", "prior_slope": "normal:1,1"}, "slopes of a rasch model are 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        irtbench.FitSettings(**settings)
+
+
+def test_with_more_items_than_people_a_prior_of_slopes_would_set_the_scale() -> None:
+    with pytest.raises(InputError, match="prior of slopes sets the scale of ability in their place"):
+        irtbench.fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), prior_slope="normal:1,1")
+
+
+def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:
+    responses.to_long().to_csv(tmp_path / "r.csv", index=False)
+    own = ("--prior-slope", "normal:1.2,0.2", "--prior-intercept", "normal:0.5,0.4")
+    done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "out", *own)
+    assert done.status == 0, done.err
+    assert "prior own: a ~ Normal(1.2, 0.2), d ~ Normal(0.5, 0.4)" in done.out
+    wrong = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-slope", "normal:1")
+    assert (wrong.status, "prior_slope: expected normal:MEAN,SD" in wrong.err) == (2, True)
+    assert not (tmp_path / "no").exists()
