@@ -88,7 +88,8 @@ def main() -> None:
                 rng = np.random.default_rng([given.seed, replication, n])
                 turned = dict(keys)
                 for item in rng.choice(sorted(keys), n, replace=False):
-                    turned[item] = str(rng.choice([option for option in options[item] if option != keys[item]]))
+                    seen = options[item] if len(options[item]) > 1 else answers["answer"].unique()
+                    turned[item] = str(rng.choice([option for option in seen if option != keys[item]]))
                 wrong = {item for item in keys if turned[item] != keys[item]}
                 table = found_by(answers, turned).table()
                 likely = table["item_id"][table["p_wrong_key"] > 0.5]
