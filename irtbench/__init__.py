@@ -303,6 +303,7 @@ if TYPE_CHECKING:
     from irtbench.scoring.item_order import item_order as item_order
     from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
     from irtbench.scoring.leaving_out import leave_items_out as leave_items_out
+    from irtbench.scoring.partitions import PartitionScorer as PartitionScorer
     from irtbench.scoring.percentiles import Percentiles as Percentiles
     from irtbench.scoring.percentiles import percentiles as percentiles
     from irtbench.scoring.plausible_values import plausible_values as plausible_values
@@ -456,6 +457,7 @@ _NAMES = {
     "scoring.sum_score_table": "SumScoreTable sum_score_table",
     "scoring.scores": "ScoringSettings score_responses score_answers grade_answers grading_of",
     "scoring.bulk": "score_file",
+    "scoring.partitions": "PartitionScorer",
     "scoring.leaving_out": "EffectOfLeavingOut leave_items_out",
     "scoring.explanation": "Explanation explain explain_all",
     "scoring.ability_comparison": "AbilityComparison compare_abilities",

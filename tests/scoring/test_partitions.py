@@ -1,0 +1,118 @@
+"""Scores of parts of a table are those of the whole, in other processes too; what is wrong in a part is named."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import irtbench
+from irtbench.data.input_error import InputError
+
+
+def scale_of(name: str, n: int, seed: int) -> irtbench.Scale:
+    rng = np.random.default_rng(seed)
+    ids = [f"{name}{k}" for k in range(n)]
+    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n), rng.normal(size=n), item_ids=ids)
+    return irtbench.Scale(name, items, irtbench.ItemTable.plain(ids), irtbench.Norms(rng.normal(size=100)))
+
+
+BANK = irtbench.ItemBank((scale_of("a", 20, 0), scale_of("b", 10, 1)))
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=60)
+    parts = [irtbench.simulate_responses(theta, scale.items, rng=rng, missing=0.2) for scale in BANK.scales]
+    table = pd.DataFrame(np.hstack([part.values for part in parts]), columns=[i for p in parts for i in p.item_ids])
+    return table.assign(respondent_id=[f"p{k}" for k in range(60)])
+
+
+def whole(frame: pd.DataFrame, **settings: object) -> pd.DataFrame:
+    return irtbench.score_responses(BANK, frame.set_index("respondent_id"), irtbench.ScoringSettings(**settings))
+
+
+def assert_alike(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
+    """Ends of intervals on either grid are right to .02 of a standard error, everything else to 1e-3."""
+    assert list(found) == list(wanted)
+    ends = [name for name in found if name.endswith(("_lower", "_upper"))]
+    rest = found.columns.difference(ends)
+    pd.testing.assert_frame_equal(found[rest], wanted[rest].reset_index(drop=True), check_dtype=False, atol=1e-3)
+    for name in ("theta_lower", "theta_upper"):
+        assert (np.abs(found[name] - wanted[name].to_numpy()) < 0.03 * found["se"]).all()
+
+
+@pytest.mark.parametrize("method", ["eap", "wle"])
+def test_parts_give_the_scores_of_the_whole(frame: pd.DataFrame, method: str) -> None:
+    scorer = irtbench.PartitionScorer(BANK, method=method)
+    found = pd.concat([scorer(frame[:25]), scorer(frame[25:])], ignore_index=True)
+    assert_alike(found, whole(frame, method=method))
+
+
+def test_types_of_a_frame_do_not_matter(frame: pd.DataFrame) -> None:
+    scorer = irtbench.PartitionScorer(BANK)
+    items = [name for name in frame if name != "respondent_id"]
+    as_int = frame.assign(**{name: frame[name].fillna(-1).astype("int8") for name in items})
+    nullable = frame.assign(**{name: frame[name].astype("Int8") for name in items})
+    for other in (as_int, nullable, frame[["respondent_id", *items[::-1]]]):
+        pd.testing.assert_frame_equal(scorer(other), scorer(frame), rtol=1e-4, atol=1e-4)
+
+
+def test_it_travels_and_needs_no_torch(frame: pd.DataFrame, tmp_path: Path) -> None:
+    scorer = irtbench.PartitionScorer(BANK)
+    wanted = scorer(frame)
+    (tmp_path / "scorer").write_bytes(pickle.dumps(scorer))
+    frame.to_parquet(tmp_path / "part.parquet")
+    program = (
+        "import pickle, sys\nimport pandas as pd\n"
+        "scorer = pickle.load(open('scorer', 'rb'))\n"
+        "scorer(pd.read_parquet('part.parquet')).to_parquet('scores.parquet')\n"
+        "assert not {'torch', 'pyro'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=120)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "scores.parquet"), wanted)
+
+
+def test_an_empty_part_has_the_columns_and_types_of_any_other(frame: pd.DataFrame) -> None:
+    scorer = irtbench.PartitionScorer(BANK)
+    empty = scorer(frame[:0])
+    pd.testing.assert_series_equal(empty.dtypes, scorer(frame).dtypes)
+    assert len(empty) == 0
+    assert scorer.schema().startswith(
+        "respondent_id string, scale string, n_items bigint, n_correct bigint, accuracy double"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "saying"),
+    [
+        (lambda f: f.drop(columns="respondent_id"), "no column respondent_id"),
+        (lambda f: pd.concat([f, f[:1]]), "respondent p0 comes twice in a part"),
+        (lambda f: f.assign(a3=2.0), "respondent p0, item a3: expected 1, 0 or missing but got 2"),
+        (lambda f: f.assign(a3="yes"), "expected 1, 0 or missing but a column holds other values"),
+        (lambda f: f.assign(stranger=1.0), "stranger"),
+        (lambda f: f.assign(respondent_id=[None, *f["respondent_id"][1:]]), "expected a name in every row"),
+    ],
+)
+def test_what_is_wrong_in_a_part_is_named(frame: pd.DataFrame, change, saying: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=saying):
+        irtbench.PartitionScorer(BANK)(change(frame))
+
+
+def test_a_bank_file_and_columns_left_aside(frame: pd.DataFrame, tmp_path: Path) -> None:
+    irtbench.save_bank(BANK, tmp_path / "bank.json")
+    scorer = irtbench.PartitionScorer(tmp_path / "bank.json", respondent="who", unknown_items="ignore")
+    found = scorer(frame.rename(columns={"respondent_id": "who"}).assign(age=30.0))
+    assert_alike(found, whole(frame))
+
+
+@pytest.mark.filterwarnings("ignore")  # dask's own
+def test_dask_calls_it_on_its_partitions(frame: pd.DataFrame) -> None:
+    dask = pytest.importorskip("dask.dataframe")
+    scorer = irtbench.PartitionScorer(BANK)
+    found = dask.from_pandas(frame, npartitions=4).map_partitions(scorer, meta=scorer.empty()).compute()
+    assert_alike(found.reset_index(drop=True), whole(frame))
