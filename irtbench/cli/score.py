@@ -18,9 +18,10 @@ from irtbench.cli.output import demand_table_name, output_file, output_folder, s
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
-from irtbench.cli.score_words import interval_texts, link_in_words, scale_in_words, weights_in_words, why_not_compared
+from irtbench.cli.score_words import interval_texts, link_in_words, scale_in_words, weights_in_words
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
+from irtbench.scoring.comparability import why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses

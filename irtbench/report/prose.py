@@ -9,7 +9,6 @@ import pandas as pd
 
 from irtbench.config import StudyFile
 from irtbench.data.screening import Screening, ScreeningSettings
-from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
@@ -26,7 +25,7 @@ def summarise(
     """The study in a few sentences: respondents, agreement, items, scales, convergence, systems."""
     rejected = [scale for scale in scales if scale.pruning.rejected is not None]
     sentences = [
-        _screened(screening),
+        screened(screening),
         _agreed(agreement),
         _kept(scales),
         *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
@@ -36,7 +35,8 @@ def summarise(
     return [sentence for sentence in sentences if sentence]
 
 
-def _screened(screening: Screening) -> str:
+def screened(screening: Screening) -> str:
+    """How many respondents were kept, and why the others were not."""
     table = screening_table(screening).set_index("outcome")["n_respondents"]
     kept = int(table["kept"])
     if screening.settings == ScreeningSettings() and kept == table.sum():
@@ -91,7 +91,7 @@ def _scored(scores: pd.DataFrame | None) -> str:
     return sentence + "."
 
 
-def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
+def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
     """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
     found = []
     for scale in scales:
@@ -105,11 +105,6 @@ def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
             )
         if pruning.not_available:
             found.append(f"Scale {scale.name}: one rule was not asked of the items left: {pruning.not_available}.")
-        if pruning.checks is not None and pruning.checks.n_guessing and model.kind == "2pl":
-            found.append(
-                f"Scale {scale.name}: a guessing parameter would fit {plural(pruning.checks.n_guessing, 'item')} "
-                "significantly better, and the model has none for each item: see the test of guessing."
-            )
         after, rules = pruning.fit_after, pruning.rules
         if pruning.rejected is not None or after is None or pruning.globally_good:
             continue
