@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,6 +53,15 @@ class Browser:
     def run(self, script: str, *arguments: Any) -> Any:
         """What the body of a function returns in the page."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def settled(self, script: str, wanted: Any) -> Any:
+        """What the script returns once it is ``wanted``, or after five seconds, whatever it is then."""
+        for _ in range(100):
+            found = self.run(script)
+            if found == wanted:
+                break
+            time.sleep(0.05)
+        return found
 
     def press(self, *keys: str) -> None:
         strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]

@@ -1,5 +1,7 @@
 """A study for tests of the report: names that are markup, a scale that stands and one that must fail, one system."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 
@@ -12,7 +14,7 @@ FINE, SPLIT = "fine <i>", "split"
 SYSTEM = r"<b>$\frac</b> & $1 系统"  # neither HTML nor mathematics, in letters that the figures' font lacks
 
 
-def simulated_files(folder):
+def simulated_files(folder: Path) -> None:
     """Answers, items and one system: a scale with one reversed item, and a scale of two abilities, which must fail."""
     rng = np.random.default_rng(11)
     slopes, difficulties = rng.uniform(1.2, 2.2, 10), np.linspace(-1.5, 1, 10)

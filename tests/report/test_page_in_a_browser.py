@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(not browser.AVAILABLE, reason="needs chromium an
 
 ROWS = """return [...document.querySelectorAll("#items-table > tbody > tr:not(.item)")].map((row) =>
     [...row.cells].map((cell) => cell.textContent));"""
+OPEN = "return document.querySelector('tr.open')?.id ?? null"
 COLUMNS = """return [...document.querySelectorAll("#items-table > thead th")].map((cell) => cell.dataset.column);"""
 
 
@@ -122,19 +123,44 @@ def test_an_address_opens_its_item_even_when_filtered_away(shown: Browser, page:
     )
     assert shown.run(sheet) is None
     shown.run("location.hash = '#item-f3~3c~26~3e'")
-    assert "f3<&>" in shown.run("return document.querySelector('tr.open').textContent")
+    assert shown.settled(OPEN, "item-f3~3c~26~3e") == "item-f3~3c~26~3e"
     assert len(column(shown, "item_id")) == 20
 
 
-def test_items_open_and_close_by_the_keyboard(shown: Browser) -> None:
-    shown.run("location.hash = '#items'; document.querySelector('#items-table tbody a').focus()")
+def test_of_many_items_some_are_laid_out_and_all_are_found(window: Browser, page: Path, tmp_path: Path) -> None:
+    source = page.read_text(encoding="utf-8")
+    start = source.index("<tbody>", source.index('id="items-table"')) + len("<tbody>")
+    rows = source[start : source.index("</tbody>", start)]
+    many = "".join(re.sub(r'(id="item-|#item-)', rf"\g<1>{k}-", rows) for k in range(40))
+    file = tmp_path / "many.html"
+    file.write_text(source[:start] + many + source[start + len(rows) :], encoding="utf-8")
+    window.open(file, "#items")
+    laid_out = "return document.querySelectorAll('#items-table > tbody > tr').length"
+    assert window.run(laid_out) == 500
+    assert window.run("return document.querySelector('output').textContent") == "800 items"
+    window.run("const box = document.getElementById('items-table').parentElement; box.scrollTop = box.scrollHeight")
+    assert window.settled(laid_out, 600) == 600
+    window.run("location.hash = '#item-39-s4'")
+    assert window.settled(OPEN, "item-39-s4") == "item-39-s4"
+    assert window.run(laid_out) == 801
+    window.open(file, "#items")
+    window.devtools("Page.printToPDF")
+    assert window.run(laid_out) == 800
+    assert window.complaints() == []
+
+
+def test_items_open_and_close_by_the_keyboard(shown: Browser, page: Path) -> None:
+    shown.open(page, "#items")
+    shown.run("document.querySelector('#items-table tbody a').focus()")
     enter, escape = "\ue007", "\ue00c"
     opened = """const link = document.activeElement;
         return [document.querySelector("tr.open")?.id ?? null, link.getAttribute("aria-expanded"), link.textContent];"""
     shown.press(enter)
-    assert shown.run(opened) == ["item-f0~3c~26~3e", "true", "f0<&>"]
+    wanted = ["item-f0~3c~26~3e", "true", "f0<&>"]
+    assert shown.settled(opened, wanted) == wanted
     shown.press(escape)
-    assert shown.run(opened) == [None, None, "f0<&>"]
+    closed = [None, None, "f0<&>"]
+    assert shown.settled(opened, closed) == closed
     shown.run("document.querySelector('#items-table thead button').focus()")
     shown.press(enter)
     assert shown.run("return document.querySelector('[aria-sort]').dataset.column") == "item_id"
@@ -146,6 +172,7 @@ def test_nothing_is_cut_at_any_width(shown: Browser, width: int, scheme: str) ->
     shown.resize(width, 900)
     shown.run("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     shown.run("location.hash = '#item-f0~3c~26~3e'")
+    shown.settled(OPEN, "item-f0~3c~26~3e")
     found = shown.run(
         """const beyond = [...document.querySelectorAll("body *")].filter((node) =>
             !node.closest(".scroll > *, svg") && node.getBoundingClientRect().right > innerWidth + 1);

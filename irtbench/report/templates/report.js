@@ -1,7 +1,7 @@
 
 "use strict";
 (() => {
-  const MOST_ROWS = 500; // in the table at first; more are added as one scrolls
+  const MOST_ROWS = 500, MORE_ROWS = 100; // in the table at first, and added each time as one scrolls
   document.documentElement.classList.add("scripted");
 
   // parts that unfold: a link into one opens it, and they are printed open
@@ -143,7 +143,7 @@
   }
 
   box.addEventListener("scroll", () => {
-    if (appended < listed.length && box.scrollTop + 2 * box.clientHeight > box.scrollHeight) append(MOST_ROWS);
+    if (appended < listed.length && box.scrollTop + 2 * box.clientHeight > box.scrollHeight) append(MORE_ROWS);
   }, { passive: true });
   addEventListener("beforeprint", () => append(listed.length));
 
