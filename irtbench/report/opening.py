@@ -34,7 +34,11 @@ def results(study: Study) -> list[Sentence]:
     if scores is None or scores.empty:
         return [(_scale(scale),) for scale in study.scales]
     scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-    return [(place(row, scoring),) for row in _told(scores)]
+    said: list[Sentence] = [(place(row, scoring),) for row in _told(scores)]
+    if len(said) < len(scores):
+        n_systems = scores["respondent_id"].nunique()
+        said.insert(0, (f"Of {plural(n_systems, 'system')}, the most and the least able on each scale:",))
+    return said
 
 
 def _scale(scale: ScaleStudy) -> str:

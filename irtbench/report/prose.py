@@ -177,11 +177,20 @@ def _screening(rules: ScreeningSettings) -> str:
 
 def _model(settings: StudyFile) -> str:
     model = settings.model
-    name, above = "two", "1"
+    name, above, slope = "two-parameter logistic model", "1", "a"
     if model.kind == "3pl":
-        name, above = "three", "c + (1 − c)"
+        name, above = "three-parameter logistic model", "c + (1 − c)"
     elif model.guessing > 0:
         above = f"{model.guessing:g} + {1 - model.guessing:g}"
+    if model.kind == "rasch":
+        name, slope = "Rasch model", ""
+    elif model.kind == "1pl":
+        name = "one-parameter logistic model, with one a for all items"
+    among = "Ability θ is standard normal among the screened respondents"
+    if model.kind == "rasch":
+        among = "Ability θ is normal among the screened respondents, its standard deviation estimated,"
+    elif model.population == "estimated":
+        among = "Ability θ has mean 0 and standard deviation 1 among the screened respondents, its density estimated,"
     prior = model.priors
     how = {
         "none": "marginal maximum likelihood",
@@ -191,15 +200,15 @@ def _model(settings: StudyFile) -> str:
         "respondents’ abilities are estimated with the items integrated out)",
     }["weak" if prior.name == "none" and not prior.is_flat else prior.name]
     return (
-        f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "
-        "items of each scale apart. Ability θ is standard normal among the screened respondents and is integrated out; "
-        f"parameters are estimated by {how}, standard errors come from the observed information."
+        f"The {name}, P(correct | θ) = {above} / (1 + exp(−{slope}(θ − b))), was fitted to the items of each scale "
+        f"apart. {among} and is integrated out; parameters are estimated by {how}, standard errors come from the "
+        "observed information."
     )
 
 
 def _scores(settings: StudyFile) -> str:
     scoring = settings.score.scoring(seed=settings.study.seed)
-    estimated = settings.model.population == "estimated"
+    estimated = settings.model.population == "estimated" or settings.model.kind == "rasch"
     population = "population estimated with the items" if estimated else "standard normal population"
     prior = f" under the {population}"
     estimator = {

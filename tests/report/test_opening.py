@@ -92,7 +92,8 @@ def test_of_many_systems_the_ends_of_each_scale_are_told() -> None:
         for name in ("x", "y")
         for theta in (19, 0)
     ]
-    assert [sentence.split(" on ")[0] for sentence in said] == ends
+    assert said[0] == "Of 21 systems, the most and the least able on each scale:"
+    assert [sentence.split(" on ")[0] for sentence in said[1:]] == ends
     drawn = some_systems(scores[scores["scale"] == "y"].assign(theta=np.arange(20.0)))
     assert len(drawn) == MOST_POSITIONS == 20
     many = pd.DataFrame({"theta": rng.normal(size=95)})

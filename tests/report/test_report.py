@@ -18,10 +18,13 @@ from matplotlib.figure import Figure
 from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM
 from study_parts import table_of
 
+from irtbench.bank.data_card import DataCard
 from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
@@ -361,6 +364,41 @@ def test_respondents_stand_in_for_systems(study):
     theta = study.respondent_scores["theta"]
     assert rows[0]["Ability θ [interval]"].startswith(shown(theta.min(), 2))
     assert rows[-1]["Ability θ [interval]"].startswith(shown(theta.max(), 2))
+
+
+def test_the_card_of_the_bank_is_shown(study, page):
+    assert "Data card" not in page.text
+    card = DataCard(title="A <b>scale</b>", license="CC-BY-4.0", citation="See there")
+    rows = Page(render_report(replace(study, bank=replace(study.bank, card=card)))).table("What the maker of the bank")
+    assert [(row["About"], row["What its maker says"]) for row in rows] == [
+        ("Title", "A <b>scale</b>"), ("License", "CC-BY-4.0"), ("Citation", "See there"),
+    ]  # fmt: skip
+
+
+def drawings(page):
+    return [base64.b64decode(image["src"].split(",")[1]).decode() for image in page.images]
+
+
+def test_abilities_of_a_rasch_model_are_in_logits(study, page):
+    unit = "standard deviations of the population"
+    assert f"Abilities and difficulties are in {unit}, 0 at its mean." in page.text
+    assert any(f"ability θ ({unit})" in drawing for drawing in drawings(page))
+    scale = study.scales[0]
+    rounds = [
+        replace(r, fitted=replace(r.fitted, settings=FitSettings(kind="rasch"), moments=NormalMoments(0, 1.4, 0, 0.1)))
+        for r in scale.pruning.rounds
+    ]
+    rasch = replace(
+        study,
+        scales=(replace(scale, pruning=replace(scale.pruning, rounds=tuple(rounds))),),
+        settings=replace(study.settings, model=FitSettings(kind="rasch")),
+    )
+    read = Page(render_report(rasch))
+    assert unit not in read.text
+    assert f"in logits; mean and standard deviation of the population are 0.00 and 1.40 on {FINE}." in read.text
+    assert "The Rasch model, P(correct | θ) = 1 / (1 + exp(−(θ − b)))" in read.text
+    assert not any(unit in drawing for drawing in drawings(read))
+    assert any("ability θ (logits)" in drawing for drawing in drawings(read))
 
 
 def test_scale_too_small_to_fit_is_reported(study):
