@@ -161,6 +161,8 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
     from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
     from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
+    from irtbench.diagnostics.observed_shares import ObservedShares as ObservedShares
+    from irtbench.diagnostics.observed_shares import observed_shares as observed_shares
     from irtbench.diagnostics.person_fit import PersonFit as PersonFit
     from irtbench.diagnostics.person_fit import person_fit as person_fit
     from irtbench.diagnostics.residuals import mean_squares as mean_squares
@@ -406,6 +408,7 @@ _NAMES = {
     "diagnostics.person_fit": "PersonFit person_fit",
     "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
     "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
+    "diagnostics.observed_shares": "ObservedShares observed_shares",
     "diagnostics.residuals": "mean_squares",
     "diagnostics.mean_square_fit": "MeanSquareFit mean_square_fit",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",

@@ -24,10 +24,10 @@ from irtbench.cli.score_words import (
     scale_in_words,
     weights_in_words,
     whole_in_words,
-    why_not_compared,
 )
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
+from irtbench.scoring.comparability import why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,24 +10,10 @@ import pandas as pd
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN
+from irtbench.scoring.comparability import FEW_ITEMS
 from irtbench.scoring.prediction import predict_accuracy
 
 ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
-
-
-def why_not_compared(row: Mapping[Any, Any]) -> str:
-    """Why a row of scores.csv is not told as a place among people; nothing where it is."""
-    said = {
-        "no_items": "no item was answered",
-        "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
-        "little_information": f"the {row['n_items']} items answered, too few or too unlike this ability, say less than "
-        "half of what people differ in",
-        "at_bound": "ability is at the end of its range",
-        "unlikely_pattern": f"the answers are unlike a person's of this ability (lz* {row['person_fit']:.2f}; below "
-        f"{UNLIKELY_PATTERN} are 5% of people)",
-    }
-    return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)
 
 
 def link_in_words(scale: Scale) -> str | None:

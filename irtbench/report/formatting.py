@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -240,6 +240,12 @@ COLUMNS = {
     "items": _words("Items"),
     "flags": _words("Remarks", flags),
     "option": _words("Option"),
+    "key": _words("Key"),
+    "observed_shares": _long("Right by group of ability, low to high"),
+    "answers_by_third": _long("Answers of the lower, middle and upper third"),
+    "difficulty_span": _words("Difficulty b"),
+    "card_field": _words("About"),
+    "card_text": _long("What its maker says"),
     "remark": _long("Remark"),
     "surprise": _words("The system", surprise),
     "difficulty_range": _words("Items of difficulty b"),
@@ -336,10 +342,11 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One written value."""
+    """One written value; of a heading also the name of its column."""
 
     text: str
     kind: Kind
+    column: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -377,6 +384,6 @@ def write_table(table: pd.DataFrame) -> WrittenTable:
             heading += " (SE)"
             errors = (column.write(error) for error in table[f"se_{name}"])
             cells = [cell if cell == MISSING else f"{cell} ({se})" for cell, se in zip(cells, errors, strict=True)]
-        headings.append(Cell(heading, column.kind))
+        headings.append(Cell(heading, column.kind, name))
         columns.append([Cell(cell, column.kind) for cell in cells])
     return WrittenTable(tuple(headings), tuple(zip(*columns, strict=True)))

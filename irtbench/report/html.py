@@ -2,89 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from irtbench.analysis.dimensions import Dimensions
-from irtbench.building.prune_rules import PruneRules
-from irtbench.config import PublishedSettings, StudyFile
-from irtbench.data.grading import GradingSettings
 from irtbench.data.harmless_text import printable
-from irtbench.data.items import ItemTable
 from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report import (
-    explanations,
-    figures,
-    item_analysis_tables,
-    paper_tables,
-    prose,
-    pruning_prose,
-    pruning_tables,
-)
-from irtbench.report.figures import Panel
-from irtbench.report.formatting import WrittenTable, count, decimal, write_table
-from irtbench.scoring.explanation import Explanation
-from irtbench.scoring.scores import ScoringSettings
+from irtbench.report import figures, opening, prose, sections
+from irtbench.report.ability_words import where_people_are
+from irtbench.report.blocks import Section, figure, table
+from irtbench.report.formatting import count, decimal
 from irtbench.study.results import ScaleStudy, Study
-from irtbench.study.screening_effect import ScreeningEffect
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paragraph."""
-
-    text: str
-    kind: Literal["text"] = "text"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption that says how to read it."""
-
-    caption: str
-    table: WrittenTable
-    kind: Literal["table"] = "table"
-
-
-@dataclass(frozen=True)
-class FigureOfPanels:
-    """Panels beside each other under one caption."""
-
-    caption: str
-    panels: list[Panel]
-    kind: Literal["figure"] = "figure"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """What the blocks below are about."""
-
-    text: str
-    kind: Literal["heading"] = "heading"
-
-
-Block = Text | Table | FigureOfPanels | Heading
-
-
-BELOW = {
-    "normal": "share of the population",
-    "empirical": "share of the screened respondents",
-    "smoothed": "share of the population that the screened respondents stand for",
-}
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page; without blocks it is left out."""
-
-    anchor: str
-    title: str
-    blocks: list[Block]
 
 
 @dataclass(frozen=True)
@@ -97,11 +30,12 @@ class Tile:
 
 
 def render_report(study: Study) -> str:
-    """Write the page of a study: summary, method, results, provenance, with all figures inside.
+    """Write the page of a study: the result first, then everything it rests on in parts that unfold.
 
-    The page refers to nothing outside itself and runs no script. Names and texts from the data are escaped, control
-    characters replaced. The same study gives the same page. Parts without data (no raw answers, no systems, no scale
-    retained) are left out.
+    The page refers to nothing outside itself. Its one script sorts, filters and opens items; without it everything can
+    be read all the same. The page's policy lets no other script and no other style run. Names and texts from the data
+    are escaped, control characters replaced. The same study gives the same page. Parts without data (no raw answers, no
+    systems, no scale retained) are left out.
     """
     environment = Environment(
         loader=PackageLoader("irtbench", "report/templates"),
@@ -111,35 +45,90 @@ def render_report(study: Study) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    settings, scales, items = study.settings, study.scales, study.items
-    scoring = settings.score.scoring(seed=settings.study.seed)
-    sections = [
-        method_section(settings),
-        respondents_section(study.screening, study.screening_effect),
-        agreement_section(study.agreement, study.agreement_by_label, settings.grading),
-        dimensions_section(study.dimensions, study.no_dimensions, scales),
-        pruning_section(scales, settings.pruning),
-        scales_section(scales, items, settings.pruning),
-        items_section(scales, items),
-        analysis_section(scales),
-        scores_section(scales, scoring, study.system_scores, study.respondent_scores, study.group_percentiles),
-        likeness_section(study.system_scores, study.system_explanation, items),
-        published_section(settings.published, scales, study.agreement),
-        fits_section(scales),
-        all_items_section(scales, items),
-        provenance_section(study.provenance),
-    ]
+    settings, scales = study.settings, study.scales
+    style, script = (own_source(environment, name) for name in ("report.css", "report.js"))
     page = environment.get_template("report.html").render(
         title=settings.study.title,
         description=[part for part in settings.study.description.split("\n\n") if part.strip()],
+        lead=opening.lead(scales),
+        results=opening.results(study),
+        opening=opening_blocks(study),
+        removed=opening.removed(study),
+        warnings=opening.warnings(scales, settings.model),
         summary=" ".join(prose.summarise(study.screening, study.agreement, scales, study.system_scores)),
-        cautions=prose.cautions(scales, settings.model),
         tiles=tiles(study.screening, scales, study.agreement),
-        sections=[section for section in sections if section.blocks],
+        sections=[section for section in sections_of(study) if section.blocks],
         version=study.provenance["versions"]["irtbench"],
         date=study.provenance["date"],
+        style=Markup(style),  # our own files, no word of the data in them
+        script=Markup(script),
+        policy=policy(style, script),
     )
     return printable(page)
+
+
+def own_source(environment: Environment, name: str) -> str:
+    """The text of a file beside the template, with line ends as a browser sees them."""
+    assert environment.loader is not None
+    source, _, _ = environment.loader.get_source(environment, name)
+    return source.replace("\r\n", "\n")
+
+
+def policy(style: str, script: str) -> str:
+    """The content security policy that lets this style and this script run and nothing else."""
+    of_style, of_script = (
+        "'sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() + "'"
+        for source in (style, script)
+    )
+    return (
+        f"default-src 'none'; img-src data:; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def opening_blocks(study: Study) -> Section:
+    """The figure and the table beside the first sentences."""
+    scales, scores = study.scales, study.system_scores
+    systems = ""
+    if scores is not None and not scores.empty:
+        systems = " Below, the systems with their intervals."
+        if scores["respondent_id"].nunique() > figures.MOST_POSITIONS:
+            systems = f" Below, {figures.MOST_POSITIONS} of the systems, from the most to the least able."
+    blocks = figure(
+        figures.position_panels(scales, scores),
+        f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
+        "crowd together at the right where a scale has few hard items: it cannot tell able people apart.",
+    )
+    blocks += table(
+        opening.scale_numbers(scales),
+        "Each scale in numbers: items kept of those given, respondents, marginal reliability of ability, and between "
+        f"which difficulties the items kept are. {where_people_are(scales)}",
+    )
+    return Section("summary", "Result", blocks)
+
+
+def sections_of(study: Study) -> list[Section]:
+    """The parts below the opening, those a reader asks for first at the top."""
+    settings, scales, items = study.settings, study.scales, study.items
+    scoring = settings.score.scoring(seed=settings.study.seed)
+    card = settings.card if study.bank is None else study.bank.card
+    return [
+        sections.items_section(scales, items),
+        sections.scores_section(scales, scoring, study.system_scores, study.respondent_scores, study.group_percentiles),
+        sections.likeness_section(study.system_scores, study.system_explanation, items),
+        sections.scales_section(scales, items, settings.pruning),
+        sections.pruning_section(scales, settings.pruning),
+        sections.examples_section(scales, items),
+        sections.analysis_section(scales),
+        sections.dimensions_section(study.dimensions, study.no_dimensions, scales),
+        sections.respondents_section(study.screening, study.screening_effect),
+        sections.agreement_section(study.agreement, study.agreement_by_label, settings.grading),
+        sections.method_section(settings),
+        sections.published_section(settings.published, scales, study.agreement),
+        sections.card_section(card),
+        sections.fits_section(scales),
+        sections.provenance_section(study.provenance),
+    ]
 
 
 def tiles(screening: Screening, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:
@@ -159,296 +148,3 @@ def tiles(screening: Screening, scales: Sequence[ScaleStudy], agreement: Agreeme
     if agreement is not None:
         found.append(Tile(decimal(agreement.fleiss_kappa), "", "Fleiss’ kappa"))
     return found
-
-
-def table(frame: pd.DataFrame, caption: str) -> list[Block]:
-    """A table block; none for an empty table."""
-    return [] if frame.empty else [Table(caption, write_table(frame))]
-
-
-def figure(panels: list[Panel], caption: str) -> list[Block]:
-    """A figure block; none without panels."""
-    return [FigureOfPanels(caption, panels)] if panels else []
-
-
-def method_section(settings: StudyFile) -> Section:
-    """How the study was done, and how to read a curve."""
-    blocks: list[Block] = [Text(paragraph) for paragraph in prose.method(settings)]
-    blocks += figure(
-        figures.example_panels(),
-        "How to read an item characteristic curve: the probability that a person of ability θ is right. Difficulty b "
-        "is where the curve is steepest, discrimination a how steep it is there, guessing c where it starts. The "
-        "example has a = 1, b = 0, c = 0.25.",
-    )
-    return Section("method", "Method", blocks)
-
-
-def respondents_section(screening: Screening, effect: ScreeningEffect | None) -> Section:
-    """Who was kept, and what that changes."""
-    caption = (
-        "Respondents by outcome of the screening. A respondent removed stands with the first rule that applied. "
-        "Accuracy is the mean over respondents of the share of their responses that are correct, attention checks left "
-        "out."
-    )
-    blocks = table(paper_tables.screening_table(screening), caption)
-    if effect is not None:
-        blocks += table(
-            effect.scales,
-            "Each scale before and after screening, before any item is removed. Agreement on items of one label is low "
-            "whoever answers. Reliability may fall as people who guess leave, whom a test tells easily from others.",
-        )
-    return Section("respondents", "Respondents", blocks)
-
-
-def agreement_section(
-    overall: Agreement | None, by_label: Mapping[str, Agreement], grading: GradingSettings
-) -> Section:
-    """Tables 2 and 3 of the paper."""
-    blocks = table(
-        paper_tables.agreement_table(overall, by_label),
-        "Agreement of the screened respondents. Majority: share of items on which more than half of the answers are "
-        "the same one, whichever that is; two-thirds majority: at least two thirds are. Majority is the key: more than "
-        "half of the answers are the right one. Correct: share of all answers.",
-    )
-    blocks += table(
-        paper_tables.kappa_table(overall, by_label, grading.normalise),
-        "Agreement beyond chance: 0 where people agree as often as chance would have it, 1 where all always agree. "
-        "Fleiss’ κ and Krippendorff’s α are of the items in the row. Where nearly all answers are one and the same, "
-        "as within one label, they are low however well people agree. κ of this answer: the answer of that name "
-        "against all others, over all items.",
-    )
-    return Section("agreement", "Agreement", blocks)
-
-
-def scales_section(scales: Sequence[ScaleStudy], items: ItemTable, rules: PruneRules) -> Section:
-    """Table 4 of the paper, its Figures 3 and 4, and global fit."""
-    blocks = table(
-        paper_tables.ranges_table(scales),
-        "Scales: items given and kept, and the ranges of difficulty b and discrimination a of the items kept. "
-        "Abilities and difficulties are in standard deviations of the population, 0 at its mean.",
-    )
-    blocks += table(
-        paper_tables.global_fit_table(scales),
-        "Does one ability explain the responses to all items? M₂ with its degrees of freedom and p; RMSEA with its 90% "
-        "interval and SRMSR, both 0 for perfect fit; TLI and CFI, near 1 for good fit. Least adjusted p: of the S-X² "
-        "of any item and of the LD-X² of any pair of items, adjusted "
-        f"{pruning_prose.adjustment(rules)}. The cut-offs are those of the rules of pruning. "
-        "Respondents: those whom M₂ rests on, for it needs people who answered every item.",
-    )
-    blocks += figure(
-        figures.curve_panels(scales),
-        "Item characteristic curves of each scale: items kept solid, others dotted. The curve of a removed item comes "
-        "from the last fit it was in. Steep curves tell people apart near their difficulty, flat ones hardly at all.",
-    )
-    blocks += figure(
-        figures.parameter_panels(scales, items),
-        "Difficulty and discrimination of each item, with one standard error either way. An arrowhead at the edge "
-        "stands for an item beyond it.",
-    )
-    blocks += figure(
-        figures.information_panels(scales),
-        "Test information of each scale, and on the right the standard error of ability it amounts to. A scale "
-        "measures well where its curve is high.",
-    )
-    return Section("scales", "Scales", blocks)
-
-
-def dimensions_section(dimensions: Dimensions | None, not_counted: str, scales: Sequence[ScaleStudy]) -> Section:
-    """What is asked before any item leaves: how many abilities, one or two to a scale, is guessing needed."""
-    blocks: list[Block] = [Text(paragraph) for paragraph in pruning_prose.abilities(dimensions, not_counted)]
-    blocks += figure(
-        figures.scree_panels(dimensions),
-        "Eigenvalues of the items’ tetrachoric correlations in order: those that speak for an ability filled, the "
-        "limit of what independent items show by chance dashed.",
-    )
-    blocks += table(
-        pruning_tables.eigenvalues_table(dimensions),
-        "The first eigenvalues beside those of independent items, their mean and the limit.",
-    )
-    blocks += table(
-        pruning_tables.factor_models_table(dimensions),
-        "Models of all items with one ability, two and three: smaller criteria are better. Likelihood ratio: against "
-        "the model in the row above.",
-    )
-    blocks += table(
-        pruning_tables.loadings_table(dimensions),
-        "Mean loadings of each scale’s items on the factors turned towards the scales, and the share of the items that "
-        "load most on the factor of their own scale.",
-    )
-    blocks += table(
-        pruning_tables.two_abilities_table(scales),
-        "One ability or two on the items of each scale, before any rule removes one; the likelihood ratio is that of "
-        "two against one. A model that did not converge is no maximum: its figures say what it reached.",
-    )
-    said = pruning_prose.guessing(scales)
-    blocks += [Text(said)] if said else []
-    blocks += table(
-        pruning_tables.guessing_table(scales),
-        "Test of guessing: on each scale the number of items that need it at .05 after Holm, and the item with the "
-        "least p. Likelihood ratio of c free against c = 0; p is halved, since 0 is the least that c can be.",
-    )
-    return Section("dimensions", "Number of abilities and guessing", blocks)
-
-
-def pruning_section(scales: Sequence[ScaleStudy], rules: PruneRules) -> Section:
-    """What left before any model was fitted, then round by round."""
-    before = pruning_tables.before_fit_table(scales)
-    blocks: list[Block] = table(before, "Items that left before any model was fitted.")
-    if before.empty:
-        blocks.append(
-            Text(
-                "Before any model was fitted no item left: none was excluded, each was answered, and none by all alike."
-            )
-        )
-    blocks += table(
-        pruning_tables.removals_table(scales),
-        "Rounds of pruning, in order. Each row says which item left after the fit of its round and on what grounds: "
-        f"the statistic, p and p adjusted {pruning_prose.adjustment(rules)}. CFI is "
-        "that of the items that were in.",
-    )
-    return Section("pruning", "Pruning, round by round", blocks)
-
-
-def items_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
-    """Table 1 and Figure 2 of the paper."""
-    blocks = table(
-        paper_tables.examples_table(scales, items),
-        "Examples: of each scale the easiest and the hardest item kept, and the first item removed for each reason.",
-    )
-    blocks += figure(
-        figures.fit_panels(scales),
-        "The worst and the best fitting item of the study, by the p of S-X² in the first fit of their scale: the "
-        "estimated curve (solid) against the actual share of right answers, smoothed over estimated ability (dotted) "
-        "with its pointwise 95% band. Where the band leaves the estimated curve, the item does not do as the model "
-        "says. Abilities are estimates themselves, so small differences at the ends mean little.",
-    )
-    return Section("items", "Items", blocks)
-
-
-def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
-    """The items kept as they were answered: reliability, classical statistics, options, people beside items."""
-    blocks = table(
-        item_analysis_tables.reliability_table(scales),
-        "Reliability of each scale: coefficient α of the number right with its 95% interval (KR-20), ω of one factor "
-        "of the tetrachoric correlations, marginal reliability of θ in the population, and empirical reliability of θ "
-        "as estimated here. Beside them, how many items like these a reliability of .9 needs, by Spearman and Brown "
-        "from α and from the test information.",
-    )
-    blocks += figure(
-        figures.map_panels(scales),
-        "Wright maps: people to the left, items at their difficulty to the right. Where there are people and no items, "
-        "the scale tells little.",
-    )
-    blocks += figure(
-        figures.raw_score_panels(scales),
-        "Ability by the number of right responses to all items of a scale (EAP of the sum score) with 95% intervals.",
-    )
-    blocks += table(
-        item_analysis_tables.classical_table(scales),
-        "Items kept as they were answered, of each scale the least discriminating first: share right, correlation with "
-        "the number right on the other items, biserial correlation, difference between the upper and the lower 27%, "
-        "and α of the scale without the item.",
-    )
-    said = item_analysis_tables.said_of_options(scales)
-    blocks += [Text(said)] if said else []
-    blocks += table(
-        item_analysis_tables.options_table(scales),
-        "Options that are flagged, below the key of their item: shares of the lower, middle and upper third by score.",
-    )
-    return Section("item-analysis", "Items as they were answered", blocks)
-
-
-def scores_section(
-    scales: Sequence[ScaleStudy],
-    scoring: ScoringSettings,
-    system_scores: pd.DataFrame | None,
-    respondent_scores: pd.DataFrame | None,
-    group_percentiles: pd.DataFrame | None,
-) -> Section:
-    """Table 5 of the paper, and where people and systems stand."""
-    systems = paper_tables.systems_table(system_scores)
-    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
-    read = (
-        f"Ability θ in standard deviations of the population; percentile: {BELOW[scoring.norm]}{group} below, rank in "
-        f"the sample: share of the screened respondents{group} below. Intervals have a nominal coverage of "
-        f"{100 * scoring.level:g}%. Person fit lz* below −1.645 is seen in one of twenty people."
-    )
-    blocks = table(systems, f"Systems on each scale. {read}")
-    if systems.empty:
-        blocks += table(
-            paper_tables.example_respondents_table(respondent_scores),
-            "Respondents of the lowest, the middle and the highest ability on each scale, among those with most "
-            f"responses. {read}",
-        )
-    blocks += table(
-        paper_tables.group_percentiles_table(group_percentiles),
-        "The same abilities compared with the people of one group at a time: share of the people that the group’s "
-        "respondents stand for who are less able. Groups of few people give wide intervals.",
-    )
-    below = "" if systems.empty else " Below, the systems with their 95% intervals."
-    blocks += figure(
-        figures.position_panels(scales, system_scores),
-        f"Estimated abilities of the screened respondents on each scale.{below} Estimates crowd together at the right "
-        "where a scale has few hard items: it cannot tell able people apart.",
-    )
-    return Section("scores", "Abilities", blocks)
-
-
-def likeness_section(scores: pd.DataFrame | None, explained: Explanation | None, items: ItemTable) -> Section:
-    """Whether systems answer as people of their ability do: person fit, accuracy by difficulty, surprises."""
-    title = "Do the systems answer like people?"
-    blocks: list[Block] = []
-    if scores is None or explained is None:
-        return Section("likeness", title, blocks)
-    systems = explanations.explained_systems(scores)
-    for system in systems:
-        blocks += [Heading(system), Text(explanations.likeness(scores, explained, system))]
-        blocks += table(
-            explanations.difficulty_table(explained, system),
-            f"Accuracy of {system} on the items of each scale, easy to hard, beside that of people of its ability. "
-            "About 95% of these fall into the interval; z is the difference in standard deviations.",
-        )
-        blocks += table(
-            explanations.surprises_table(explained, items, system),
-            f"Items on which {system} surprises: fewer than one in ten people of its ability give its answer. Beside "
-            f"each the share of them who are right. At most {explanations.MOST_SURPRISES} of each kind on a scale.",
-        )
-    if systems and len(systems) < scores["respondent_id"].nunique():
-        said = f"Shown are the {len(systems)} systems whose answers are least like a person’s."
-        blocks.insert(0, Text(said))
-    return Section("likeness", title, blocks)
-
-
-def published_section(
-    published: PublishedSettings, scales: Sequence[ScaleStudy], agreement: Agreement | None
-) -> Section:
-    """Our figures beside published ones."""
-    source = published.source or "the publication"
-    blocks = table(
-        paper_tables.published_table(published, scales, agreement),
-        f"This study beside {source}; the difference is ours less theirs.",
-    )
-    if blocks:
-        blocks += [Text(note) for note in published.notes]
-    return Section("published", "Beside published figures", blocks)
-
-
-def fits_section(scales: Sequence[ScaleStudy]) -> Section:
-    """Every fit."""
-    caption = (
-        "Every fit of every scale, a row a round of pruning. A fit that did not converge says why; its parameters are "
-        "then no estimates."
-    )
-    return Section("fits", "Fits", table(paper_tables.rounds_table(scales), caption))
-
-
-def all_items_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
-    """Every item given."""
-    caption = "All items given. Parameters are from the last fit the item was in, with standard errors in brackets."
-    return Section("all-items", "All items", table(paper_tables.item_status_table(scales, items), caption))
-
-
-def provenance_section(provenance: Mapping[str, Any]) -> Section:
-    """What is needed to do it again."""
-    caption = "Hashes of the files read, settings, seed, versions and date."
-    return Section("provenance", "Provenance", table(paper_tables.provenance_table(provenance), caption))

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve
@@ -45,7 +46,8 @@ STYLE = {
 }
 
 ABILITIES = np.linspace(-4, 4, 321)
-ABILITY_LABEL = "ability θ (standard deviations of the population)"
+ABILITY_LABEL = "ability θ"  # its unit depends on the model: who draws for a study adds it
+MANY_CURVES = 60
 PROBABILITY_LABEL = "probability correct"
 SHOWN_DIFFICULTY, SHOWN_DISCRIMINATION = (-6.0, 6.0), (-2.0, 6.0)
 MARGIN = 0.5  # about the items of a scatter plot
@@ -99,6 +101,18 @@ def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
     return ax
 
 
+def name_unit(figure: Figure, unit: str) -> None:
+    """Add the unit of ability to the axes that are labelled with it."""
+    for ax in figure.axes:
+        if ax.get_xlabel() == ABILITY_LABEL:
+            ax.set_xlabel(f"{ABILITY_LABEL} ({unit})")
+
+
+def _points_for(items: ItemParameters) -> NDArray[np.float64]:
+    """Abilities at which curves are drawn: fewer where there are hundreds, which would make a large file."""
+    return ABILITIES[:: 1 if items.n_items <= MANY_CURVES else 5]
+
+
 def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters], *, others_are: str) -> Axes:
     """Item characteristic curves of a scale's items kept (solid) and of the others (dotted): Figure 3.
 
@@ -116,12 +130,12 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
     entries: dict[str, Artist] = {}
     if kept.n_items:
         alpha = np.clip(40 / kept.n_items, 0.15, 0.75)  # hundreds of curves are to show where they are dense
-        lines = ax.plot(ABILITIES, icc(ABILITIES, kept), color=BLUE, linewidth=1.1, alpha=alpha)
+        lines = ax.plot(points := _points_for(kept), icc(points, kept), color=BLUE, linewidth=1.1, alpha=alpha)
         entries[f"kept ({kept.n_items})"] = lines[0]
     n_others = sum(items.n_items for items in others)
     for items in others:
         if items.n_items:
-            lines = ax.plot(ABILITIES, icc(ABILITIES, items), color=ORANGE, linestyle=":")
+            lines = ax.plot(points := _points_for(items), icc(points, items), color=ORANGE, linestyle=":")
             entries[f"{others_are} ({n_others})"] = lines[0]
     probability_axes(ax)
     _legend_above(ax, entries)

@@ -9,7 +9,6 @@ import pandas as pd
 
 from irtbench.config import StudyFile
 from irtbench.data.screening import Screening, ScreeningSettings
-from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
@@ -26,7 +25,7 @@ def summarise(
     """The study in a few sentences: respondents, agreement, items, scales, convergence, systems."""
     rejected = [scale for scale in scales if scale.pruning.rejected is not None]
     sentences = [
-        _screened(screening),
+        screened(screening),
         _agreed(agreement),
         _kept(scales),
         *(f"The scale {scale.name} is rejected as a whole: {scale.pruning.rejected}." for scale in rejected),
@@ -36,7 +35,8 @@ def summarise(
     return [sentence for sentence in sentences if sentence]
 
 
-def _screened(screening: Screening) -> str:
+def screened(screening: Screening) -> str:
+    """How many respondents were kept, and why the others were not."""
     table = screening_table(screening).set_index("outcome")["n_respondents"]
     kept = int(table["kept"])
     if screening.settings == ScreeningSettings() and kept == table.sum():
@@ -91,7 +91,7 @@ def _scored(scores: pd.DataFrame | None) -> str:
     return sentence + "."
 
 
-def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
+def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
     """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
     found = []
     for scale in scales:
@@ -105,11 +105,6 @@ def cautions(scales: Sequence[ScaleStudy], model: FitSettings) -> list[str]:
             )
         if pruning.not_available:
             found.append(f"Scale {scale.name}: one rule was not asked of the items left: {pruning.not_available}.")
-        if pruning.checks is not None and pruning.checks.n_guessing and model.kind == "2pl":
-            found.append(
-                f"Scale {scale.name}: a guessing parameter would fit {plural(pruning.checks.n_guessing, 'item')} "
-                "significantly better, and the model has none for each item: see the test of guessing."
-            )
         after, rules = pruning.fit_after, pruning.rules
         if pruning.rejected is not None or after is None or pruning.globally_good:
             continue
@@ -182,11 +177,20 @@ def _screening(rules: ScreeningSettings) -> str:
 
 def _model(settings: StudyFile) -> str:
     model = settings.model
-    name, above = "two", "1"
+    name, above, slope = "two-parameter logistic model", "1", "a"
     if model.kind == "3pl":
-        name, above = "three", "c + (1 − c)"
+        name, above = "three-parameter logistic model", "c + (1 − c)"
     elif model.guessing > 0:
         above = f"{model.guessing:g} + {1 - model.guessing:g}"
+    if model.kind == "rasch":
+        name, slope = "Rasch model", ""
+    elif model.kind == "1pl":
+        name = "one-parameter logistic model, with one a for all items"
+    among = "Ability θ is standard normal among the screened respondents"
+    if model.kind == "rasch":
+        among = "Ability θ is normal among the screened respondents, its standard deviation estimated,"
+    elif model.population == "estimated":
+        among = "Ability θ has mean 0 and standard deviation 1 among the screened respondents, its density estimated,"
     prior = model.priors
     how = {
         "none": "marginal maximum likelihood",
@@ -196,15 +200,15 @@ def _model(settings: StudyFile) -> str:
         "respondents’ abilities are estimated with the items integrated out)",
     }["weak" if prior.name == "none" and not prior.is_flat else prior.name]
     return (
-        f"The {name}-parameter logistic model, P(correct | θ) = {above} / (1 + exp(−a(θ − b))), was fitted to the "
-        "items of each scale apart. Ability θ is standard normal among the screened respondents and is integrated out; "
-        f"parameters are estimated by {how}, standard errors come from the observed information."
+        f"The {name}, P(correct | θ) = {above} / (1 + exp(−{slope}(θ − b))), was fitted to the items of each scale "
+        f"apart. {among} and is integrated out; parameters are estimated by {how}, standard errors come from the "
+        "observed information."
     )
 
 
 def _scores(settings: StudyFile) -> str:
     scoring = settings.score.scoring(seed=settings.study.seed)
-    estimated = settings.model.population == "estimated"
+    estimated = settings.model.population == "estimated" or settings.model.kind == "rasch"
     population = "population estimated with the items" if estimated else "standard normal population"
     prior = f" under the {population}"
     estimator = {

@@ -7,6 +7,7 @@ them on items that tell people of this ability apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,3 +60,17 @@ def percentile_flags(abilities: Abilities, lz_star: NDArray[np.float64], deviati
             "unlikely_pattern": lz_star < UNLIKELY_PATTERN,
         }
     )
+
+
+def why_not_compared(row: Mapping[Any, Any]) -> str:
+    """Why a row of scores.csv is not told as a place among people; nothing where it is."""
+    said = {
+        "no_items": "no item was answered",
+        "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
+        "little_information": f"the {row['n_items']} items answered, too few or too unlike this ability, say less than "
+        "half of what people differ in",
+        "at_bound": "ability is at the end of its range",
+        "unlikely_pattern": f"the answers are unlike a person's of this ability (lz* {row['person_fit']:.2f}; below "
+        f"{UNLIKELY_PATTERN} are 5% of people)",
+    }
+    return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)

@@ -1,7 +1,9 @@
 """The report: its numbers are those of the study, its text is safe, and every outcome of a study can be shown."""
 
 import base64
+import hashlib
 import inspect
+import json
 import re
 from dataclasses import replace
 from html import escape
@@ -13,17 +15,21 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM
 from study_parts import table_of
 
+from irtbench.bank.data_card import DataCard
 from irtbench.building.pruning import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
 from irtbench.report import explanations, paper_tables, plots, prose
+from irtbench.report.addresses import item_anchor
 from irtbench.report.formatting import (
     COLUMNS,
     NORMALISATIONS,
@@ -41,97 +47,6 @@ from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, s
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.scores import score_responses
 from irtbench.study.run import run_study
-
-SCRIPT = "<script>alert('x')</script> & Co"
-N_RESPONDENTS, N_CARELESS = 260, 7
-FINE, SPLIT = "fine <i>", "split"
-SYSTEM = r"<b>$\frac</b> & $1 系统"  # neither HTML nor mathematics, in letters that the figures' font lacks
-
-
-def simulated_files(folder):
-    """Answers, items and one system: a scale with one reversed item, and a scale of two abilities, which must fail."""
-    rng = np.random.default_rng(11)
-    slopes, difficulties = rng.uniform(1.2, 2.2, 10), np.linspace(-1.5, 1, 10)
-    slopes[9] = -1.5
-    fine = ItemParameters.from_difficulty(slopes, difficulties, item_ids=[f"f{j}<&>" for j in range(10)])
-    halves = [
-        ItemParameters.from_difficulty(
-            np.full(5, 2.0), np.linspace(-1, 1, 5), item_ids=[f"{half}{j}" for j in range(5)]
-        )
-        for half in "st"
-    ]
-    respondents = [f"r{i}" for i in range(N_RESPONDENTS)]
-    graded = pd.concat(
-        [
-            simulate_responses(rng.normal(size=N_RESPONDENTS), items, rng=rng, respondent_ids=respondents).to_long()
-            for items in (fine, *halves)
-        ]
-    )
-    checks = pd.DataFrame({"respondent_id": respondents, "item_id": "check", "response": 1})
-    checks.loc[: N_CARELESS - 1, "response"] = 0
-    graded = pd.concat([graded, checks])
-    wrong = rng.choice(["no", "perhaps"], len(graded))
-    answers = graded.assign(answer=np.where(graded["response"] == 1, "yes", wrong)).drop(columns="response")
-    answers.to_csv(folder / "answers.csv", index=False)
-    graded.to_csv(folder / "responses.csv", index=False)
-    ids = [*fine.item_ids, *halves[0].item_ids, *halves[1].item_ids, "check"]
-    pd.DataFrame(
-        {
-            "item_id": ids,
-            "key": "yes",
-            "label": [FINE] * 10 + [SPLIT] * 10 + [""],
-            "text": [SCRIPT] + [""] * 20,
-            "attention": [0] * 20 + [1],
-        }
-    ).to_csv(folder / "items.csv", index=False)
-    system = pd.DataFrame({"respondent_id": SYSTEM, "item_id": fine.item_ids[:9], "answer": ["yes"] * 6 + ["no"] * 3})
-    system.to_csv(folder / "system.csv", index=False)
-
-
-FULL = """
-[study]
-title = "A study of <b>bold</b> claims"
-description = "First paragraph.\\n\\nSecond <i>paragraph</i>."
-seed = 3
-[data]
-answers = "answers.csv"
-items = "items.csv"
-[screening]
-attention_share = 1.0
-[score]
-systems = ["system.csv"]
-[published]
-source = "A paper"
-n_given = 21
-agreement = { fleiss_kappa = 0.25 }
-notes = ["A note <u>on</u> it."]
-[published.scales."fine <i>"]
-n_kept = 8
-difficulty = [-1.5, 1.0]
-[published.scales.split]
-discrimination = [0.5, 2.5]
-"""
-PLAIN = """
-[data]
-answers = "responses.csv"
-items = "items.csv"
-content = "responses"
-where = { label = "split" }
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("study")
-    simulated_files(path)
-    (path / "full.toml").write_text(FULL, encoding="utf-8")
-    (path / "plain.toml").write_text(PLAIN, encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def study(folder):
-    return run_study(read_study(folder / "full.toml"))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +66,13 @@ class Page(HTMLParser):
     def __init__(self, source):
         super().__init__()
         self.source, self.open_tags, self.text, self.tags = source, list[str](), "", []
-        self.tables, self.images, self.captions, self.rows, self.in_caption = {}, [], [], [], False
+        self.tables, self.images, self.captions, self.rows, self.scripts = (
+            {},
+            [],
+            [],
+            [],
+            list[tuple[str | None, str]](),
+        )
         self.feed(source)
         self.close()
         assert not self.open_tags
@@ -179,10 +100,13 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if "style" in self.open_tags:
             return
+        if "script" in self.open_tags:
+            self.scripts.append((self.tags[-1][1].get("type"), data))
+            return
         self.text += data
         if "figcaption" in self.open_tags:
             self.captions[-1] += data
-        elif self.open_tags and self.open_tags[-1] in ("td", "th"):
+        elif {"td", "th"} & set(self.open_tags):
             self.rows[-1][-1] += data
 
     def table(self, words):
@@ -208,7 +132,7 @@ def test_the_study_came_out_as_planted(study):
 def test_page_is_whole_and_refers_to_nothing_outside(page):
     assert page.source.startswith("<!DOCTYPE html>")
     assert not re.search(r"https?://", page.source)
-    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "iframe", "object", "embed"})
+    assert {tag for tag, _ in page.tags}.isdisjoint({"link", "iframe", "object", "embed", "base", "form"})
     referring = [value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href")]
     assert all(value.startswith(("data:image/svg+xml;base64,", "#")) for value in referring)
     for image in page.images:
@@ -216,6 +140,56 @@ def test_page_is_whole_and_refers_to_nothing_outside(page):
         assert not re.search(r"(href|src|url)\W{1,3}https?:", drawing)
         assert "<dc:date>" not in drawing
         assert image["alt"]
+
+
+def test_only_our_own_style_and_script_may_run(page):
+    (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    (code,) = [text for kind, text in page.scripts if kind is None]
+    style = re.search(r"<style>(.*?)</style>", page.source, re.DOTALL)[1]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, code)]
+    assert f"style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    attributes = {name for _, attributes in page.tags for name in attributes}
+    assert not {name for name in attributes if name.startswith("on")} | ({"style"} & attributes)
+    assert [kind for kind, _ in page.scripts] == ["application/json", None]
+
+
+def test_the_block_of_numbers_is_plain_json_that_ends_nothing(study, page):
+    (block,) = [text for kind, text in page.scripts if kind == "application/json"]
+    assert not set("<>&'") & set(block)
+    items = json.loads(block)["items"]
+    assert items.keys() == {item_anchor(item) for scale in study.scales for item in scale.responses.item_ids}
+    kept = study.scales[0].scale.items
+    for j, item in enumerate(kept.item_ids):
+        found = items[item_anchor(item)]
+        of_item = (kept.discrimination[j], kept.difficulty[j], kept.guessing[j])
+        assert found["curve"] == pytest.approx(of_item, rel=1e-3)
+        shares = np.array(found["groups"])
+        assert (np.diff(shares[:, 0]) >= 0).all()
+        right = study.scales[0].responses.proportion_correct()[study.scales[0].responses.item_ids.index(item)]
+        assert shares[:, 1].mean() / 1000 == pytest.approx(right, abs=0.01)
+        assert (shares[:, 2] <= shares[:, 1]).all()
+        assert (shares[:, 1] <= shares[:, 3]).all()
+        options = {option: number for option, _, number, *_ in found["options"]}
+        assert sum(options.values()) == 253
+        assert [option for option, is_key, *_ in found["options"] if is_key] == ["yes"]
+    assert "options" not in items["item-s0"]  # of a scale that is rejected
+
+
+def test_every_item_has_a_row_with_its_address(study, page):
+    rows = {row["Item"]: row for row in page.table("All items given")}
+    addresses = [a["id"] for tag, a in page.tags if tag == "tr" and "id" in a]
+    assert addresses == [item_anchor(item) for item in rows]
+    assert "item-f0~3c~26~3e" in addresses
+    first = rows["f0<&>"]
+    assert (first["Text"], first["Key"]) == (SCRIPT, "yes")
+    assert first["Answers of the lower, middle and upper third"].startswith("yes (key) ")
+    groups = first["Right by group of ability, low to high"]
+    assert re.fullmatch(r"(\d+, ){9}\d+%", groups)
+    assert rows["f9<&>"]["Reason"] == "negative slope"
+    targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
+    assert targets.count("item-f9~3c~26~3e") == 2  # from what was removed, and of the row itself
 
 
 def test_links_of_the_contents_lead_somewhere(page):
@@ -392,6 +366,41 @@ def test_respondents_stand_in_for_systems(study):
     assert rows[-1]["Ability θ [interval]"].startswith(shown(theta.max(), 2))
 
 
+def test_the_card_of_the_bank_is_shown(study, page):
+    assert "Data card" not in page.text
+    card = DataCard(title="A <b>scale</b>", license="CC-BY-4.0", citation="See there")
+    rows = Page(render_report(replace(study, bank=replace(study.bank, card=card)))).table("What the maker of the bank")
+    assert [(row["About"], row["What its maker says"]) for row in rows] == [
+        ("Title", "A <b>scale</b>"), ("License", "CC-BY-4.0"), ("Citation", "See there"),
+    ]  # fmt: skip
+
+
+def drawings(page):
+    return [base64.b64decode(image["src"].split(",")[1]).decode() for image in page.images]
+
+
+def test_abilities_of_a_rasch_model_are_in_logits(study, page):
+    unit = "standard deviations of the population"
+    assert f"Abilities and difficulties are in {unit}, 0 at its mean." in page.text
+    assert any(f"ability θ ({unit})" in drawing for drawing in drawings(page))
+    scale = study.scales[0]
+    rounds = [
+        replace(r, fitted=replace(r.fitted, settings=FitSettings(kind="rasch"), moments=NormalMoments(0, 1.4, 0, 0.1)))
+        for r in scale.pruning.rounds
+    ]
+    rasch = replace(
+        study,
+        scales=(replace(scale, pruning=replace(scale.pruning, rounds=tuple(rounds))),),
+        settings=replace(study.settings, model=FitSettings(kind="rasch")),
+    )
+    read = Page(render_report(rasch))
+    assert unit not in read.text
+    assert f"in logits; mean and standard deviation of the population are 0.00 and 1.40 on {FINE}." in read.text
+    assert "The Rasch model, P(correct | θ) = 1 / (1 + exp(−(θ − b)))" in read.text
+    assert not any(unit in drawing for drawing in drawings(read))
+    assert any("ability θ (logits)" in drawing for drawing in drawings(read))
+
+
 def test_scale_too_small_to_fit_is_reported(study):
     pruning = replace(
         study.scales[1].pruning, rounds=(), fit_before=None, fit_after=None, rejected="fewer than 3 items are left"
@@ -448,15 +457,12 @@ def test_poor_global_fit_is_cautioned(study):
     after = replace(scale.pruning.fit_after, cfi=0.91)
     poor = replace(study, scales=(replace(scale, pruning=replace(scale.pruning, fit_after=after)),))
     assert any(
-        "do not meet the cut-offs" in caution and "CFI 0.910" in caution
-        for caution in prose.cautions(poor.scales, poor.settings.model)
+        "do not meet the cut-offs" in caution and "CFI 0.910" in caution for caution in prose.cautions(poor.scales)
     )
-    assert not any(
-        "do not meet the cut-offs" in caution for caution in prose.cautions(study.scales, study.settings.model)
-    )
+    assert not any("do not meet the cut-offs" in caution for caution in prose.cautions(study.scales))
     unknown = replace(after, m2=np.nan, rmsea_lower=np.nan, cfi=np.nan, tli=np.nan, respondents_used="1 of 253")
     scale = replace(scale, pruning=replace(scale.pruning, fit_after=unknown))
-    (caution,) = prose.cautions((scale,), study.settings.model)
+    (caution,) = prose.cautions((scale,))
     assert caution.startswith(f"Scale {FINE}: global fit is not known")
     assert "1 of 253" in caution
 

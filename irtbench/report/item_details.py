@@ -1,0 +1,148 @@
+"""All items of a study in one table, and of each what is drawn where its row is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from irtbench.building.pruning import answered
+from irtbench.data.harmless_text import printable
+from irtbench.data.items import ItemTable
+from irtbench.diagnostics.observed_shares import ObservedShares, observed_shares
+from irtbench.evaluation.proportion import wilson_interval
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.report.ability_words import unit_of_ability
+from irtbench.report.addresses import item_anchor
+from irtbench.report.formatting import decimal, percent
+from irtbench.report.item_analysis_tables import classical_table
+from irtbench.report.paper_tables import item_status_table
+from irtbench.scoring.ability import abilities_of
+from irtbench.study.results import ScaleStudy
+
+N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right stand beside a curve
+MOST_OPTIONS = 8  # of one item: more are free text
+ASIDES = (
+    "reason", "key", "n_responses", "biserial", "discrimination_index", "alpha_if_dropped", "s_x2", "df", "p",
+    "p_adjusted", "observed_shares", "answers_by_third",
+)  # fmt: skip
+COLUMNS_OF_ITEMS = (
+    "item_id", "scale", "outcome", "text", "key", "proportion_correct", "difficulty", "se_difficulty",
+    "discrimination", "se_discrimination", "guessing", "se_guessing", "item_rest", "reason", "n_responses", "s_x2",
+    "df", "p", "p_adjusted", "biserial", "discrimination_index", "alpha_if_dropped", "observed_shares",
+    "answers_by_third",
+)  # fmt: skip
+DRAWN = (-4.0, 4.0)  # abilities, unless people are beyond
+
+
+@dataclass(frozen=True, eq=False)
+class LastFit:
+    """Items with the parameters of the last fit they were in, and how that fit's respondents answered them."""
+
+    items: ItemParameters
+    observed: ObservedShares
+    fit: pd.DataFrame
+
+
+def last_fits(scale: ScaleStudy) -> Iterator[LastFit]:
+    """Each fit after which items left, with those, and the last fit with the items that no rule removed."""
+    rounds = scale.pruning.rounds
+    for r in rounds:
+        gone = {removal.item_id for removal in r.removals}
+        ids = r.fitted.items.item_ids if r is rounds[-1] else tuple(i for i in r.fitted.items.item_ids if i in gone)
+        if not ids:
+            continue
+        data = answered(scale.responses.select_items(r.fitted.items.item_ids))
+        theta = abilities_of(r.fitted, data).theta
+        n_groups = max(2, min(N_GROUPS, data.n_respondents // FEWEST_IN_GROUP))
+        observed = observed_shares(data.select_items(ids), theta, n_groups=n_groups)
+        yield LastFit(r.fitted.items.select(ids), observed, r.item_fit.table().set_index("item_id").loc[list(ids)])
+
+
+def items_of_study(scales: Sequence[ScaleStudy], items: ItemTable) -> tuple[pd.DataFrame, dict[str, object]]:
+    """The table of all items given, and what the page's script draws of each: curve, observed shares, options.
+
+    Returns
+    -------
+    table
+        Of `item_status_table` in other columns, with key, item fit and classical statistics, observed shares and
+        options as text.
+    details
+        Plain JSON values: ``low, high`` and ``unit`` of the axis of ability, and ``items`` by address: ``curve``
+        (a, b, c), ``groups`` (100 theta, and in thousandths the share right with the ends of its interval), ``options``
+        (option, whether it is the key, answers, percent of the lower, middle and upper third, flags), ``more`` options.
+    """
+    table = item_status_table(scales, items).set_index("item_id", drop=False)
+    key = dict(zip(items.item_ids, items.key, strict=True))
+    table["key"] = [key[item] or "" for item in table["item_id"]]
+    classical = classical_table(scales)
+    if not classical.empty:
+        table = table.join(classical.set_index("item_id").drop(columns=["scale", "n_responses", "proportion_correct"]))
+    drawn: dict[str, dict[str, Any]] = {item: {} for item in table["item_id"]}
+    fits = [fit for scale in scales for fit in last_fits(scale)]
+    if fits:
+        fit_columns = pd.concat([fit.fit for fit in fits])
+        table = table.join(fit_columns[["s_x2", "df", "p", "p_adjusted"]])
+    for fit in fits:
+        _add_curves(drawn, fit)
+    for scale in scales:
+        _add_options(drawn, scale)
+    table["observed_shares"] = [_shares_in_words(found) for found in drawn.values()]
+    table["answers_by_third"] = [_options_in_words(found) for found in drawn.values()]
+    reach = [group[0] / 100 for found in drawn.values() for group in found.get("groups", [])]
+    details = {
+        "low": min(DRAWN[0], float(np.floor(min(reach, default=0.0)))),
+        "high": max(DRAWN[1], float(np.ceil(max(reach, default=0.0)))),
+        "unit": unit_of_ability(scales),
+        "items": {item_anchor(item): found for item, found in drawn.items() if found},
+    }
+    return table[[name for name in COLUMNS_OF_ITEMS if name in table]].reset_index(drop=True), details
+
+
+def _add_curves(drawn: dict[str, dict[str, Any]], fit: LastFit) -> None:
+    observed = fit.observed
+    lower, upper = wilson_interval(observed.n_correct, observed.n)
+    theta = np.round(100 * observed.theta)
+    shares = np.round(1000 * np.stack([observed.share, lower, upper]))
+    curves = np.column_stack([fit.items.discrimination, fit.items.difficulty, fit.items.guessing])
+    for j, item in enumerate(fit.items.item_ids):
+        if np.isfinite(curves[j]).all():
+            drawn[item]["curve"] = [float(f"{value:.4g}") for value in curves[j]]
+        drawn[item]["groups"] = [
+            [int(theta[g, j]), *(int(share) for share in shares[:, g, j])] for g in np.flatnonzero(observed.n[:, j])
+        ]
+
+
+def _add_options(drawn: dict[str, dict[str, Any]], scale: ScaleStudy) -> None:
+    if scale.analysis is None or scale.analysis.options.empty:
+        return
+    names = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
+    for item, options in scale.analysis.options.groupby("item_id", sort=False):
+        found = drawn[str(item)]
+        found["options"] = [
+            [printable(option), bool(is_key), int(n), *(_whole(share) for share in shares), flags]
+            for option, is_key, n, *shares, flags in options[names].head(MOST_OPTIONS).itertuples(index=False)
+        ]
+        found["more"] = max(len(options) - MOST_OPTIONS, 0)
+
+
+def _whole(share: float) -> int | None:
+    """A share in percent; None where nobody was asked."""
+    return None if np.isnan(share) else round(100 * share)
+
+
+def _shares_in_words(found: dict[str, Any]) -> str:
+    groups = found.get("groups", [])
+    return "" if not groups else f"{', '.join(decimal(group[1] / 10, 0) for group in groups)}%"
+
+
+def _options_in_words(found: dict[str, Any]) -> str:
+    options = [
+        f"{option}{' (key)' if is_key else ''} {', '.join(percent(None if s is None else s / 100, 0) for s in thirds)}"
+        for option, is_key, _, *thirds, _ in found.get("options", [])
+    ]
+    more = [f"and {found['more']} others"] if found.get("more") else []
+    return "; ".join([*options, *more])

@@ -1,0 +1,201 @@
+"""What a reader is told first: where the systems are among people, what was removed and why, what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from irtbench.building.pruning import Removal
+from irtbench.diagnostics.distractors import MORE_THAN_KEY
+from irtbench.estimation.settings import FitSettings
+from irtbench.report.addresses import Link, Sentence, linked_items
+from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
+from irtbench.report.paper_tables import verdict
+from irtbench.report.prose import cautions, screened
+from irtbench.scoring.comparability import why_not_compared
+from irtbench.scoring.scores import ScoringSettings
+from irtbench.study.results import ScaleStudy, Study
+
+MOST_SENTENCES = 12  # a system on a scale each; of more only the ends are told
+SURELY_GUESSED = 0.05  # adjusted p of an item's test of guessing
+PEOPLE = {
+    "normal": "of the people",
+    "empirical": "of the screened respondents",
+    "smoothed": "of the people that the screened respondents stand for",
+}
+
+
+def results(study: Study) -> list[Sentence]:
+    """The result in sentences: systems among people; without systems, the scales."""
+    scores = study.system_scores
+    if scores is None or scores.empty:
+        return [(_scale(scale),) for scale in study.scales]
+    scoring = study.settings.score.scoring(seed=study.settings.study.seed)
+    said: list[Sentence] = [(place(row, scoring),) for row in _told(scores)]
+    if len(said) < len(scores):
+        n_systems = scores["respondent_id"].nunique()
+        said.insert(0, (f"Of {plural(n_systems, 'system')}, the most and the least able on each scale:",))
+    return said
+
+
+def _scale(scale: ScaleStudy) -> str:
+    if scale.scale is None:
+        return f"{scale.name} is no scale: {scale.pruning.rejected}."
+    items = scale.scale.items
+    reliable = "" if scale.analysis is None else f", of reliability {decimal(scale.analysis.reliability.marginal)}"
+    return (
+        f"{scale.name} is a scale of {plural(items.n_items, 'item')}{reliable}; difficulties "
+        f"{interval(items.difficulty.min(), items.difficulty.max())}."
+    )
+
+
+def _told(scores: pd.DataFrame) -> list[Mapping[Any, Any]]:
+    """The rows that have a sentence: all, or of each scale the least and the most able system."""
+    if len(scores) <= MOST_SENTENCES:
+        return list(scores.to_dict("records"))
+    ends: list[Mapping[Any, Any]] = []
+    for _, rows in scores[scores["theta"].notna()].groupby("scale", sort=False):
+        order = rows.sort_values("theta", ascending=False, kind="stable")
+        ends += order.iloc[[0, -1]].to_dict("records")
+    return ends
+
+
+def place(row: Mapping[Any, Any], scoring: ScoringSettings) -> str:
+    """Where a system stands among people, or why it is not told.
+
+    Parameters
+    ----------
+    row
+        Of scores.csv.
+    scoring
+        How it was scored.
+    """
+    who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
+    if why:
+        return f"{who}: no place among people is told, for {why.replace('lz* -', 'lz* −')}."
+    if np.isnan(row["percentile"]):
+        return f"{who}: ability {decimal(row['theta'])}; without a norm sample no place among people is told."
+    ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
+    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
+    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {PEOPLE[scoring.norm]}{group}."
+
+
+def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
+    """Each scale in numbers: items, people, reliability, where its items are, and whether it is retained."""
+    rows = []
+    for scale in scales:
+        row: dict[str, Any] = {
+            "scale": scale.name,
+            "n_kept": len(scale.pruning.kept),
+            "n_given": scale.responses.n_items,
+            "n_respondents": scale.responses.n_respondents,
+            "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
+            "difficulty_span": "",
+        }
+        if scale.scale is not None:
+            b = scale.scale.items.difficulty
+            row["difficulty_span"] = interval(float(b.min()), float(b.max()))
+        rows.append(row | {"verdict": verdict(scale)})
+    return pd.DataFrame(rows)
+
+
+def removed(study: Study) -> list[Sentence]:
+    """Who and what was removed and why, in three lines: respondents, items, scales."""
+    removals = [removal for scale in study.scales for removal in scale.pruning.removals]
+    given = sum(scale.responses.n_items for scale in study.scales)
+    return [(screened(study.screening),), _items_removed(removals, given), _scales_rejected(study.scales)]
+
+
+def _items_removed(removals: Sequence[Removal], given: int) -> Sentence:
+    if not removals:
+        return ("No item was removed.",)
+    by_reason: dict[str, list[str]] = {}
+    for removal in removals:
+        reason = REASONS.get(removal.reason, "depends on another item")
+        by_reason.setdefault(reason, []).append(removal.item_id)
+    said: list[str | Link] = [f"{count(len(removals))} of {plural(given, 'item')} were removed. "]
+    for k, (reason, item_ids) in enumerate(by_reason.items()):
+        said += [
+            "; " if k else "",
+            f"{reason[0].upper() + reason[1:] if k == 0 else reason}: ",
+            *linked_items(item_ids),
+        ]
+    return (*said, ".")
+
+
+def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
+    rejected = [f"{scale.name} ({scale.pruning.rejected})" for scale in scales if scale.pruning.rejected is not None]
+    if not rejected:
+        return ("No scale was rejected.",)
+    return (f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}.",)
+
+
+def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
+    """What to know before using the numbers, with the items concerned."""
+    found: list[Sentence] = [(caution,) for caution in cautions(scales)]
+    for scale in scales:
+        found += [(f"Scale {scale.name}: {doubt}.",) for doubt in scale.doubts]
+        guessed = _guessed(scale)
+        if guessed and model.kind == "2pl":
+            found.append(
+                (
+                    f"Scale {scale.name}: a guessing parameter would fit {plural(len(guessed), 'item')} significantly "
+                    "better, and the model has none for each item (see the test of guessing): ",
+                    *linked_items(guessed),
+                    ".",
+                )
+            )
+        misled = _misleading(scale)
+        if misled:
+            found.append(
+                (
+                    f"Scale {scale.name}: a wrong option goes with ability more than the key does, see the key: ",
+                    *linked_items(misled),
+                    ".",
+                )
+            )
+        backwards = _backwards(scale)
+        if backwards:
+            found.append(
+                (f"Scale {scale.name}: kept, though the able miss them more often: ", *linked_items(backwards), ".")
+            )
+    return found
+
+
+def _guessed(scale: ScaleStudy) -> list[str]:
+    checks = scale.pruning.checks
+    if checks is None:
+        return []
+    test = checks.guessing
+    return [item for item, p in zip(test.item_ids, test.p_adjusted, strict=True) if p < SURELY_GUESSED]
+
+
+def _misleading(scale: ScaleStudy) -> list[str]:
+    if scale.analysis is None or scale.analysis.options.empty:
+        return []
+    options = scale.analysis.options
+    flagged = options[options["flags"].str.contains(MORE_THAN_KEY, regex=False)]
+    return list(flagged["item_id"].unique())
+
+
+def _backwards(scale: ScaleStudy) -> list[str]:
+    if scale.scale is None:
+        return []
+    items = scale.scale.items
+    return [item for item, a in zip(items.item_ids, items.discrimination, strict=True) if a < 0]
+
+
+def lead(scales: Sequence[ScaleStudy]) -> str:
+    """One sentence on what there is: scales retained, items, people."""
+    kept = sum(len(scale.pruning.kept) for scale in scales)
+    stands = sum(scale.scale is not None for scale in scales)
+    if not stands:
+        return "No scale is retained."
+    given = sum(scale.responses.n_items for scale in scales)
+    return (
+        f"{count(stands)} of {plural(len(scales), 'scale')} retained, with {count(kept)} of {plural(given, 'item')} "
+        f"({percent(kept / given, 0)})."
+    )

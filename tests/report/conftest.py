@@ -1,0 +1,24 @@
+"""The study that several tests of the report look at, fitted once."""
+
+from pathlib import Path
+
+import pytest
+from report_study import FULL, PLAIN, simulated_files
+
+from irtbench.config import read_study
+from irtbench.study.results import Study
+from irtbench.study.run import run_study
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study")
+    simulated_files(path)
+    (path / "full.toml").write_text(FULL, encoding="utf-8")
+    (path / "plain.toml").write_text(PLAIN, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def study(folder: Path) -> Study:
+    return run_study(read_study(folder / "full.toml"))

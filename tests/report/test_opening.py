@@ -1,0 +1,185 @@
+"""The first screen of the report: systems among people or why not, what was removed, warnings, in words and links."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from irtbench.building.pruning import Removal
+from irtbench.diagnostics.distractors import MORE_THAN_KEY
+from irtbench.estimation.settings import FitSettings
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.report import opening
+from irtbench.report.ability_words import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
+from irtbench.report.addresses import MOST_NAMED, Link, Sentence, item_anchor, linked_items
+from irtbench.report.figures import MOST_POSITIONS, some_systems
+from irtbench.scoring.scores import ScoringSettings
+from irtbench.study.results import ScaleStudy, Study
+
+ROW: dict[str, Any] = {
+    "respondent_id": "s", "scale": "x", "n_items": 20, "theta": -0.2, "percentile": 43.2, "percentile_lower": 21.9,
+    "percentile_upper": 66.0, "person_fit": 0.1, "percentile_flags": "",
+}  # fmt: skip
+
+
+def words(sentence: Sentence) -> str:
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+
+
+def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() -> None:
+    assert opening.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
+    by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
+    said = opening.place(ROW, by_group)
+    assert said.endswith("of the people that the screened respondents stand for with country de.")
+    without = opening.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
+    assert without == "s on x: ability −0.20; without a norm sample no place among people is told."
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        ("little_information", "the 20 items answered, too few or too unlike this ability"),
+        ("unlikely_pattern", "the answers are unlike a person's of this ability (lz* −2.50;"),
+        ("no_items", "no item was answered"),
+    ],
+)
+def test_a_place_that_is_refused_is_not_told(flags: str, why: str) -> None:
+    said = opening.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
+    assert said.startswith(f"s on x: no place among people is told, for {why}")
+    assert "better" not in said
+    assert "43" not in said
+
+
+def study(**parts: Any) -> Study:
+    return cast(Study, SimpleNamespace(**parts))
+
+
+def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> ScaleStudy:
+    items = ItemParameters.from_difficulty([1.0, -0.5], [-1.0, 1.0], item_ids=["i1", "i2"])
+    pruning = SimpleNamespace(
+        removals=removals,
+        rules=None,
+        rejected=None,
+        checks=None,
+        kept=("i1", "i2"),
+        fitted=None,
+        not_available="",
+        fit_after=None,
+    )
+    made = {
+        "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
+        "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
+    }  # fmt: skip
+    return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
+
+
+def test_of_many_systems_the_ends_of_each_scale_are_told() -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        ROW | {"respondent_id": f"s{k}", "scale": name, "theta": theta}
+        for name in ("x", "y")
+        for k, theta in enumerate(rng.permutation(20).tolist())
+    ]
+    scores = pd.DataFrame([*rows, ROW | {"respondent_id": "unknown", "theta": np.nan}])
+    settings = SimpleNamespace(
+        score=SimpleNamespace(scoring=lambda seed: ScoringSettings()), study=SimpleNamespace(seed=0)
+    )
+    said = [words(sentence) for sentence in opening.results(study(system_scores=scores, settings=settings))]
+    ends = [
+        scores[(scores["scale"] == name) & (scores["theta"] == theta)]["respondent_id"].item()
+        for name in ("x", "y")
+        for theta in (19, 0)
+    ]
+    assert said[0] == "Of 21 systems, the most and the least able on each scale:"
+    assert [sentence.split(" on ")[0] for sentence in said[1:]] == ends
+    drawn = some_systems(scores[scores["scale"] == "y"].assign(theta=np.arange(20.0)))
+    assert len(drawn) == MOST_POSITIONS == 20
+    many = pd.DataFrame({"theta": rng.normal(size=95)})
+    drawn = some_systems(many)
+    assert len(drawn) == MOST_POSITIONS
+    assert (drawn["theta"].iloc[0], drawn["theta"].iloc[-1]) == (many["theta"].max(), many["theta"].min())
+
+
+def test_without_systems_the_scales_are_the_result() -> None:
+    rejected = replace_pruning(scale("bad", scale=None), rejected="one ability does not fit")
+    said = [words(s) for s in opening.results(study(system_scores=None, scales=(scale(), rejected)))]
+    assert said == [
+        "x is a scale of 2 items; difficulties −1.00 to 1.00.",
+        "bad is no scale: one ability does not fit.",
+    ]
+    assert opening.lead((scale(), rejected)) == "1 of 2 scales retained, with 4 of 18 items (22%)."
+    assert opening.lead((rejected,)) == "No scale is retained."
+
+
+def replace_pruning(of: ScaleStudy, **changes: Any) -> ScaleStudy:
+    pruning = SimpleNamespace(**(vars(of.pruning) | changes))
+    return cast(ScaleStudy, SimpleNamespace(**(vars(of) | {"pruning": pruning})))
+
+
+def test_what_was_removed_stands_in_three_lines_with_links() -> None:
+    removals = (
+        Removal(1, "i7", "negative_slope", "discrimination", -1.0),
+        Removal(2, "i8", "item_fit", "s_x2", 40.0, 0.001, 0.02),
+        Removal(3, "i9", "item_fit", "s_x2", 39.0, 0.001, 0.03),
+        Removal(4, "t2", "local_dependence", "ld_x2", 39.0, 0.001, 0.03, "depends on t1"),
+    )
+    line = opening._items_removed(removals, 30)
+    assert words(line) == (
+        "4 of 30 items were removed. Negative slope: i7; does not follow its curve: i8 and i9; "
+        "depends on another item: t2."
+    )
+    assert [part.anchor for part in line if isinstance(part, Link)] == ["item-i7", "item-i8", "item-i9", "item-t2"]
+    assert words(opening._items_removed((), 30)) == "No item was removed."
+    assert words(opening._scales_rejected((scale(),))) == "No scale was rejected."
+    bad = replace_pruning(scale("bad"), rejected="CFI 0.4")
+    assert words(opening._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
+
+
+def test_warnings_name_the_items_concerned() -> None:
+    test = SimpleNamespace(item_ids=("i1", "i2"), p_adjusted=np.array([0.2, 0.01]))
+    options = pd.DataFrame({"item_id": ["i1", "i2", "i2"], "flags": ["", "", f"chosen by nobody; {MORE_THAN_KEY}"]})
+    warned = replace_pruning(
+        scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",)),
+        checks=SimpleNamespace(guessing=test),
+    )
+    said = opening.warnings((warned,), FitSettings())
+    assert [words(sentence) for sentence in said] == [
+        "Scale x: the slopes are all alike.",
+        "Scale x: a guessing parameter would fit 1 item significantly better, and the model has none for each item "
+        "(see the test of guessing): i2.",
+        "Scale x: a wrong option goes with ability more than the key does, see the key: i2.",
+        "Scale x: kept, though the able miss them more often: i2.",
+    ]
+    assert all(Link("i2", "item-i2") in sentence for sentence in said[1:])
+    assert len(opening.warnings((warned,), FitSettings(kind="3pl"))) == 3
+
+
+def test_addresses_differ_and_hold_nothing_to_be_escaped() -> None:
+    ids = ["a", "A", "a b", "a~20b", 'x"><script>', "é", "e", "#", "%23", "\ud800", "", "~"]
+    anchors = [item_anchor(item) for item in ids]
+    assert len(set(anchors)) == len(ids)
+    assert all(set(anchor) <= set(map(chr, range(33, 127))) - set("\"'<>&#%") for anchor in anchors)
+
+
+def test_of_many_items_the_first_are_named() -> None:
+    ids = [f"i{k}" for k in range(MOST_NAMED + 1)]
+    assert words(linked_items(ids)).endswith("i6, i7 and i8")
+    assert words(linked_items([*ids, "i9"])).endswith("i6, i7 and 2 others")
+    assert words(linked_items(["only"])) == "only"
+
+
+def test_the_unit_of_ability_is_the_models() -> None:
+    def fitted(kind: str, mean: float, sd: float) -> ScaleStudy:
+        found = SimpleNamespace(settings=SimpleNamespace(kind=kind), population={"mean": mean, "sd": sd})
+        return replace_pruning(scale(), fitted=found)
+
+    assert unit_of_ability([fitted("2pl", 0.0, 1.0), scale()]) == POPULATION
+    assert where_people_are([fitted("2pl", 0.0, 1.0)]).endswith("population, 0 at its mean.")
+    assert unit_of_ability([fitted("rasch", 0.0, 1.0)]) == LOGITS
+    assert where_people_are([fitted("rasch", 0.0, 1.43)]) == (
+        "Abilities and difficulties are in logits; mean and standard deviation of the population are 0.00 and 1.43 "
+        "on x."
+    )
+    assert unit_of_ability([fitted("2pl", 0.3, 1.0)]) == ANCHORS
