@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -73,6 +74,12 @@ class ScaleLine(Shown):
         root = vectors * np.sqrt(values.clip(0))
         slope, intercept = root @ rng.normal(size=(2, theta.shape[1]))
         return np.asarray(theta + slope * (theta - self.intercept) / self.slope + intercept)
+
+    def table(self) -> pd.DataFrame:
+        """One row: ``slope, intercept``, their standard errors, ``generation``."""
+        se_slope, se_intercept = np.sqrt(np.diagonal(self.covariance))
+        row = {"slope": self.slope, "intercept": self.intercept, "se_slope": se_slope, "se_intercept": se_intercept}
+        return pd.DataFrame([row | {"generation": self.generation}])
 
     def in_short(self) -> str:
         """The line, its standard errors, and the generation."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -97,6 +98,12 @@ class StoredResponses(Shown):
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
         return share_correct(self.n_correct_by_item, self.n_by_item)
+
+    def table(self) -> pd.DataFrame:
+        """One row an item: ``item_id, n, proportion_correct``."""
+        return pd.DataFrame(
+            {"item_id": self.item_ids, "n": self.n_by_item, "proportion_correct": self.proportion_correct()}
+        )
 
     def log_coefficients(self) -> float:
         """Sum of the logarithms of the binomial coefficients: 0, there are no trials."""

@@ -96,7 +96,7 @@ def scale_reliability(
     >>> round(found.alpha, 2), round(found.marginal, 2), round(found.n_items_information)
     (0.76, 0.79, 30)
     """
-    data, known = responses_and_items(responses, items)
+    data, known = responses_and_items(responses, items, upper_asymptotes=True)
     score = internal_consistency(data)
     return ScaleReliability(
         alpha=score.alpha,

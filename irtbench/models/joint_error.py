@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
@@ -58,6 +59,10 @@ class JointError(Shown):
         """That of the items at these places, in this order."""
         rows = np.array(places, dtype=np.intp)
         return JointError(self.covariance[rows][:, :, rows], self.location, self.unit)
+
+    def table(self) -> pd.DataFrame:
+        """One row: number of items, standard deviations of the scale's zero and of its unit."""
+        return pd.DataFrame([{"n_items": self.n_items, "sd_zero": self.location**0.5, "sd_unit": self.unit**0.5}])
 
     def in_short(self) -> str:
         """How many items, and the standard deviations of zero and unit."""

@@ -14,7 +14,8 @@ RESULTS = [
     for name in irtbench.__all__
     if is_dataclass(found := getattr(irtbench, name))
     and not issubclass(found, Settings)
-    and name not in ("NodeTensors", "ItemTensors", "Priors", "GuessingPrior")  # parts of a model, not results
+    # parts of a model, not results
+    and name not in ("NodeTensors", "ItemTensors", "Priors", "GuessingPrior", "BifactorNodes", "ItemGroups")
 ]
 
 

@@ -39,7 +39,7 @@ def whole(frame: pd.DataFrame, **settings: object) -> pd.DataFrame:
 def assert_alike(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
     """Ends of intervals on either grid are right to .02 of a standard error, everything else to 1e-3."""
     assert list(found) == list(wanted)
-    ends = [name for name in found if name.endswith(("_lower", "_upper"))]
+    ends = [name for name in found.columns.astype(str) if name.endswith(("_lower", "_upper"))]
     rest = found.columns.difference(ends)
     pd.testing.assert_frame_equal(found[rest], wanted[rest].reset_index(drop=True), check_dtype=False, atol=1e-3)
     for name in ("theta_lower", "theta_upper"):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_table import LargeTable, TableFileInfo
@@ -45,7 +46,7 @@ class TableLayout:
 
 
 @dataclass(frozen=True)
-class ColumnChoice:
+class ColumnChoice(Settings):
     """What a user says of columns, see `read_responses`."""
 
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import pandas as pd
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
+from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
@@ -35,7 +37,7 @@ class TableFileInfo:
 
 
 @dataclass(frozen=True)
-class LargeTable:
+class LargeTable(Shown):
     """Parquet files with the same columns.
 
     Parameters
@@ -57,6 +59,21 @@ class LargeTable:
     files: tuple[TableFileInfo, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
+
+    def table(self) -> pd.DataFrame:
+        """One row a file: ``path, bytes, rows``."""
+        return pd.DataFrame(
+            {
+                "path": [file.path for file in self.files],
+                "bytes": [file.size for file in self.files],
+                "rows": [sum(file.group_rows) for file in self.files],
+            }
+        )
+
+    def in_short(self) -> str:
+        """Place, files, rows and columns."""
+        rows = sum(sum(file.group_rows) for file in self.files)
+        return f"{self.place}, {counted(len(self.files), 'file')}, {counted(rows, 'row')} of {len(self.names)} columns"
 
     @classmethod
     def open(cls, place: str | Path) -> LargeTable:
