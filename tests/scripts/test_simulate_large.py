@@ -30,7 +30,7 @@ def test_wide_and_long_tables_hold_the_same(tmp_path: Path, capsys: pytest.Captu
         long = written(tmp_path / order, "--layout", "long", "--order", order)
         found = long.set_index(["respondent_id", "item_id"])["response"]
         assert found.index.is_unique
-        assert (found.loc[expected.index] == expected).all()
+        assert found.loc[expected.index].tolist() == expected.tolist()
         assert len(found) == len(expected)
     assert capsys.readouterr().out.count("250 respondents") == 3
 
