@@ -51,10 +51,10 @@ class EffectOfTestlets(Shown):
 
     @property
     def preferred(self) -> dict[str, str]:
-        """The model of smallest ``aic`` and ``bic`` among those that have converged, or of all if none has."""
+        """The model of smallest ``aic`` and ``bic`` among those that have converged; ``none`` if none has."""
         table = self.table().set_index("model")
-        table = table[table["converged"]] if table["converged"].any() else table
-        return {name: str(table[name].idxmin()) for name in ("aic", "bic")}
+        table = table[table["converged"]]
+        return {name: "none" if table.empty else str(table[name].idxmin()) for name in ("aic", "bic")}
 
     @property
     def mean_error(self) -> tuple[float, float]:
@@ -83,14 +83,22 @@ class EffectOfTestlets(Shown):
     def in_words(self) -> list[str]:
         """Whether testlets matter and what they do to the error of ability, a sentence each."""
         test, preferred, model = self.test, self.preferred, self.bifactor
+        converged = self.table()["converged"]
         choice = f"{preferred['aic']} by AIC, {preferred['bic']} by BIC"
         if preferred["aic"] == preferred["bic"]:
             choice = f"{preferred['aic']} by AIC and BIC"
+        if not converged.all():
+            choice = f"{choice}, of those that converged" if converged.any() else "none, for none has converged"
         with_testlets, without = self.mean_error
-        return [
+        ratio = f"likelihood ratio {test.statistic:.1f}, p = {test.p:.3g} by a mixture of chi-squares"
+        said = [
             f"model preferred: {choice}",
-            f"any effect of testlets (equal slopes against none): likelihood ratio {test.statistic:.1f}, "
-            f"p = {test.p:.3g} by a mixture of chi-squares",
+            f"any effect of testlets (equal slopes against none): {test.note or ratio}",
+        ]
+        if not model.converged:
+            return said
+        return [
+            *said,
             f"explained common variance {model.explained_common_variance:.3f} (share of the general ability), "
             f"omega {model.omega:.3f}, omega_h {model.omega_hierarchical:.3f}",
             f"standard error of theta: {with_testlets:.3f} with testlets, {without:.3f} as if there were none "
@@ -151,7 +159,10 @@ def effect_of_testlets(responses: ResponsesLike, fitted: BifactorModel, *, seed:
     if set(fitted.alike) != set(fitted.names):
         equal = fit_bifactor(data, fitted.testlets, specific_slopes="equal", standard_errors=False, seed=seed)
     test = likelihood_ratio(one_ability, equal, on_boundary=True)
-    test = replace(test, p=p_on_boundary(test.statistic, fitted.n_testlets))
+    if one_ability.converged and equal.converged:
+        test = replace(test, p=p_on_boundary(test.statistic, fitted.n_testlets))
+    else:
+        test = replace(test, p=np.nan, note="no test, for a model without a maximum has no likelihood ratio")
     general, alone = bifactor_scores(fitted, data), factor_scores(one_ability, data, seed=seed)
     abilities = general.assign(theta_one_ability=alone["theta_1"], se_one_ability=alone["se_1"])
     return EffectOfTestlets(one_ability, equal, fitted, test, abilities)

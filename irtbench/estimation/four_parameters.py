@@ -114,6 +114,11 @@ def fit_4pl(
     priors = replace(settings.priors, upper=USUAL_UPPER if prior_upper is None else upper_prior(prior_upper))
     if responses.trials is not None:
         raise InputError("fit: a 4pl is of one response to an item, not of several trials; --trials takes one of them")
+    if responses.n_items > responses.n_respondents:
+        raise InputError(
+            f"fit: {responses.n_items} items and {responses.n_respondents} respondents: a 4pl needs more respondents "
+            "than items; expected a 2pl or 3pl with prior hierarchical, which is learnt from the items"
+        )
     check_estimable(responses, priors)
     began = time.perf_counter()
     everywhere = torch.ones(responses.n_items, dtype=torch.bool)

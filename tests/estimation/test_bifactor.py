@@ -320,3 +320,23 @@ def test_an_item_alone_in_its_testlet_is_in_none() -> None:
     assert fitted.single == ("i5",)
     assert fitted.testlets[5] is None
     assert fitted.slopes[5, 1] == 0
+
+
+def test_models_without_a_maximum_are_not_compared() -> None:
+    """Few people, uneven, easy items: slopes grow without end, and neither p nor shares of variance are told."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(25, 1)) * 2 + 1.5 * rng.gamma(1.5, size=12)
+    values = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float)
+    values[rng.random(z.shape) < np.linspace(0, 0.7, 25)[:, None]] = np.nan
+    shares = np.nanmean(values, axis=0)
+    values = values[:, (shares > 0) & (shares < 1)]
+    values = values[~np.isnan(values).all(axis=1)]
+    testlets = ["AB"[k % 2] for k in range(values.shape[1])]
+    fitted = fit_bifactor(values, testlets, specific_slopes="equal")
+    assert not fitted.converged
+    effect = effect_of_testlets(values, fitted)
+    assert np.isnan(effect.test.p)
+    said = " ".join(effect.in_words())
+    assert "no test, for a model without a maximum has no likelihood ratio" in said
+    assert "p = " not in said
+    assert "explained common variance" not in said

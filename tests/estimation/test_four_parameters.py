@@ -339,3 +339,8 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
     assert len(pd.read_csv(tmp_path / "diagnosed" / "item_fit.csv")) == 8
     refused("items", out / "bank.json", saying="upper asymptotes")
     refused("fit", tmp_path / "wide.csv", "--prior-upper", "beta:18,2", "-o", tmp_path / "no", saying="--model 4pl")
+
+
+def test_with_more_items_than_people_another_model_is_named() -> None:
+    with pytest.raises(InputError, match="a 4pl needs more respondents than items; expected a 2pl or 3pl with prior"):
+        fit_4pl(np.random.default_rng(0).integers(0, 2, (12, 20)))
