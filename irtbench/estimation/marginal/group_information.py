@@ -10,13 +10,8 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.group_problem import GroupProblem, population_scores
-from irtbench.estimation.marginal.observed_information import (
-    ScoreBasis,
-    complete_information,
-    invert,
-    missing_information,
-    posterior_covariances,
-)
+from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
+from irtbench.estimation.marginal.observed_information import complete_information, invert
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.grouped_model import items_of_group, population
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors

@@ -11,8 +11,7 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import batches
-from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
+from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import added, over_spans
-from irtbench.estimation.threads import one_thread
 from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
-from irtbench.models.pyro_model.rows import Batch, ResponseRows
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 4096  # functions of which a basis is made at first
-WIDEST = 512  # cells a respondent where functions are interpolated, so that a batch stays in the cache
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
@@ -97,24 +91,6 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
         if float((weighted - coefficients @ right).abs().max()) <= LEFT_OVER * float(largest):
             break
     return coefficients, right / root
-
-
-@dataclass(frozen=True)
-class ScoreBasis:
-    """The score of every item as a function of theta, in terms of a few shared functions.
-
-    Parameters
-    ----------
-    right, base
-        Coefficients of what a correct response adds, and of what any observed response adds, each of shape
-        (n_items, n_factors + 2, rank).
-    functions
-        Values of the shared functions at the nodes, those of `right` first, shape (rank + rank, n_nodes).
-    """
-
-    right: Tensor
-    base: Tensor
-    functions: Tensor
 
 
 #: What gives the first and second derivatives of log P and log(1 - P) at each node: `curve_derivatives`, or others.
@@ -228,162 +204,6 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
             by_right += batch.correct_by_item @ covariance
             by_base += batch.observed_by_item_sums(covariance)
     return by_right, by_both, by_base
-
-
-def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
-    """Batches of respondents with the posterior covariance of the functions of theta, (n_batch, n_functions ** 2)."""
-    n_functions = len(functions)
-    products = (functions[:, None, :] * functions[None, :, :]).flatten(0, 1)
-    for batch, posterior in posteriors(problem, items, n_functions**2):
-        mean = posterior @ functions.T
-        yield batch, posterior @ products.T - (mean[:, :, None] * mean[:, None, :]).flatten(1)
-
-
-def posteriors(problem: Problem, items: ItemTensors, cells: int) -> Iterator[tuple[Batch, Tensor]]:
-    """Batches of respondents with their posterior at each node, shape (n_batch, n_nodes); see `Problem.batches`."""
-    row = problem.in_float64().row(items)
-    for batch in problem.batches(cells, dtype=torch.float64):
-        yield batch, torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-
-
-def missing_information(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
-    """Sum over respondents of the posterior covariance of their score, shape (n_items, width, n_items, width).
-
-    The score of a respondent is the sum over functions of what correct and what observed responses add, so the sum
-    falls into three: both of the first kind, one of each, both of the second.
-    """
-    both_right, mixed, both_base = (complete_sums if problem.rows.complete else sums)(problem, items, basis)
-    if problem.rows.complete:  # what any response adds is weighted alike for all items
-        each = basis.right.shape[:2]
-        shape = (*each, *each)
-        base = basis.base.flatten(0, 1)
-        half = torch.einsum("jar,rsj->jas", basis.right, mixed).flatten(0, 1)
-        across = (half @ base.T).reshape(shape)
-        alike = (base @ both_base @ base.T).reshape(shape)
-    else:
-        across = contract(basis.right, mixed, basis.base)
-        alike = contract(basis.base, both_base, basis.base)
-    return contract(basis.right, both_right, basis.right) + across + across.permute(2, 3, 0, 1) + alike
-
-
-def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
-    """Posterior covariances of the functions summed over respondents, with complete rows.
-
-    Returns
-    -------
-    both_right
-        Over those who answered both items right, shape (n_right, n_right, n_items, n_items).
-    mixed
-        Over those who answered an item right, shape (n_right, n_base, n_items).
-    both_base
-        Over all, shape (n_base, n_base).
-    """
-    found = tabulated_sums(problem, items, basis)
-    if found is None:
-        found = added(
-            over_spans(problem.rows, lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis))
-        )
-    both_right, mixed, both_base = found
-    return mirrored(both_right), mixed, both_base
-
-
-def complete_sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
-    """The same of some respondents, the first but for the half above the diagonal of its first two dimensions.
-
-    Covariances of two functions of `right` and of one of each are needed respondent by respondent, those of two of
-    `base` as a sum alone: E[f g] of all less the sum of products of means.
-    """
-    n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
-    both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
-    mixed = items.intercept.new_zeros(n_right, n_base, n_items)
-    both_base = items.intercept.new_zeros(n_base, n_base)
-    right, base = basis.functions[:n_right], basis.functions[n_right:]
-    with_all = (right[:, None, :] * basis.functions).flatten(0, 1)  # f g, f one of `right` and g any
-    evaluated = torch.cat([basis.functions, with_all]).T.contiguous()
-    respondents = items.intercept.new_zeros(len(problem.nodes.theta))
-    for batch, posterior in posteriors(problem, items, len(evaluated)):
-        expected = posterior @ evaluated
-        mean, products = expected.split([n_right + n_base, len(with_all)], dim=1)
-        covariance = products.view(-1, n_right, n_right + n_base)
-        covariance -= mean[:, :n_right, None] * mean[:, None, :]
-        respondents += posterior.sum(dim=0)
-        both_base -= mean[:, n_right:].T @ mean[:, n_right:]
-        weighted = problem.rows.scratch.matrix("weighted", len(batch), n_items, covariance)
-        for k in range(n_right):
-            for m in range(k + 1):
-                both_right[k, m] += batch.correct_by_item @ torch.mul(
-                    batch.correct, covariance[:, k, m, None], out=weighted
-                )
-            mixed[k] += covariance[:, k, n_right:].T @ batch.correct
-    return both_right, mixed, both_base + (base * respondents) @ base.T
-
-
-def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, ...] | None:
-    """The same by a table of posteriors; None where there is none (`PosteriorTable.of`)."""
-    rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
-    if basis.right.shape[2] != 1:
-        return None
-    with one_thread():
-        table = PosteriorTable.of(rows, problem.in_float64().row(items))
-        if table is None:
-            return None
-        right, base = basis.functions[0], basis.functions[1:]
-        covariances = table.covariances(right, basis.functions)
-
-    def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
-        both_right, mixed = slope.new_zeros(n_items, n_items), slope.new_zeros(len(base), n_items)
-        powers = slope.new_zeros(4, len(covariances.coefficients))
-        for batch in batches(span, n_items, WIDEST):
-            cell, part = table.cells(batch.correct @ slope)
-            add_powers(powers, cell, part)
-            covariance = covariances.values(cell, part, span.scratch)
-            weighted = span.scratch.matrix("weighted", len(batch), n_items, covariance)
-            both_right += batch.correct_by_item @ torch.mul(batch.correct, covariance[:, :1], out=weighted)
-            mixed += covariance[:, 1:].T @ batch.correct
-        return both_right, mixed, powers
-
-    both_right, mixed, powers = added(over_spans(rows, of_span))
-    with one_thread():
-        both_base = table.covariance_sums(powers, base)
-    return both_right[None, None], mixed[None], both_base
-
-
-def sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
-    """The same with rows of which a part is missing: the sums with `base` are over those who answered both items.
-
-    Shapes (n_right, n_right, n_items, n_items), (n_right, n_base, n_items, n_items), (n_base, n_base, n_items,
-    n_items).
-    """
-    n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
-    both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
-    mixed = items.intercept.new_zeros(n_right, n_base, n_items, n_items)
-    both_base = items.intercept.new_zeros(n_base, n_base, n_items, n_items)
-    for batch, flat in posterior_covariances(problem, items, basis.functions):
-        covariance = flat.reshape(len(flat), n_right + n_base, n_right + n_base)
-        correct = batch.correct.to_dense()
-        observed = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
-        for k in range(n_right):
-            for m in range(k + 1):
-                both_right[k, m] += correct.T @ (correct * covariance[:, k, m, None])
-            for m in range(n_base):
-                mixed[k, m] += correct.T @ (observed * covariance[:, k, n_right + m, None])
-        for k in range(n_base):
-            for m in range(k + 1):
-                both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
-    return mirrored(both_right), mixed, mirrored(both_base)
-
-
-def mirrored(lower: Tensor) -> Tensor:
-    """Fill the upper triangle of the first two dimensions from the lower."""
-    for k in range(len(lower)):
-        lower[:k, k] = lower[k, :k]
-    return lower
-
-
-def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
-    """Sum over r and s of left[j, a, r] sums[r, s, j, l] right[l, b, s], shape (n_items, width, n_items, width)."""
-    halfway = torch.einsum("jar,rsjl->jasl", left, sums)
-    return torch.einsum("jasl,lbs->jalb", halfway, right)
 
 
 def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
