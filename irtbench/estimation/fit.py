@@ -27,7 +27,7 @@ from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
-from irtbench.estimation.marginal.mode import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -36,8 +36,8 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
 from irtbench.estimation.marginal.shared_scale import ability_vanishes
-from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
 from irtbench.estimation.shared_items import anchors_among, at_anchors, shared_parameters, told
 from irtbench.estimation.status import Status, Stop
@@ -51,13 +51,11 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import SparseRows, encode_responses
+from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.pyro_model.shared import POPULATION_SD
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
-
-SAMPLE, LEAST_STRIDE = 2_000, 4  # respondents from whom the start is estimated, and how many more there must be
 
 
 def fit_model(
@@ -153,8 +151,8 @@ def estimate(
     quadrature = normal_grid(settings.n_nodes)
     problem = problem_of(responses, settings, quadrature, anchors)
     with torch.no_grad():
-        start = rough_start(problem) if given_start is None else items_on_device(problem, given_start)
-        problem = with_adapted_nodes(problem, start, room=0.6)
+        start = rough_start(problem) if given_start is None else RoughStart(items_on_device(problem, given_start))
+        problem = with_adapted_nodes(problem, start.items, room=0.6)
         problem, priors, found = find_estimate(problem, start, settings)
         shared = problem.prior.shared is not None
         if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
@@ -281,47 +279,28 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def rough_start(problem: Problem) -> ItemTensors:
-    """Starting values where a few steps on a smaller problem lead, which cost next to nothing.
-
-    With many respondents the smaller problem has some of them; with guessing, whose steps take longer and are more, it
-    has every second node and single precision.
-    """
-    stride = len(problem.rows) // SAMPLE
-    if isinstance(problem.rows, SparseRows):
-        return starting_values(problem)
-    if stride >= LEAST_STRIDE:
-        smaller = replace(problem, rows=problem.rows.every(stride))
-    elif problem.guesses:
-        coarse = normal_grid(len(problem.nodes.theta) // 2 + 1)
-        nodes = NodeTensors.from_quadrature(coarse, dtype=torch.float32, device=problem.rows.device)
-        smaller = replace(problem, nodes=nodes)
-    else:
-        return starting_values(problem)
-    mode = find_mode(smaller, tolerance=0.1, max_steps=20)
-    return mode.items if mode.status.converged else starting_values(problem)
-
-
 def items_on_device(problem: Problem, items: ItemParameters) -> ItemTensors:
     """Items in the form that steps are taken in; the inverse of `item_parameters`."""
     columns = (items.discrimination[:, None], items.intercept, items.guessing)
     return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=problem.rows.device) for column in columns))
 
 
-def find_estimate(problem: Problem, start: ItemTensors, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
+def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
     """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
     tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
     if settings.optimiser == "adam":
-        return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
+        return problem, priors, adam_mode(problem, start.items, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
         return find_hierarchical_mode(
-            problem, priors, start, tolerance=tolerance, max_steps=max_steps,
+            problem, priors, start.items, tolerance=tolerance, max_steps=max_steps,
             mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
         )  # fmt: skip
     if settings.population == "estimated":
-        problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = find_mode_with_population(problem, start.items, tolerance=tolerance, max_steps=max_steps)
     else:
-        problem, mode = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = find_mode_on_right_nodes(
+            problem, start.items, tolerance=tolerance, max_steps=max_steps, covariance=start.covariance
+        )
     problem, mode = without_guessing_at_zero(problem, mode)
     return problem, priors, mode
 

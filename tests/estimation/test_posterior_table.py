@@ -7,10 +7,11 @@ import torch
 from builders.simulated import drawn, simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import spans
-from irtbench.estimation.fit import fit_model, problem_of, rough_start
+from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.marginal import e_step, observed_information, posterior_table
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.rough_start import rough_start
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
@@ -20,7 +21,7 @@ NONE = 10**9  # respondents from whom on a table is made, where none is wanted
 
 def problem_at_start(responses: ResponseMatrix, **settings: object) -> tuple[Problem, ItemTensors]:
     problem = problem_of(responses, FitSettings(**settings), normal_grid(61))  # type: ignore[arg-type]
-    return problem, rough_start(problem)
+    return problem, rough_start(problem).items
 
 
 @pytest.fixture

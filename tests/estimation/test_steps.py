@@ -14,6 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import observed_information as uncertainty
+from irtbench.estimation.marginal import rough_start
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.fisher_scoring import steps_to_try
 from irtbench.estimation.marginal.m_step import (
@@ -25,8 +26,9 @@ from irtbench.estimation.marginal.m_step import (
 )
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import observed_information
+from irtbench.estimation.marginal.observed_information import joint_parameter_covariance, observed_information
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.rough_start import RoughStart
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.priors import PriorName, Priors
@@ -109,7 +111,7 @@ def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
     responses = drawn(1200, 12)
     settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
     coarse = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "rough_start", starting_values)
+    monkeypatch.setattr(svi, "rough_start", lambda problem: RoughStart(starting_values(problem)))
     plain = fit_model(responses, settings)
     assert coarse.converged
     assert plain.converged
@@ -122,10 +124,46 @@ def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch
     responses = drawn(8500, 12, missing=0.1)
     settings = FitSettings(standard_errors=False)
     sampled = fit_model(responses, settings)
-    monkeypatch.setattr(svi, "SAMPLE", 10**9)
+    monkeypatch.setattr(rough_start, "SAMPLE", 10**9)
     plain = fit_model(responses, settings)
     assert sampled.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
     np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("missing", "settings"),
+    [(0.0, FitSettings()), (0.3, FitSettings()), (0.0, FitSettings(prior="weak")), (0.0, FitSettings(guessing=0.2))],
+    ids=["complete", "missing", "weak", "guessing fixed"],
+)
+def test_the_curvature_of_a_sample_saves_passes_and_leaves_the_maximum(
+    monkeypatch: pytest.MonkeyPatch, missing: float, settings: FitSettings
+) -> None:
+    responses = drawn(30_000, 12, missing=missing)
+    plain = fit_model(responses, settings)
+    monkeypatch.setattr(rough_start, "FEWEST_TOLD", 10_000)
+    monkeypatch.setattr(rough_start, "SHARE_TOLD", 4)
+    monkeypatch.setattr(rough_start, "SHARE_OF_INCOMPLETE", 4)
+    told = fit_model(responses, settings)
+    assert told.converged
+    assert told.steps <= plain.steps - (0 if settings.guessing else 2)  # with guessing the sample tells no curvature
+    assert told.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
+    np.testing.assert_allclose(told.items.discrimination, plain.items.discrimination, atol=1e-6)
+    np.testing.assert_allclose(told.items.covariance, plain.items.covariance, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 1e-3, 1e3])
+@torch.no_grad()
+def test_a_curvature_that_misleads_costs_steps_and_not_the_maximum(factor: float) -> None:
+    problem = make_problem(drawn(2_000, 10))
+    right = find_mode(problem)
+    covariance, _ = joint_parameter_covariance(problem, right.items)
+    start = starting_values(problem)
+    led = find_mode(problem, start=start, covariance=covariance)
+    misled = find_mode(problem, start=start, covariance=factor * covariance)
+    assert led.status.converged
+    assert misled.status.converged
+    assert led.status.steps < right.status.steps <= misled.status.steps + 1
+    torch.testing.assert_close(misled.items.matrix, right.items.matrix, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["2pl", "3pl"])

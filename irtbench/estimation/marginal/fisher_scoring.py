@@ -132,6 +132,9 @@ class FisherScoring(PyroOptim):
         Stop unconverged after this many.
     derive
         What gives the derivatives that steps are made of.
+    covariance
+        Of the mode, nearly, by (slopes, intercept, c) of all items, shape (n_items, width, n_items, width): the steps
+        are this times the gradient, in place of those at expected counts. None if it is not known.
     """
 
     def __init__(
@@ -141,10 +144,11 @@ class FisherScoring(PyroOptim):
         tolerance: float = 1e-5,
         max_steps: int = 500,
         derive: Derive = item_derivatives,
+        covariance: Tensor | None = None,
     ) -> None:
         super().__init__(torch.optim.SGD, {"lr": 1.0})  # Pyro asks for one; the steps below are not taken by it
         self.loss, self.tolerance, self.max_steps = loss, tolerance, max_steps
-        self.derive = derive
+        self.derive, self.covariance = derive, covariance
         self.status: Status | None = None
         self.best: Evaluation | None = None
         self.steps = 0
@@ -200,7 +204,9 @@ class FisherScoring(PyroOptim):
         elif self.steps == self.max_steps:
             self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)
         else:
-            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory, derive=self.derive)
+            return steps_to_try(
+                problem, here.counts, derivatives, uphill, self._memory, derive=self.derive, covariance=self.covariance
+            )
         return iter(())
 
     def _at_bound(self, problem: Problem, items: ItemTensors) -> Status | None:
@@ -225,6 +231,7 @@ def steps_to_try(
     memory: StepMemory,
     *,
     derive: Derive = item_derivatives,
+    covariance: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill.
 
@@ -232,8 +239,11 @@ def steps_to_try(
     but lead too far, and the items' own steps uphill take hundreds.
     """
     items, gradient = derivatives.items, derivatives.gradient
-    own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill, derive))
-    step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
+    if covariance is not None:
+        own = step = torch.einsum("jakb,kb->ja", covariance, gradient)
+    else:
+        own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill, derive))
+        step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
     memory.add(items.matrix, gradient, step)
     accelerated = problem.without_fixed_directions(memory.accelerated()).clone()
     # an item whose own step leads onto c = 0 goes there

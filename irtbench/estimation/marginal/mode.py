@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyro.infer import SVI
+from torch import Tensor
 
 from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.estimate import Estimate
@@ -27,6 +28,7 @@ def find_mode(
     tolerance: float = 1e-5,
     max_steps: int = 500,
     derive: Derive = item_derivatives,
+    covariance: Tensor | None = None,
 ) -> Estimate:
     """Maximise the log-posterior (the marginal likelihood, if no prior is set) over the item parameters.
 
@@ -36,12 +38,12 @@ def find_mode(
         Responses, population and prior.
     start
         Items to start from; None for `starting_values`.
-    tolerance, max_steps, derive
+    tolerance, max_steps, derive, covariance
         See `FisherScoring`.
     """
     guide = delta_guide(problem.prior.values_of(starting_values(problem) if start is None else start))
     loss = DeltaELBO(problem)
-    optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, derive=derive)
+    optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, derive=derive, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
     with own_parameters():
         status = maximise(svi, problem.rows, problem.nodes, stopped=optimiser.stopped)
@@ -51,12 +53,12 @@ def find_mode(
 
 
 def find_mode_on_right_nodes(
-    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int
+    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int, covariance: Tensor | None = None
 ) -> tuple[Problem, Estimate]:
     """The mode on nodes that are right for everybody, found once more where they turn out not to be."""
     steps = 0
     for _ in range(MOST_PLACINGS):
-        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
+        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
         steps += mode.status.steps
         mode = replace(mode, status=replace(mode.status, steps=steps))
         if not mode.status.converged:
