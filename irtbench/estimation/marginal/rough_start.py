@@ -78,7 +78,7 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     n, complete = len(problem.rows), problem.rows.complete
     n_told = min(n // (SHARE_TOLD if complete else SHARE_OF_INCOMPLETE), MOST_TELLING)
     simple = not problem.guesses and problem.n_factors == 1 and problem.prior.shared is None
-    if n < FEWEST_TOLD or not simple or len(items) > MOST_COUPLED_ITEMS:
+    if n < FEWEST_TOLD or not simple or len(items) > MOST_COUPLED_ITEMS or isinstance(problem.rows, SparseRows):
         return RoughStart(items)
     sample = replace(problem, rows=problem.rows.every(n // n_told))
     nearer = items_of(sample, items)
