@@ -27,6 +27,10 @@ class Elsewhere(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> Elsewhere:
+        if held.layout != torch.strided:
+            return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+                cls, held.size(), dtype=held.dtype, layout=held.layout, device=PLACE
+            )
         return torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls,
             held.size(),
@@ -83,6 +87,10 @@ class MadeThere(TorchFunctionMode):
         if function in (torch.tensor, torch.as_tensor) and kwargs.get("device") == PLACE:
             place = kwargs.pop("device")
             return function(*args, **kwargs).to(place)
+        if function is torch.Tensor.tolist and isinstance(args[0], Elsewhere):
+            return args[0].held.tolist()  # which torch refuses of a class of ours, and not of a GPU
+        if function is torch.Tensor.to_dense and isinstance(args[0], Elsewhere):
+            return Elsewhere(args[0].held.to_dense())
         if function is torch.Tensor.new_tensor and isinstance(args[0], Elsewhere):
             return torch.tensor(args[1], dtype=args[0].dtype).to(PLACE)
         if function is torch.Tensor.__getitem__ and isinstance(args[1], tuple):

@@ -1,6 +1,7 @@
 """What is fitted on another device stays there: no tensor of the processor's in between, and the same numbers."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -8,9 +9,16 @@ import torch
 
 from builders.pretended_device import PLACE, Elsewhere, pretended_gpu
 from builders.simulated import drawn
+from builders.stored import on_disk
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.sparse_responses import SparseResponses
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal import posterior_table, rough_start
+from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import FitSettings
 
+DEVICES: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "2pl": ({}, {"n": 300, "n_items": 8}),
     "missing": ({}, {"n": 300, "n_items": 8, "missing": 0.3}),
@@ -23,6 +31,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "items integrated out": ({"prior": "hierarchical"}, {"n": 30, "n_items": 200}),
     "population": ({"population": "estimated", "tolerance": 1e-3}, {"n": 600, "n_items": 20}),
     "narrow posteriors": ({"prior": "weak"}, {"n": 300, "n_items": 300}),
+    "rasch": ({"kind": "rasch"}, {"n": 300, "n_items": 8}),
+    "common slope": ({"kind": "1pl"}, {"n": 300, "n_items": 8, "missing": 0.3}),
+    "weighted draws": ({"posterior": "normal", "prior": "weak"}, {"n": 200, "n_items": 6}),
 }
 
 
@@ -38,6 +49,53 @@ def test_a_fit_on_another_device_gives_the_same_numbers(case: str) -> None:
         np.testing.assert_array_equal(getattr(there.items, name), getattr(here.items, name))
     for name, error in here.items.standard_errors().items():
         np.testing.assert_array_equal(there.items.standard_errors()[name], error)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_gives_the_same_estimates(case: str) -> None:
+    settings, data = CASES[case]
+    responses = drawn(**data)
+    here, there = (fit_model(responses, FitSettings(device=device, **settings)) for device in DEVICES)
+    assert there.converged == here.converged
+    atol = 1e-2 if "posterior" in settings or "dtype" in settings else 1e-4
+    np.testing.assert_allclose(there.items.intercept, here.items.intercept, atol=atol)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("form", ["on disk", "sparse", "tabulated", "told by a sample"])
+def test_whatever_form_the_responses_are_in(
+    form: str, missing: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    responses = drawn(n=9000 if form == "told by a sample" else 300, n_items=8, missing=missing)
+    given: ResponseMatrix | SparseResponses | StoredResponses = responses
+    if form == "on disk":
+        given = on_disk(responses, tmp_path)
+    elif form == "sparse":
+        given = SparseResponses.from_long(responses.to_long())
+    elif form == "tabulated":
+        monkeypatch.setattr(posterior_table, "FEWEST", 1)
+    else:
+        for name, value in (("FEWEST_TOLD", 1000), ("SHARE_TOLD", 2), ("SHARE_OF_INCOMPLETE", 2)):
+            monkeypatch.setattr(rough_start, name, value)
+    here = fit_model(given, FitSettings(device="cpu"))
+    with pretended_gpu():
+        there = fit_model(given, FitSettings(device="cuda"))
+    # not bit by bit: only the processor's threads have respondents of their own
+    np.testing.assert_allclose(there.items.intercept, here.items.intercept, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(there.items.covariance, here.items.covariance, rtol=1e-8, atol=1e-14)
+
+
+def test_several_crowds() -> None:
+    responses = drawn(n=400, n_items=8)
+    groups = np.repeat(["a", "b"], 200)
+    here = fit_groups(responses, groups, FitSettings(device="cpu"))
+    with pretended_gpu():
+        there = fit_groups(responses, groups, FitSettings(device="cuda"))
+    np.testing.assert_array_equal(there.items[1].intercept, here.items[1].intercept)
+    np.testing.assert_array_equal(there.items[1].covariance, here.items[1].covariance)
+    np.testing.assert_array_equal(there.se_mean, here.se_mean)
 
 
 def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:

@@ -3,13 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from builders.simulated import simulated
+from builders.stored import on_disk
 from irtbench.data.input_error import InputError
-from irtbench.data.response_store import ResponseStore
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation import spans
@@ -17,13 +16,6 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import e_step
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.rows import encode_responses
-
-
-def on_disk(responses: ResponseMatrix, folder: Path) -> StoredResponses:
-    store = ResponseStore.begin(folder, responses.item_ids, None)
-    values = np.where(np.isnan(responses.correct), -1, responses.correct).astype(np.int8)
-    store.add(pa.array(responses.respondent_ids), values)
-    return store.responses()
 
 
 def assert_same_fit(given: StoredResponses, responses: ResponseMatrix, **settings: object) -> None:

@@ -282,7 +282,7 @@ class PairSums:
         if observed is None:
             self.right_asked[:, :, 0] += there.T @ correct
             self.asked_asked[:, 0, 0] += respondents
-        for k in torch.nonzero(respondents > NOBODY * len(there))[:, 0].cpu().tolist():
+        for k in torch.nonzero(respondents > NOBODY * len(there))[:, 0].tolist():
             if not self.alone:
                 weighted = correct.T * there[:, k]
                 self.right_right[k].addmm_(weighted, correct)
