@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import batches
+from irtbench.estimation.marginal.e_step import at, batches
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import added, over_spans
+from irtbench.estimation.spans import summed
 from irtbench.estimation.threads import one_thread
 from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
@@ -216,6 +216,16 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
     k is the number of a respondent's correct responses to the item and n that of all of them. With one response the
     first two are the same. Shape (n_items, n_functions ** 2) each, of the last one row for all if it is the same.
     """
+    place = (*at(problem.in_float64().row(items)), functions)
+    of_rows = summed(
+        problem.rows, "own information", place, lambda rows: own_sums_of(replace(problem, rows=rows), items, functions)
+    )
+    by_right, by_base = of_rows[0], of_rows[-1]
+    return by_right, of_rows[1] if len(of_rows) > 2 else by_right, by_base
+
+
+def own_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, ...]:
+    """The same of some respondents, without the second where it is the first."""
     by_right = items.intercept.new_zeros(len(items), len(functions) ** 2)
     by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), len(functions) ** 2)
     several = problem.rows.most_trials is not None
@@ -227,7 +237,7 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
         else:
             by_right += batch.correct_by_item @ covariance
             by_base += batch.observed_by_item_sums(covariance)
-    return by_right, by_both, by_base
+    return (by_right, by_both, by_base) if several else (by_right, by_base)
 
 
 def posterior_covariances(problem: Problem, items: ItemTensors, functions: Tensor) -> Iterator[tuple[Batch, Tensor]]:
@@ -280,8 +290,11 @@ def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tu
     """
     found = tabulated_sums(problem, items, basis)
     if found is None:
-        found = added(
-            over_spans(problem.rows, lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis))
+        found = summed(
+            problem.rows,
+            "missing information, complete rows",
+            (*at(problem.in_float64().row(items)), basis.functions),
+            lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis),
         )
     both_right, mixed, both_base = found
     return mirrored(both_right), mixed, both_base
@@ -323,8 +336,9 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
     rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
     if basis.right.shape[2] != 1:
         return None
+    row = problem.in_float64().row(items)
     with one_thread():
-        table = PosteriorTable.of(rows, problem.in_float64().row(items))
+        table = PosteriorTable.of(rows, row)
         if table is None:
             return None
         right, base = basis.functions[0], basis.functions[1:]
@@ -342,7 +356,8 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
             mixed += covariance[:, 1:].T @ batch.correct
         return both_right, mixed, powers
 
-    both_right, mixed, powers = added(over_spans(rows, of_span))
+    what = "missing information by a table"
+    both_right, mixed, powers = summed(rows, what, (*at(row), basis.functions), of_span)
     with one_thread():
         both_base = table.covariance_sums(powers, base)
     return both_right[None, None], mixed[None], both_base
@@ -354,6 +369,15 @@ def sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tenso
     Shapes (n_right, n_right, n_items, n_items), (n_right, n_base, n_items, n_items), (n_base, n_base, n_items,
     n_items).
     """
+    place = (*at(problem.in_float64().row(items)), basis.functions)
+    both_right, mixed, both_base = summed(
+        problem.rows, "missing information", place, lambda rows: sums_of(replace(problem, rows=rows), items, basis)
+    )
+    return mirrored(both_right), mixed, mirrored(both_base)
+
+
+def sums_of(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tensor, Tensor, Tensor]:
+    """The same of some respondents, but for the halves above the diagonal of the first two dimensions."""
     n_items, n_right, n_base = len(items), basis.right.shape[2], basis.base.shape[2]
     both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
     mixed = items.intercept.new_zeros(n_right, n_base, n_items, n_items)
@@ -370,7 +394,7 @@ def sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tuple[Tenso
         for k in range(n_base):
             for m in range(k + 1):
                 both_base[k, m] += observed.T @ (observed * covariance[:, n_right + k, n_right + m, None])
-    return mirrored(both_right), mixed, mirrored(both_base)
+    return both_right, mixed, both_base
 
 
 def mirrored(lower: Tensor) -> Tensor:
