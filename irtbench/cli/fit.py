@@ -24,6 +24,7 @@ from irtbench.cli.options import (
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.testlets import TestletOptions
 from irtbench.data.input_error import InputError
@@ -243,15 +244,22 @@ def fit(
         "--posterior": posterior,
         "--prior hierarchical": prior == "hierarchical",
     }
-    table = large_table(responses, reading, in_memory=next((name for name, asked in needs_all.items() if asked), ""))
+    data: AnyResponses
+    in_memory, ranks = next((name for name, asked in needs_all.items() if asked), ""), ranks_of_run.get()
+    table = large_table(responses, reading, in_memory=in_memory, whatever_size=ranks is not None)
+    if ranks is not None and not ranks.is_first:  # takes the same steps with responses of its own; the first says all
+        with given_responses(responses, table, reading, cache, print, ranks, remove_cache=remove_cache) as given:
+            assert isinstance(given, StoredResponses)
+            data, *_ = estimable_stored(given, settings, responses, known)
+            fit_stored(data, settings, seed, known, None if scores_as == "none" else output, print, ranks)
+        return
     with (
         reporting(quiet=quiet) as progress,
         output_folder(output, files=FILES) as folder,
-        given_responses(responses, table, reading, cache, progress, remove_cache=remove_cache) as given,
+        given_responses(responses, table, reading, cache, progress, ranks, remove_cache=remove_cache) as given,
     ):
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
-        data: AnyResponses
         if isinstance(given, StoredResponses):
             data, left_out, idle = estimable_stored(given, settings, responses, known)
         else:
@@ -262,7 +270,7 @@ def fit(
         scale: Scale | None = None
         words: list[str] = []
         if isinstance(data, StoredResponses):
-            found, items, scale = fit_stored(data, settings, seed, known, file, progress)
+            found, items, scale = fit_stored(data, settings, seed, known, file, progress, ranks)
         elif grouped is not None:
             found, items, scores, words = grouped.fit(data, seed)
         elif several:
@@ -339,8 +347,8 @@ def estimable_stored(
     """The same of responses on disk."""
     kept, left_out = varied_items(given, settings, file, known)
     data = given.select_items(kept)
-    if not data.n_by_respondent.all():
-        data = data.select_respondents(data.n_by_respondent > 0)
+    if len(data.unanswered):
+        data = data.select_respondents(~np.isin(np.arange(data.n_respondents), data.unanswered))
     return data, left_out, sorted(data.idle_ids())
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irtbench.cli.fit_ranks import demand_stored, shared_responses
 from irtbench.cli.large import cache_folder, choice_of
 from irtbench.cli.loading import loading, loading_beside
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.stored_responses import AnyResponses, StoredResponses
+    from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
@@ -32,10 +34,16 @@ def given_responses(
     reading: Reading,
     cache: Path | None,
     progress: Callable[[str], None],
+    ranks: Ranks | None = None,
     *,
     remove_cache: bool,
 ) -> Iterator[AnyResponses]:
     """The responses: in memory or, of a large table, encoded on disk, where they stay while the block runs."""
+    if ranks is not None:
+        wanted = demand_stored(table, file, cache, ranks)
+        with shared_responses(wanted, reading, cache, progress, ranks, remove_cache=remove_cache) as stored:
+            yield stored
+        return
     if table is None:
         with loading_beside(file, ESTIMATION):
             given = reading.response_matrix(file)
@@ -56,12 +64,13 @@ def fit_stored(
     anchors: ItemParameters | None,
     file: Path | None,
     progress: Callable[[str], None],
+    ranks: Ranks | None = None,
 ) -> tuple[dict[str, Any], pd.DataFrame, Scale]:
     """Contents of fit.json, items.csv and bank.json; scores go into the file, if there is one, part by part."""
     from irtbench.estimation.fit import fit_model
     from irtbench.scoring.bulk import score_stored
 
-    fitted = fit_model(data, settings, anchors=anchors, seed=seed)
+    fitted = fit_model(data, settings, anchors=anchors, seed=seed, ranks=ranks)
     scale = scale_of(fitted, data)
     if file is not None:
         score_stored(scale, data, file, progress=progress)

@@ -22,7 +22,7 @@ PARQUET = b"PAR1"
 RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
 
 
-def large_table(file: Path, reading: Reading, *, in_memory: str = "") -> LargeTable | None:
+def large_table(file: Path, reading: Reading, *, in_memory: str = "", whatever_size: bool = False) -> LargeTable | None:
     """The table, if it is one that is encoded on disk: at an address, or Parquet of more than ``MOST_FIELDS`` fields.
 
     Parameters
@@ -33,6 +33,8 @@ def large_table(file: Path, reading: Reading, *, in_memory: str = "") -> LargeTa
         How it is to be read.
     in_memory
         An option that needs all responses in memory; empty if there is none.
+    whatever_size
+        Whether a small table is encoded too.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def large_table(file: Path, reading: Reading, *, in_memory: str = "") -> LargeTa
         if first is None or is_outside(first) or look_at(first).kind != "parquet":
             return None
     table = LargeTable.open(file)
-    if address is None and table.n_fields <= MOST_FIELDS:
+    if address is None and table.n_fields <= MOST_FIELDS and not whatever_size:
         return None
     needs = in_memory or option_in_memory(table, reading)
     if not needs:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
@@ -137,7 +138,8 @@ def main() -> None:
     gc.set_threshold(100_000, 50, 50)
     try:
         app = application(asked if asked and asked[0] in COMMANDS else COMMANDS)
-        status = app(arguments, prog_name="irtbench", standalone_mode=False)
+        with processes_of_run(asked):
+            status = app(arguments, prog_name="irtbench", standalone_mode=False)
         if isinstance(status, int) and status:
             sys.exit(status)
     except UsageError as error:

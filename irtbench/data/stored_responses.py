@@ -23,6 +23,7 @@ from irtbench.data.sparse_responses import SparseResponses
 
 RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
 MISSING = -1
+FEW = 2**6  # one respondent of so many is read alone, of more all are passed through
 BLOCK = 2**24  # bytes read at once where all are passed through
 
 
@@ -91,6 +92,17 @@ class StoredResponses(Shown):
             return np.broadcast_to(np.int64(self.n_items), (self.n_respondents,))
         return np.concatenate([(block != MISSING).sum(axis=1) for block in self.blocks()])
 
+    @cached_property
+    def unanswered(self) -> NDArray[np.intp]:
+        """Places of the respondents without any response; everybody has one to some item of those stored."""
+        if self.is_complete or self.columns is None:
+            return np.empty(0, dtype=np.intp)
+        start, found = 0, []
+        for block in self.blocks():
+            found.append(start + np.flatnonzero((block == MISSING).all(axis=1)))
+            start += len(block)
+        return np.concatenate(found)
+
     @property
     def trials(self) -> None:
         """There is one response of a respondent to an item."""
@@ -127,6 +139,10 @@ class StoredResponses(Shown):
     def at(self, respondents: NDArray[np.intp]) -> NDArray[np.int8]:
         """Rows of some respondents, by their places in ascending order."""
         found = np.empty((len(respondents), self.n_items), dtype=np.int8)
+        if len(respondents) * FEW <= self.n_respondents:
+            for row, place in zip(found, respondents.tolist(), strict=True):
+                row[:] = self.rows(place, place + 1)[0]
+            return found
         start = 0
         for block in self.blocks():  # a file mapped into memory would count as memory as far as it is touched
             first, last = np.searchsorted(respondents, [start, start + len(block)])
@@ -172,7 +188,7 @@ class StoredResponses(Shown):
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> StoredResponses:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true; the others have no response."""
-        if self.n_by_respondent[~keep].any():
+        if len(np.setdiff1d(np.flatnonzero(~keep), self.unanswered)):
             raise InputError("stored responses: only respondents without a response can be left out")
         own = np.flatnonzero(keep)
         return replace(self, places=own if self.places is None else self.places[own])

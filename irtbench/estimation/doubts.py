@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.spans import total
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -88,14 +88,17 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
     n_observed = torch.zeros_like(problem.rows.n_correct)
     for batch in problem.batches(dtype=torch.float64):
         n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
+    (n_observed,) = total(problem.rows, n_observed)
     p = problem.rows.n_correct / n_observed
-    means, scores = [], []
+    moments = p.new_zeros(5)
     for batch in problem.batches(dtype=torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
-        means.append(posterior @ nodes.theta[:, 0])
+        mean = posterior @ nodes.theta[:, 0]
         right = batch.correct @ torch.ones_like(p) - batch.observed_sums(p)
-        scores.append(right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt())
-    return correlation(torch.cat(means), torch.cat(scores))
+        score = right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt()
+        moments += torch.stack([mean.sum(), score.sum(), mean @ mean, score @ score, mean @ score])
+    (moments,) = total(problem.rows, moments)
+    return correlation(*(moments / problem.rows.n_respondents).tolist())
 
 
 def dispersion_of_trials(problem: Problem, items: ItemTensors) -> float:
@@ -118,8 +121,7 @@ def dispersion_of_trials(problem: Problem, items: ItemTensors) -> float:
     return square / variance if variance > 0 else 1.0
 
 
-def correlation(x: Tensor, y: Tensor) -> float:
-    """Pearson's correlation; 1 where one of the two does not vary."""
-    x, y = x - x.mean(), y - y.mean()
-    size = float(x.norm() * y.norm())
-    return float(x @ y) / size if size > 0 else 1.0
+def correlation(x: float, y: float, x_square: float, y_square: float, product: float) -> float:
+    """Pearson's correlation from the means of x, y, x^2, y^2 and x y; 1 where one of the two does not vary."""
+    sizes = (x_square - x**2) * (y_square - y**2)
+    return (product - x * y) / sizes**0.5 if sizes > 0 else 1.0

@@ -18,6 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import AnyResponses, StoredResponses
+from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
@@ -51,7 +52,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_responses
+from irtbench.models.pyro_model.rows import StoredRows, encode_responses
 from irtbench.models.pyro_model.shared import POPULATION_SD
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
@@ -65,6 +66,7 @@ def fit_model(
     anchors: ParametersLike | None = None,
     seed: int = 0,
     start: ItemParameters | None = None,
+    ranks: Ranks | None = None,
     **keywords: Any,
 ) -> FittedModel:
     """Estimate the parameters of all items of one scale.
@@ -88,6 +90,9 @@ def fit_model(
     start
         Parameters of these items from which the iterations start, as of a fit to like responses; None for a rough
         estimate from the data.
+    ranks
+        Processes started by torchrun, of which each reads its share of stored responses and all find the same; None
+        for this one alone.
     keywords
         Of the settings, in the words of the command line too: ``model="3pl"`` is ``kind``, ``options=4`` ``n_options``.
 
@@ -131,12 +136,14 @@ def fit_model(
     known = None if anchors is None else anchors_among(responses.item_ids, as_parameters(anchors), settings)
     if isinstance(responses, StoredResponses):
         demand_streamed(settings)
+    elif ranks is not None:
+        raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
     check_estimable(responses, settings.priors, () if known is None else known.item_ids)
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
     with threads_for(n_cells), fenced(seed):
-        return estimate(responses, settings, seed, known, start)
+        return estimate(responses, settings, seed, known, start, ranks)
 
 
 def estimate(
@@ -145,11 +152,12 @@ def estimate(
     seed: int,
     anchors: ItemParameters | None = None,
     given_start: ItemParameters | None = None,
+    ranks: Ranks | None = None,
 ) -> FittedModel:
     """Fit data that `check_estimable` has passed."""
     began = time.perf_counter()
     quadrature = normal_grid(settings.n_nodes)
-    problem = problem_of(responses, settings, quadrature, anchors)
+    problem = problem_of(responses, settings, quadrature, anchors, ranks)
     with torch.no_grad():
         start = rough_start(problem) if given_start is None else RoughStart(items_on_device(problem, given_start))
         problem = with_adapted_nodes(problem, start.items, room=0.6)
@@ -248,9 +256,10 @@ def problem_of(
     settings: FitSettings,
     quadrature: Quadrature,
     anchors: ItemParameters | None = None,
+    ranks: Ranks | None = None,
 ) -> Problem:
-    """The Pyro model that these settings stand for, with the responses on their device."""
-    device = choose_device(settings.device)
+    """The Pyro model that these settings stand for, with the responses (of this process) on their device."""
+    device = choose_device(settings.device) if ranks is None else ranks.device(settings.device)
     free, fixed = settings.guessing_of(responses.item_ids)
     shared = shared_parameters(responses.item_ids, settings, anchors, device)
     if anchors is not None:
@@ -263,7 +272,11 @@ def problem_of(
         shared=shared,
     )
     nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
-    return Problem.of(model, encode_responses(responses, device), nodes)
+    rows = encode_responses(responses, device)
+    if ranks is not None:
+        assert isinstance(rows, StoredRows)
+        rows = ranks.share_of(rows)
+    return Problem.of(model, rows, nodes)
 
 
 def precision(responses: AnyResponses, settings: FitSettings) -> torch.dtype:
@@ -323,7 +336,9 @@ def check_estimable(responses: AnyResponses, priors: Priors, anchors: Sequence[s
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
             f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
         )
-    idle = [name_of(responses, int(i)) for i in np.flatnonzero(responses.n_by_respondent == 0)]
+    stored = isinstance(responses, StoredResponses)
+    without = responses.unanswered if stored else np.flatnonzero(responses.n_by_respondent == 0)
+    idle = [name_of(responses, int(i)) for i in without]
     if idle:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     p = responses.proportion_correct()

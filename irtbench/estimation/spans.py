@@ -1,13 +1,15 @@
-"""Sums over very many respondents by several threads, each with respondents of its own.
+"""Sums over very many respondents by several threads, and processes, each with respondents of its own.
 
 Threads inside each small matrix product wait for each other thousands of times a pass, which on a busy machine costs
-several times what they gain. Threads with respondents of their own wait once.
+several times what they gain. Threads with respondents of their own wait once, and processes add their sums once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.threads import FEW_CELLS, one_thread
-from irtbench.models.pyro_model.rows import ResponseRows, SparseRows
+from irtbench.models.pyro_model.rows import ResponseRows, SparseRows, StoredRows, Together
 
 Sums = TypeVar("Sums")
 
@@ -37,6 +39,51 @@ def over_spans(rows: ResponseRows, sums: Callable[[ResponseRows], Sums]) -> list
 
     with one_thread(), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(alone, rows.spans(n_threads)))
+
+
+def summed(
+    rows: ResponseRows,
+    what: str,
+    at: Sequence[Tensor],
+    sums: Callable[[ResponseRows], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """Sums over all respondents, of whichever process they are.
+
+    Parameters
+    ----------
+    rows
+        The respondents of this process.
+    what
+        Which sums these are, and of what options.
+    at
+        All tensors that they depend on besides the responses.
+    sums
+        Makes them of some respondents; zeros of none.
+    """
+    together = processes_of(rows)
+    if together is None:
+        return added(over_spans(rows, sums))
+    assert isinstance(rows, StoredRows)
+    nothing = replace(rows, last=rows.first, together=None)
+    return together.summed(what, at, lambda: added(over_spans(rows, sums)), lambda: sums(nothing))
+
+
+def total(rows: ResponseRows | None, *sums: Tensor) -> tuple[Tensor, ...]:
+    """Sums over all respondents from those over the respondents of this process."""
+    together = processes_of(rows)
+    return sums if together is None else together.total(*sums)
+
+
+def least(rows: ResponseRows | None, values: Tensor) -> float:
+    """The smallest value of any respondent, from the values of those of this process."""
+    own = float(values.min()) if values.numel() else math.inf
+    together = processes_of(rows)
+    return own if together is None else together.least(own)
+
+
+def processes_of(rows: ResponseRows | None) -> Together | None:
+    """The processes that have the other respondents; None where there are no others."""
+    return rows.together if isinstance(rows, StoredRows) else None
 
 
 def added(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

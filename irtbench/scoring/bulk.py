@@ -32,7 +32,7 @@ from irtbench.data.readers.recognise import mostly_responses
 from irtbench.data.readers.wide_parts import ROWS, Part, read_wide_parts
 from irtbench.data.stored_responses import MISSING, StoredResponses
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
-from irtbench.models.curves import item_curves, items_curve, log_icc
+from irtbench.models.curves import items_curve, log_icc
 from irtbench.models.quadrature import refine
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
@@ -42,6 +42,7 @@ from irtbench.models.theta_posterior import (
     step_for_any_pattern,
 )
 from irtbench.scoring.ability import AT_END, Abilities
+from irtbench.scoring.complete_patterns import LEAST_VARIANCE_LEFT, CompletePatterns, PatternScores
 from irtbench.scoring.item_error import with_line_error
 from irtbench.scoring.scores import (
     ScoringSettings,
@@ -58,9 +59,6 @@ BLOCK = 2**11  # respondents whose arrays fit into the processor's cache
 WORKERS = max(2, min(8, os.cpu_count() or 1))
 NODES_PER_SD = 2  # of the narrowest posterior there can be: quantiles are then right to .02 of a standard error
 TAIL = 1e-8  # a node with less than this share of every posterior there can be is left out
-LZ_NODES = 2**11  # abilities between which the terms of lz* are interpolated: right to 1e-4
-LEAST_VARIANCE_LEFT = 1e-5  # share of lz's variance that must remain, above what rounding leaves
-
 
 FIRST_ROWS = 1_000  # of a wide table, by which it is told whether it holds answers
 
@@ -337,6 +335,7 @@ class SharedGridScorer:
         self.weight_right = (log_p - log_q).T.astype(np.float32)
         self.weight_asked = log_q.T.astype(np.float32)
         self.log_weights = grid.log_weights.astype(np.float32)
+        self.complete = CompletePatterns.of(self.items, grid, settings.level)
         self.powers = np.stack([np.ones_like(grid.nodes), grid.nodes, grid.nodes**2], axis=1).astype(np.float32)
 
     def score(self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]) -> pd.DataFrame:
@@ -348,7 +347,36 @@ class SharedGridScorer:
         self, values: NDArray[np.float32], respondent_ids: tuple[str, ...]
     ) -> tuple[Abilities, NDArray[np.float64]]:
         """Abilities and lz*, NaN where that is not defined, from the same values."""
-        own = values[:, self.chosen]
+        own = values if len(self.chosen) == values.shape[1] else values[:, self.chosen]
+        if self.complete is None:
+            found = self._on_the_grid(own)
+            n_items, n_correct = (~np.isnan(own)).sum(axis=1), np.nansum(own, axis=1)
+        else:
+            by_slope, by_intercept, n_correct = (own @ self.complete.weights).T  # NaN where a response is missing
+            has_gaps = np.isnan(n_correct)
+            found = self.complete.at(by_slope, by_intercept)
+            n_items = np.full(len(own), own.shape[1])
+            if has_gaps.any():
+                others = own[has_gaps]
+                found.replace(has_gaps, self._on_the_grid(others))
+                n_items[has_gaps] = (~np.isnan(others)).sum(axis=1)
+                n_correct[has_gaps] = np.nansum(others, axis=1)
+        abilities = Abilities(
+            respondent_ids=respondent_ids,
+            theta=found.theta,
+            standard_error=found.standard_error,
+            lower=found.lower,
+            upper=found.upper,
+            level=self.settings.level,
+            n_items=n_items,
+            n_correct=n_correct.astype(np.int64),
+            at_bound=found.at_ends > AT_END,
+            method="eap",
+        )
+        return abilities, np.where(fit_is_defined(abilities), found.lz_star, np.nan)
+
+    def _on_the_grid(self, own: NDArray[np.float32]) -> PatternScores:
+        """Scores of any patterns of the items, shape (n_respondents, n_items), NaN where missing."""
         missing = np.isnan(own)
         correct = np.where(missing, np.float32(0), own)
         asked = (~missing).astype(np.float32) if missing.any() else None
@@ -359,25 +387,16 @@ class SharedGridScorer:
         lower, upper = np.concatenate([self._normalise(mass[rows]) for rows in blocks], axis=1)
         total, first, second = (mass @ self.powers).astype(np.float64).T
         theta = first / total
-        abilities = Abilities(
-            respondent_ids=respondent_ids,
+        return PatternScores(
             theta=theta,
             standard_error=np.sqrt(np.maximum(second / total - theta**2, 0)),
             lower=lower,
             upper=upper,
-            level=self.settings.level,
-            n_items=(~missing).sum(axis=1),
-            n_correct=correct.sum(axis=1).astype(np.int64),
-            at_bound=np.maximum(mass[:, 0], mass[:, -1]) > AT_END,  # the highest mass is 1
-            method="eap",
-        )
-        if asked is None and not self.items.has_asymptotes:
-            lz_star = self._lz_star_of_complete(correct, theta)
-        else:
-            lz_star = np.concatenate(
+            at_ends=np.maximum(mass[:, 0], mass[:, -1]),  # the highest mass is 1
+            lz_star=np.concatenate(
                 [self._lz_star(correct[rows], None if asked is None else asked[rows], theta[rows]) for rows in blocks]
-            )
-        return abilities, np.where(fit_is_defined(abilities), lz_star, np.nan)
+            ),
+        )
 
     def _normalise(self, mass: NDArray[np.float32]) -> NDArray[np.float64]:
         """Turn log masses, in place, into masses of which the highest is 1; give both ends of the interval."""
@@ -387,25 +406,6 @@ class SharedGridScorer:
         level = self.settings.level
         both_ends = np.array([(1 - level) / 2, (1 + level) / 2], dtype=np.float32)
         return quantiles_in_cells(mass, reached, self.edges, reached[:, -1:] * both_ends).T
-
-    def _lz_star_of_complete(self, correct: NDArray[np.float32], theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """lz* where nothing is missing and nothing is guessed: sum_j (x_j - P_j) (logit_j - k a_j) / sqrt(left).
-
-        k, left and the sum of P_j (logit_j - k a_j) then depend on theta alone and are interpolated between
-        ``LZ_NODES`` abilities, and the sum of x_j (logit_j - k a_j) is (theta - k) x'a + x'd.
-        """
-        a, d = self.items.discrimination, self.items.intercept
-        nodes = np.linspace(theta.min(), theta.max(), LZ_NODES)
-        curves = item_curves(nodes, self.items)
-        weight = np.broadcast_to(a, curves.z.shape)
-        terms = PatternTerms.of(curves.variance, curves.z, weight, least_left=LEAST_VARIANCE_LEFT)
-        expected = (curves.p * terms.remaining).sum(axis=1)
-        by_slope, by_intercept = (correct @ np.stack([a, d], axis=1).astype(np.float32)).astype(np.float64).T
-        used_up, expected, left = (
-            np.interp(theta, nodes, values) for values in (terms.used_up, expected, terms.variance_estimated)
-        )
-        found: NDArray[np.float64] = ((theta - used_up) * by_slope + by_intercept - expected) / np.sqrt(left)
-        return found
 
     def _lz_star(
         self, correct: NDArray[np.float32], asked: NDArray[np.float32] | None, theta: NDArray[np.float64]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
-from irtbench.estimation.spans import added, over_spans
+from irtbench.estimation.spans import summed
 from irtbench.estimation.threads import one_thread
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
@@ -74,11 +74,11 @@ def expected_counts(
     at_nodes = at_nodes or guesses
     found = None if at_nodes or known is not None else tabulated_sums(rows, row)
     if found is None:
-        found = added(
-            over_spans(rows, lambda span: posterior_sums(span, row, at_nodes=at_nodes))
-            if known is None
-            else [posterior_sums(rows, row, at_nodes=at_nodes, known=known)]
-        )
+        if known is None:
+            what = f"expected counts, at nodes {at_nodes}"
+            found = summed(rows, what, at(row), lambda span: posterior_sums(span, row, at_nodes=at_nodes))
+        else:
+            found = posterior_sums(rows, row, at_nodes=at_nodes, known=known)
     log_likelihood, n, r, respondents = found
     if rows.complete:
         n = respondents.expand(rows.n_items, len(nodes.theta))
@@ -87,6 +87,11 @@ def expected_counts(
         log_likelihood += n_correct @ row.intercept  # the constants that `log_shape` leaves out
     right = r @ nodes.basis if at_nodes else torch.cat([r, n_correct[:, None]], dim=1)
     return Counts(float(log_likelihood), n, right, r if at_nodes else None, respondents)
+
+
+def at(row: CollapsedLogistic) -> tuple[Tensor, ...]:
+    """What posteriors depend on besides the responses."""
+    return row.log_q, row.log_odds, row.nodes.theta, row.nodes.log_weights
 
 
 def posterior_sums(
@@ -144,7 +149,7 @@ def tabulated_sums(rows: ResponseRows, row: CollapsedLogistic) -> tuple[Tensor, 
             r[:, 0] += batch.correct_by_item @ means.values(cell, part, span.scratch)[:, 0]
         return r, powers
 
-    r, powers = added(over_spans(rows, of_span))
+    r, powers = summed(rows, "expected counts by a table", at(row), of_span)
     with one_thread():
         log_likelihood, respondents = table.sums(powers)
     return log_likelihood, slope.new_zeros(()), r, respondents

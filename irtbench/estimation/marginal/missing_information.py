@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import batches
+from irtbench.estimation.marginal.e_step import at, batches
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.spans import added, over_spans
+from irtbench.estimation.spans import summed
 from irtbench.estimation.threads import one_thread
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch, ResponseRows
@@ -84,8 +84,11 @@ def complete_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> tu
     """
     found = tabulated_sums(problem, items, basis)
     if found is None:
-        found = added(
-            over_spans(problem.rows, lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis))
+        found = summed(
+            problem.rows,
+            "missing information, complete rows",
+            (*at(problem.in_float64().row(items)), basis.functions),
+            lambda rows: complete_sums_of(replace(problem, rows=rows), items, basis),
         )
     both_right, mixed, both_base = found
     return mirrored(both_right), mixed, both_base
@@ -127,8 +130,9 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
     rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
     if basis.right.shape[2] != 1:
         return None
+    row = problem.in_float64().row(items)
     with one_thread():
-        table = PosteriorTable.of(rows, problem.in_float64().row(items))
+        table = PosteriorTable.of(rows, row)
         if table is None:
             return None
         right, base = basis.functions[0], basis.functions[1:]
@@ -146,7 +150,8 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
             mixed += covariance[:, 1:].T @ batch.correct
         return both_right, mixed, powers
 
-    both_right, mixed, powers = added(over_spans(rows, of_span))
+    what = "missing information by a table"
+    both_right, mixed, powers = summed(rows, what, (*at(row), basis.functions), of_span)
     with one_thread():
         both_base = table.covariance_sums(powers, base)
     return both_right[None, None], mixed[None], both_base
@@ -167,8 +172,12 @@ def contract(left: Tensor, sums: Tensor, right: Tensor) -> Tensor:
 
 def missing_information_at_nodes(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> Tensor:
     """The same with missing responses or with guessing, node by node."""
-    (found,) = added(
-        over_spans(problem.rows, lambda rows: (score_covariances(replace(problem, rows=rows), items, basis),))
+    place = (*at(problem.in_float64().row(items)), basis.right, basis.base, basis.functions)
+    (found,) = summed(
+        problem.rows,
+        "missing information by nodes",
+        place,
+        lambda rows: (score_covariances(replace(problem, rows=rows), items, basis),),
     )
     return found
 

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.spans import least, total
 from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows
 
 BOUND = 8.0  # abilities beyond this many standard deviations of the population are left out
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
@@ -37,7 +40,7 @@ MOST_NODES = 20_000
 
 @dataclass(frozen=True)
 class Posteriors:
-    """Where each respondent's posterior is, and how wide.
+    """Where each respondent's posterior is, and how wide; of respondents of this process.
 
     Parameters
     ----------
@@ -45,10 +48,18 @@ class Posteriors:
         Likely abilities: the nodes with the largest posterior, shape (n_respondents,).
     widths
         Standard deviations there, 1 / sqrt(1 + I), I the information of the items answered, shape (n_respondents,).
+    rows
+        The respondents; None where no other process has more of them.
     """
 
     places: Tensor
     widths: Tensor
+    rows: ResponseRows | None = None
+
+    @cached_property
+    def narrowest(self) -> float:
+        """The smallest standard deviation of all processes."""
+        return least(self.rows, self.widths)
 
 
 def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
@@ -56,13 +67,13 @@ def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
     nodes = replace(problem.nodes, dtype=torch.float64)
     row = replace(problem, nodes=nodes).row(items)
     at_items = information(problem, items)
-    places, widths = [], []
+    places, widths = [nodes.theta[:0, 0]], [nodes.theta[:0, 0]]
     for batch in problem.batches(dtype=torch.float64):
         best = row.log_shape(batch.correct, batch.observed).argmax(dim=1)
         places.append(nodes.theta[best, 0])
         at_nodes = batch.observed_sums(at_items).expand(len(best), -1)
         widths.append((1 + at_nodes.gather(1, best[:, None])[:, 0]).rsqrt())
-    return Posteriors(torch.cat(places), torch.cat(widths))
+    return Posteriors(torch.cat(places), torch.cat(widths), problem.rows)
 
 
 def information(problem: Problem, items: ItemTensors) -> Tensor:
@@ -127,6 +138,7 @@ def nodes_near(
     change = torch.zeros(n_nodes + 1, dtype=torch.int64, device=device)
     change.index_add_(0, first, torch.ones_like(first))
     change.index_add_(0, last + 1, -torch.ones_like(last))
+    (change,) = total(posteriors.rows, change)
     theta = grid[change.cumsum(0)[:-1] > 0]
     log_weights = -0.5 * theta**2 - 0.5 * math.log(2 * math.pi) + math.log(step)
     return NodeTensors(theta[:, None], log_weights, dtype)
@@ -151,9 +163,9 @@ def with_adapted_nodes(
         if widest_step(problem, items) >= COARSEST:
             return problem
         posteriors = find_posteriors(problem, items)
-        if min(WIDTHS_A_STEP * float(posteriors.widths.min()), steepest_step(items)) >= COARSEST:
+        if min(WIDTHS_A_STEP * posteriors.narrowest, steepest_step(items)) >= COARSEST:
             return problem
-    step = room * min(float(posteriors.widths.min()), steepest_step(items))
+    step = room * min(posteriors.narrowest, steepest_step(items))
     return replace(problem, nodes=nodes_near(posteriors, step=step, dtype=problem.nodes.dtype))
 
 
@@ -178,21 +190,22 @@ def integration_error(problem: Problem, items: ItemTensors, counts: Counts, post
 
     The trapezoid rule on nodes and on their midpoints errs by about as much, with opposite signs.
     """
-    step = min(float(problem.nodes.theta[:, 0].diff().min()), WIDTHS_A_STEP * float(posteriors.widths.min()))
+    step = min(float(problem.nodes.theta[:, 0].diff().min()), WIDTHS_A_STEP * posteriors.narrowest)
     others = nodes_near(posteriors, step=step, reach=1.5 * REACH, bound=1.5 * BOUND, shifted=True)
-    there = float(log_likelihoods(replace(problem, nodes=others), items).sum())
+    there = log_likelihood(replace(problem, nodes=others), items)
     here = counts.log_likelihood
     if problem.nodes.dtype != torch.float64:
         exact = replace(problem, nodes=replace(problem.nodes, dtype=torch.float64))
-        here = float(log_likelihoods(exact, items).sum())
+        here = log_likelihood(exact, items)
     return abs(there - here) / problem.rows.n_responses
 
 
-def log_likelihoods(problem: Problem, items: ItemTensors) -> Tensor:
-    """Marginal log-likelihood of each respondent, shape (n_respondents,)."""
-    row = problem.row(items)
-    parts = [torch.logsumexp(row.log_joint(batch.correct, batch.observed), dim=1) for batch in problem.batches()]
-    return torch.cat(parts)
+def log_likelihood(problem: Problem, items: ItemTensors) -> float:
+    """Marginal log-likelihood of all respondents."""
+    row, found = problem.row(items), items.intercept.new_zeros(())
+    for batch in problem.batches():
+        found += torch.logsumexp(row.log_joint(batch.correct, batch.observed), dim=1).sum(dtype=torch.float64)
+    return float(total(problem.rows, found)[0])
 
 
 def is_usual_grid(nodes: NodeTensors) -> bool:

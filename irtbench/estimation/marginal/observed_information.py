@@ -12,6 +12,7 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import at
 from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.spans import summed
 from irtbench.models.curve_tensors import curve
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
@@ -192,6 +195,16 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
     k is the number of a respondent's correct responses to the item and n that of all of them. With one response the
     first two are the same. Shape (n_items, n_functions ** 2) each, of the last one row for all if it is the same.
     """
+    place = (*at(problem.in_float64().row(items)), functions)
+    of_rows = summed(
+        problem.rows, "own information", place, lambda rows: own_sums_of(replace(problem, rows=rows), items, functions)
+    )
+    by_right, by_base = of_rows[0], of_rows[-1]
+    return by_right, of_rows[1] if len(of_rows) > 2 else by_right, by_base
+
+
+def own_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, ...]:
+    """The same of some respondents, without the second where it is the first."""
     by_right = items.intercept.new_zeros(len(items), len(functions) ** 2)
     by_base = items.intercept.new_zeros(1 if problem.rows.complete else len(items), len(functions) ** 2)
     several = problem.rows.most_trials is not None
@@ -203,7 +216,7 @@ def own_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[T
         else:
             by_right += batch.correct_by_item @ covariance
             by_base += batch.observed_by_item_sums(covariance)
-    return by_right, by_both, by_base
+    return (by_right, by_both, by_base) if several else (by_right, by_base)
 
 
 def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:

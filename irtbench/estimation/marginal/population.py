@@ -48,7 +48,7 @@ class Populated:
     @property
     def bic(self) -> float:
         """Twice the negative log-posterior and the penalty of the density's parameters."""
-        return 3 * self.n_components * math.log(len(self.problem.rows)) - 2 * self.mode.log_posterior
+        return 3 * self.n_components * math.log(self.problem.rows.n_respondents) - 2 * self.mode.log_posterior
 
 
 def find_mode_with_population(
@@ -107,7 +107,7 @@ def with_components(
     nodes
         Of the integration.
     """
-    theta, wanted = nodes.theta[:, 0], best.mode.log_posterior + 1.5 * math.log(len(best.problem.rows))
+    theta, wanted = nodes.theta[:, 0], best.mode.log_posterior + 1.5 * math.log(best.problem.rows.n_respondents)
     density, items, steps = NormalMixture.slices(n_components, theta.device), best.mode.items, best.mode.status.steps
     path, highest, plain = FixedPoint(), -math.inf, None  # the plain update in place of which another is tried
 

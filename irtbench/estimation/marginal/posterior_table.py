@@ -52,7 +52,7 @@ class PosteriorTable:
     def of(cls, rows: ResponseRows, row: CollapsedLogistic) -> PosteriorTable | None:
         """The table for these respondents; None where s is not sufficient, or a table would not pay."""
         nodes = row.nodes
-        if len(rows) < FEWEST or not rows.complete or row.log_guessing is not None or nodes.theta.shape[1] > 1:
+        if rows.n_respondents < FEWEST or not rows.complete or row.log_guessing is not None or nodes.theta.shape[1] > 1:
             return None
         if nodes.dtype != torch.float64 or rows.device.type != "cpu":
             return None

@@ -50,7 +50,7 @@ def rough_start(problem: Problem) -> RoughStart:
     With many respondents the smaller problem has some of them, and with very many so many that they tell of the
     curvature too; with guessing, whose steps take longer and are more, it has every second node and single precision.
     """
-    stride = len(problem.rows) // SAMPLE
+    stride = problem.rows.n_respondents // SAMPLE
     if isinstance(problem.rows, SparseRows):
         return RoughStart(starting_values(problem))
     if stride >= LEAST_STRIDE:
@@ -75,7 +75,7 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
 
     Not with guessing, whose logit the covariance is of, nor where items share parameters.
     """
-    n, complete = len(problem.rows), problem.rows.complete
+    n, complete = problem.rows.n_respondents, problem.rows.complete
     n_told = min(n // (SHARE_TOLD if complete else SHARE_OF_INCOMPLETE), MOST_TELLING)
     simple = not problem.guesses and problem.n_factors == 1 and problem.prior.shared is None
     if n < FEWEST_TOLD or not simple or len(items) > MOST_COUPLED_ITEMS or isinstance(problem.rows, SparseRows):

@@ -7,6 +7,7 @@ import math
 import torch
 
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.spans import total
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 START_GUESSING = 1 / (1 + math.exp(1.7))
@@ -20,20 +21,25 @@ def starting_values(problem: Problem) -> ItemTensors:
     n_observed = torch.zeros_like(problem.rows.n_correct)
     for batch in problem.batches(dtype=torch.float64):
         n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
+    (n_observed,) = total(problem.rows, n_observed)
     p = (problem.rows.n_correct + 0.5) / (n_observed + 1)
     deviation_of_item = (p * (1 - p)).sqrt()
     # the sum over observed items of (x - p) / sd, over the root of their number
-    scores = []
+    scores, of_scores = [], p.new_zeros(2)
     for batch in problem.batches(dtype=torch.float64):
         number = batch.observed_sums(torch.ones_like(p)).clamp(min=1)
         excess = batch.correct @ (1 / deviation_of_item) - batch.observed_sums(p / deviation_of_item)
         scores.append(excess / number.sqrt())
-    score = torch.cat(scores)
-    mean, deviation = score.mean(), score.std().clamp(min=1e-12)
+        of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
+    (of_scores,) = total(problem.rows, of_scores)
+    n = problem.rows.n_respondents
+    mean = of_scores[0] / n
+    deviation = ((of_scores[1] - n * mean.square()) / (n - 1)).clamp(min=1e-24).sqrt()
     covariance = torch.zeros_like(p)
     for batch, part in zip(problem.batches(dtype=torch.float64), scores, strict=True):
         standard = (part - mean) / deviation
         covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
+    (covariance,) = total(problem.rows, covariance)
     correlation = (covariance / n_observed / deviation_of_item).clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation**2).sqrt()
     c = torch.where(problem.guessing_free, START_GUESSING, problem.prior.fixed.guessing)

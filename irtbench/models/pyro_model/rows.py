@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -79,6 +80,25 @@ class Scratch:
         return held[: n_rows * n_columns].view(n_rows, n_columns)
 
 
+class Together(Protocol):
+    """Processes of which each has some of the respondents."""
+
+    def summed(
+        self,
+        what: str,
+        at: Sequence[Tensor],
+        own: Callable[[], tuple[Tensor, ...]],
+        none: Callable[[], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
+        """Sums of all processes, see `spans.summed`: `own` makes those of this one, `none` those of no respondents."""
+
+    def total(self, *sums: Tensor) -> tuple[Tensor, ...]:
+        """Sums of all processes from those of each."""
+
+    def least(self, value: float) -> float:
+        """The smallest number that any process has."""
+
+
 @dataclass(frozen=True)
 class DenseRows:
     """Rows of one byte a response: 1, 0, or -1 where missing; with trials, of the number correct.
@@ -105,6 +125,11 @@ class DenseRows:
 
     def __len__(self) -> int:
         return self.values.shape[0]
+
+    @property
+    def n_respondents(self) -> int:
+        """Number of respondents."""
+        return len(self)
 
     @property
     def n_items(self) -> int:
@@ -266,18 +291,26 @@ class StoredRows:
         Number of correct responses to each item, on the device of the batches, shape (n_items,).
     first, last
         The respondents whose rows these are, `last` not among them.
+    together
+        The processes that have the other respondents; None where these are all, or where a part of them is meant.
     """
 
     responses: StoredResponses
     n_correct: Tensor
     first: int
     last: int
+    together: Together | None = None
     most_trials: None = None
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     _spans: list[StoredRows] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
         return self.last - self.first
+
+    @property
+    def n_respondents(self) -> int:
+        """Number of respondents, those of other processes among them."""
+        return len(self) if self.together is None else self.responses.n_respondents
 
     @property
     def n_items(self) -> int:
@@ -300,8 +333,10 @@ class StoredRows:
         return self.n_correct.device
 
     def every(self, stride: int) -> DenseRows:
-        """The first respondent and every so many-th after, in memory."""
-        values = torch.from_numpy(self.responses.at(np.arange(self.first, self.last, stride))).to(self.device)
+        """The first respondent and every so many-th after, in memory: of all processes, the same in each."""
+        first = 0 if self.together is not None else self.first
+        chosen = np.arange(first, first + self.n_respondents, stride)
+        values = torch.from_numpy(self.responses.at(chosen)).to(self.device)
         return DenseRows(values, (values == 1).sum(dim=0).to(self.n_correct), self.complete)
 
     def spans(self, n: int) -> tuple[StoredRows, ...]:

@@ -1,0 +1,70 @@
+"""``irtbench fit`` in several processes: what all but the first of them do, and what it shares with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from irtbench.cli.large import cache_folder, choice_of
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.cli.reading import Reading
+    from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.stored_responses import StoredResponses
+    from irtbench.estimation.distributed.ranks import Ranks
+
+
+def demand_stored(table: LargeTable | None, file: Path, cache: Path | None, ranks: Ranks) -> LargeTable:
+    """Refuse what several processes do not fit.
+
+    Raises
+    ------
+    InputError
+        If there is no table to encode on disk, or it would be in a folder that not all processes see.
+    """
+    if table is None:
+        raise InputError(
+            f"{file}: several processes fit a Parquet table, wide or long, with options that need no response in "
+            "memory; expected one, or a single process"
+        )
+    if cache is None and not ranks.on_one_machine:
+        raise InputError("--cache: processes on several machines need a folder that all of them see; expected one")
+    return table
+
+
+@contextmanager
+def shared_responses(
+    table: LargeTable,
+    reading: Reading,
+    cache: Path | None,
+    progress: Callable[[str], None],
+    ranks: Ranks,
+    *,
+    remove_cache: bool,
+) -> Iterator[StoredResponses]:
+    """The responses encoded on disk: the first process encodes them, or takes what is there, and the others follow.
+
+    With a cache the sums of every pass are kept in it until the block ends well.
+    """
+    from irtbench.data.readers.encode import encode_table
+    from irtbench.data.response_store import ResponseStore
+
+    if not ranks.is_first:
+        stored = ResponseStore.of_this_run(Path(ranks.told_text("")))
+        if cache is not None:
+            ranks.keep_passes(stored)
+        yield stored
+        ranks.wait_for_all()
+        return
+    with cache_folder(cache, table, remove=remove_cache) as folder:
+        stored = encode_table(table, folder, choice_of(reading), progress=progress)
+        ranks.told_text(str(folder.resolve()))
+        if cache is not None:
+            ranks.keep_passes(stored)
+        yield stored
+        ranks.wait_for_all()
+        if ranks.kept is not None:
+            ranks.kept.remove()

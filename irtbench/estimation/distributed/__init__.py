@@ -1,0 +1,1 @@
+"""Many processes, each with some of the respondents: torch.distributed under torchrun."""

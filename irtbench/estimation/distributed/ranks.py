@@ -1,0 +1,231 @@
+"""The processes that torchrun has started, each with its share of the respondents (torch.distributed).
+
+Every process takes the same steps of the fit. What differs is whose responses it reads: a pass over the respondents is
+a pass over its share, and ends with one all-reduce of the sums, by gloo between processors and NCCL between GPUs. The
+sums are the same bits everywhere then, and so is all that follows from them.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from irtbench.data.input_error import InputError
+from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation.distributed.kept_passes import KeptPasses
+from irtbench.models.pyro_model.rows import StoredRows, span_ends
+
+PATIENCE = timedelta(days=30)  # for the slowest process; where one ends, the others are told at once
+FIRST = 0  # the process that reads what was kept, writes and prints
+FAILED = "irtbench/failed"
+
+
+@dataclass
+class Ranks:
+    """A process among those of the run.
+
+    Parameters
+    ----------
+    rank
+        Its number, from 0.
+    n
+        How many there are.
+    local_rank, n_local
+        The same on its machine.
+    store
+        What they tell each other beside sums.
+    kept
+        Sums of passes that are finished, in the first process; None where none are to be kept.
+    """
+
+    rank: int
+    n: int
+    local_rank: int
+    n_local: int
+    store: dist.Store
+    kept: KeptPasses | None = None
+    _resuming: bool = field(default=False, repr=False)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == FIRST
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether all are on this machine."""
+        return self.n == self.n_local
+
+    def share_of(self, rows: StoredRows) -> StoredRows:
+        """Its rows of all; none where there are more processes than respondents."""
+        first, last = span_ends(len(rows), self.n)[self.rank]
+        return replace(rows, first=rows.first + first, last=rows.first + last, together=self)
+
+    def device(self, wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
+        """The processor, or a GPU of its own for each process.
+
+        Raises
+        ------
+        InputError
+            If GPUs were asked for and there are fewer than processes on a machine.
+        """
+        enough = self.least(float(torch.cuda.device_count() >= self.n_local)) == 1 if wanted != "cpu" else False
+        if wanted == "cuda" and not enough:
+            raise InputError(
+                f"model: device cuda was asked for, but {self.n_local} processes have {torch.cuda.device_count()} GPUs "
+                "that torch sees; expected one each, auto or cpu"
+            )
+        if not enough:
+            return torch.device("cpu")
+        torch.cuda.set_device(self.local_rank)
+        return torch.device("cuda", self.local_rank)
+
+    def keep_passes(self, responses: StoredResponses) -> None:
+        """Keep the sums of every pass beside the responses, and take those that an earlier run has left there."""
+        self.kept = KeptPasses(responses)
+        self._resuming = self.told(len(self.kept) > 0)
+
+    def summed(
+        self,
+        what: str,
+        at: Sequence[Tensor],
+        own: Callable[[], tuple[Tensor, ...]],
+        none: Callable[[], tuple[Tensor, ...]],
+    ) -> tuple[Tensor, ...]:
+        """Sums of all processes by one all-reduce, or those that were kept; see `spans.summed`.
+
+        Raises
+        ------
+        InputError
+            If the processes are not at the same parameters, or one has ended.
+        """
+        places = [part.detach().cpu().numpy() for part in at]
+        name = "" if self.kept is None else self.kept.name_of(what, places)
+        if self._resuming:
+            assert self.kept is not None
+            flat = self.kept.get(name) if self.is_first else None
+            self._resuming = self.told(flat is not None)
+            if self._resuming:
+                return self._handed_out(flat, none())
+        found = own()
+        mark = float(zlib.crc32(b"".join(part.tobytes() for part in places)))
+        flat_sums = flattened(found, mark)
+        self._reduced(flat_sums, dist.ReduceOp.SUM)
+        if float(flat_sums[-1]) != mark * self.n:
+            raise InputError(
+                "processes: their parameters differ in the last digits, for their processors or libraries do; expected "
+                "machines of one kind"
+            )
+        if self.kept is not None and self.is_first:
+            self.kept.put(name, flat_sums[:-1].cpu().numpy())
+        return unflattened(flat_sums, found)
+
+    def total(self, *sums: Tensor) -> tuple[Tensor, ...]:
+        """Sums of all processes from those of each, by one all-reduce."""
+        flat = flattened(sums)
+        self._reduced(flat, dist.ReduceOp.SUM)
+        return unflattened(flat, sums)
+
+    def least(self, value: float) -> float:
+        """The smallest number that any process has."""
+        found = torch.tensor([value], dtype=torch.float64)
+        self._reduced(found, dist.ReduceOp.MIN)
+        return float(found)
+
+    def told(self, yes: bool) -> bool:
+        """What the first process says, in all of them."""
+        return self.told_text("yes" if yes else "") == "yes"
+
+    def told_text(self, text: str) -> str:
+        """The same of a text; what the others give is not looked at."""
+        length = torch.tensor([len(text.encode())])
+        self._broadcast(length)
+        content = torch.zeros(int(length), dtype=torch.uint8)
+        if self.is_first and len(content):
+            content = torch.from_numpy(np.frombuffer(text.encode(), dtype=np.uint8).copy())
+        if len(content):
+            self._broadcast(content)
+        return content.numpy().tobytes().decode()
+
+    def next_of(self, what: str) -> int:
+        """Numbers from 0, each handed out once to whichever process asks: work for processes of unequal speed."""
+        found: int = self.store.add(f"irtbench/{what}", 1)
+        return found - 1
+
+    def wait_for_all(self) -> None:
+        """Go on when all processes have come here."""
+        self._tried(dist.barrier)
+
+    def _handed_out(self, flat: np.ndarray | None, like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Sums that the first process has, in all."""
+        sums = flattened(like)
+        if flat is not None:
+            sums.copy_(torch.from_numpy(flat))
+        self._broadcast(sums)
+        return unflattened(sums, like)
+
+    def _reduced(self, values: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
+        self._tried(lambda: dist.all_reduce(values, operation))
+
+    def _broadcast(self, values: Tensor) -> None:
+        self._tried(lambda: dist.broadcast(values, FIRST))
+
+    def _tried(self, together: Callable[[], object]) -> None:
+        try:
+            together()
+        except RuntimeError as error:
+            raise InputError(
+                f"processes: another of the {self.n} has ended ({next(iter(str(error).splitlines()), '')}); started "
+                "again with the same --cache the run goes on from the last pass that was finished"
+            ) from None
+
+
+def flattened(sums: Sequence[Tensor], *more: float) -> Tensor:
+    """Sums one behind the other, in float64."""
+    last = torch.tensor(more, dtype=torch.float64, device=sums[0].device)
+    return torch.cat([*(part.reshape(-1).to(torch.float64) for part in sums), last])
+
+
+def unflattened(flat: Tensor, like: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The inverse of `flattened`: tensors of these shapes and types."""
+    parts = flat[: sum(part.numel() for part in like)].split([part.numel() for part in like])
+    return tuple(part.reshape(each.shape).to(each.dtype) for part, each in zip(parts, like, strict=True))
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """Join the processes that torchrun has started; where one fails, it alone says why.
+
+    An exception leaves the block in the first process that has one. In the others, which fail after it or because of
+    it, a `SystemExit` does.
+    """
+    gpus = torch.cuda.is_available() and dist.is_nccl_available()
+    store, rank, n = next(dist.rendezvous("env://", timeout=PATIENCE))
+    local_rank, n_local = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    try:
+        backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=n, timeout=PATIENCE)
+        yield Ranks(rank, n, local_rank, n_local, store)
+    except BaseException as error:
+        if not fails_first(store):
+            raise SystemExit(1) from error
+        raise
+    dist.destroy_process_group()
+
+
+def fails_first(store: dist.Store) -> bool:
+    """Whether no other process has failed yet; False where that cannot be told any more."""
+    try:
+        return bool(store.add(FAILED, 1) == 1)
+    except RuntimeError:
+        return False
