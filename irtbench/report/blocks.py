@@ -8,7 +8,7 @@ from typing import Literal
 
 import pandas as pd
 
-from irtbench.report.figures import Panel
+from irtbench.report.drawing import Drawing
 from irtbench.report.formatting import WrittenTable, write_table
 
 
@@ -60,7 +60,7 @@ class FigureOfPanels:
     """Panels beside each other under one caption."""
 
     caption: str
-    panels: list[Panel]
+    panels: list[Drawing]
     kind: Literal["figure"] = "figure"
 
 
@@ -89,6 +89,6 @@ def table(frame: pd.DataFrame, caption: str) -> list[Block]:
     return [] if frame.empty else [Table(caption, write_table(frame))]
 
 
-def figure(panels: list[Panel], caption: str) -> list[Block]:
+def figure(panels: list[Drawing], caption: str) -> list[Block]:
     """A figure block; none without panels."""
     return [FigureOfPanels(caption, panels)] if panels else []
