@@ -14,9 +14,9 @@ from irtbench.cli.bias_effect import FIGURES, effect_or_reason
 from irtbench.cli.bias_effect import FILES as EFFECT_FILES
 from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
 from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
-from irtbench.cli.options import FiguresOrBeside, Folder, Json, Quiet, Responses, Seed, demand_varied_items
+from irtbench.cli.options import FiguresOrBeside, Folder, Html, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -101,6 +101,7 @@ def bias(
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
     figures: FiguresOrBeside = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -136,6 +137,7 @@ def bias(
             output=output,
             files=FILES,
             figures=figures,
+            html=html,
             seed=seed,
             quiet=quiet,
             json=json,
@@ -157,6 +159,7 @@ def bias(
         reporting(quiet=quiet) as progress,
         output_folder(output, files=FILES) as folder,
         figures_in(figures, beside=folder) as draw,
+        page_in(html) as show,
     ):
         given = reading.matrix(responses)
         group_of = read_groups(groups)
@@ -204,6 +207,10 @@ def bias(
             from irtbench.report.check_figures import bias_figures
 
             draw([*bias_figures(items, alpha=alpha), *([] if effect is None else effect.figures())])
+        if show is not None:
+            from irtbench.report.result_pages import bias_page
+
+            show(bias_page(items, found, [] if effect is None else effect.figures(apart=True), alpha=alpha))
         if not_said:
             found["test_not_available"] = not_said
         write_table(items, folder / "bias.csv")

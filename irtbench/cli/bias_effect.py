@@ -62,11 +62,11 @@ class BiasEffect:
         ):
             write_table(table, folder / name)
 
-    def figures(self) -> list[Block]:
-        """Curves of the items by group, and expected scores."""
+    def figures(self, *, apart: bool = False) -> list[Block]:
+        """Curves of the items by group, in one file or apart, and expected scores."""
         from irtbench.report.check_figures import effect_figures
 
-        return effect_figures(self.items, self.grouped, self.test)
+        return effect_figures(self.items, self.grouped, self.test, apart=apart)
 
     def tell(self) -> None:
         """Print it in a few lines."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
-from irtbench.cli.presenting import figures_in
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -55,6 +55,7 @@ def systems_against_people(
     output: Path,
     files: tuple[str, ...],
     figures: Path | None,
+    html: Path | None,
     seed: int,
     quiet: bool,
     json: bool,
@@ -71,6 +72,7 @@ def systems_against_people(
         reporting(quiet=quiet) as progress,
         output_folder(output, files=files) as folder,
         figures_in(figures, beside=folder) as draw,
+        page_in(html) as show,
     ):
         items = chosen_scale(read_bank(how.bank), how.scale, how.bank).items
         given = reading.matrix(responses)
@@ -111,6 +113,10 @@ def systems_against_people(
             from irtbench.report.check_figures import bias_figures
 
             draw(bias_figures(table, alpha=how.alpha))
+        if show is not None:
+            from irtbench.report.result_pages import bias_page
+
+            show(bias_page(table, about, [], alpha=how.alpha))
     if json:
         print(to_json(about | {"items": table}))
     elif not quiet:

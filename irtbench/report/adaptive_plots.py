@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from irtbench.report.plots import ABILITY_LABEL, BLUE, COLOURS, GREY, LINE_STYLES, SKY
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 
-MOST_PATHS = 4
+MOST_PATHS = 3
 BAND = (0.1, 0.9)  # quantiles of the standard errors of many
 
 

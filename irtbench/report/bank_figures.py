@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from irtbench.analysis.crowd_plan import CrowdPlan
 from irtbench.bank.item_map import ItemMap
 from irtbench.bank.scale import Scale
-from irtbench.building.assembly import AssembledForms
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import figures, plots
+from irtbench.report import plots, scale_figures
 from irtbench.report.blocks import Block, figure
 from irtbench.report.crowd_plots import draw_expected_errors
 from irtbench.report.diagnosis_plots import draw_loadings
 from irtbench.report.drawing import Drawing, on_axes
 from irtbench.report.drift_plots import draw_drift
-from irtbench.report.figures import numbered
 from irtbench.report.formatting import plural
+from irtbench.report.scale_figures import numbered
+
+if TYPE_CHECKING:
+    from irtbench.analysis.crowd_plan import CrowdPlan
+    from irtbench.building.assembly import AssembledForms
 
 MAP = (
     "Wright map: people to the left, items at their difficulty to the right. Where there are people and no items, the "
@@ -57,9 +60,9 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
         "apart; where a curve starts is the chance to guess.",
     )
     blocks += figure([_information({"": kept})], INFORMATION)
-    blocks += figure(figures.map_panels([scale]), MAP)
+    blocks += figure(scale_figures.map_panels([scale]), MAP)
     blocks += figure(
-        figures.position_panels([scale], None, ""),
+        scale_figures.position_panels([scale], None, ""),
         "Estimated abilities of the respondents, who are the norm sample.",
     )
     return blocks

@@ -12,9 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
-from irtbench.analysis.explained_difficulty import ExplainedDifficulty
-from irtbench.analysis.parallel_analysis import ParallelAnalysis
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
@@ -24,16 +21,19 @@ from irtbench.report.bias_plots import draw_item_by_group
 from irtbench.report.blocks import Block, figure
 from irtbench.report.diagnosis_plots import draw_dependence, draw_item_differences, draw_person_fit
 from irtbench.report.drawing import in_panels, on_axes
-from irtbench.report.figures import numbered
 from irtbench.report.formatting import p_value, plural
 from irtbench.report.interval_plots import draw_intervals, height_of
 from irtbench.report.key_plots import draw_options
+from irtbench.report.scale_figures import numbered
 from irtbench.report.scree_plot import draw_scree
 
 if TYPE_CHECKING:
+    from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
+    from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+    from irtbench.analysis.parallel_analysis import ParallelAnalysis
     from irtbench.estimation.multiple_groups import GroupedModel
 
-MOST_ROWS = 40  # items of a chart, the most conspicuous
+MOST_ROWS = 25  # items of a chart, the most conspicuous
 MOST_CURVES = 6  # items whose fit is drawn, the worst
 MOST_PANELS, COLUMNS = 24, 3  # items whose curves by group are drawn
 MOST_PAIRED = 400  # items between which dependence is drawn
@@ -182,7 +182,9 @@ def bias_figures(table: pd.DataFrame, *, alpha: float) -> list[Block]:
     )
 
 
-def effect_figures(items: Sequence[str], grouped: GroupedModel, test: DifferentialTestFunctioning) -> list[Block]:
+def effect_figures(
+    items: Sequence[str], grouped: GroupedModel, test: DifferentialTestFunctioning, *, apart: bool = False
+) -> list[Block]:
     """Of the items that differ: their curves in each group, and what they do to the expected score.
 
     Parameters
@@ -193,13 +195,19 @@ def effect_figures(items: Sequence[str], grouped: GroupedModel, test: Differenti
         The fit with these items free.
     test
         Expected scores by group.
+    apart
+        Whether the curves of each item are a figure of their own, for a page, and not one file.
     """
     draws = [partial(draw_item_by_group, grouped=grouped, item=item) for item in items[:MOST_PANELS]]
-    curves = in_panels(
-        "item_curves", draws, columns=COLUMNS, width=4.2, height=3.2,
-        description=f"Curves of {plural(len(draws), 'item')} in each group.",
-    )  # fmt: skip
-    blocks = figure([curves], "Characteristic curves, in each group, of the items that differ, the worst first.")
+    if apart:
+        curves = [
+            on_axes(numbered("item_curves", k, len(draws)), draw, description=f"Curves of {item} in each group.")
+            for k, (item, draw) in enumerate(zip(items, draws, strict=False))
+        ]
+    else:
+        said = f"Curves of {plural(len(draws), 'item')} in each group."
+        curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=said)]
+    blocks = figure(curves, "Characteristic curves, in each group, of the items that differ, the worst first.")
     whole = on_axes("test_curves", test.plot, description="Expected score along ability in each group.",
                     width=6.4, height=4.4)  # fmt: skip
     return blocks + figure(

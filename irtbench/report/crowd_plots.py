@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from irtbench.analysis.crowd_plan import CrowdPlan
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report.interval_plots import draw_several_intervals
 from irtbench.report.plots import BLUE, GREY, ORANGE, SKY
+
+if TYPE_CHECKING:
+    from irtbench.analysis.crowd_plan import CrowdPlan
 
 COEFFICIENTS = {
     "Fleiss’ κ": ("fleiss_kappa", "fleiss_lower", "fleiss_upper"),
@@ -68,8 +71,9 @@ def draw_item_agreement(ax: Axes, table: pd.DataFrame) -> Axes:
     ):
         if which.any():
             n = np.histogram(share[which], bins=edges)[0]
-            ax.bar(edges[:-1], n, width=0.05, bottom=below, align="edge", color=face, edgecolor=edge, hatch=hatch,
-                   label=words)  # fmt: skip
+            some = n > 0
+            ax.bar(edges[:-1][some], n[some], width=0.05, bottom=below[some], align="edge", color=face,
+                   edgecolor=edge, hatch=hatch, label=words)  # fmt: skip
             below = below + n
     ax.legend(loc="upper left")
     ax.set(xlabel="share of an item’s answers that are the most frequent one", ylabel="items", xlim=(0, 1.02))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report import figures, opening, prose, sections
+from irtbench.report import opening, prose, scale_figures, sections
 from irtbench.report.ability_words import unit_of_ability, where_people_are
 from irtbench.report.blocks import Block, Section, figure, table
 from irtbench.report.formatting import count, decimal
@@ -49,10 +49,10 @@ def opening_blocks(study: Study) -> list[Block]:
     systems = ""
     if scores is not None and not scores.empty:
         systems = " Below, the systems with their intervals."
-        if scores["respondent_id"].nunique() > figures.MOST_POSITIONS:
-            systems = f" Below, {figures.MOST_POSITIONS} of the systems, from the most to the least able."
+        if scores["respondent_id"].nunique() > scale_figures.MOST_POSITIONS:
+            systems = f" Below, {scale_figures.MOST_POSITIONS} of the systems, from the most to the least able."
     blocks = figure(
-        figures.position_panels(retained, scores, unit_of_ability(scales)),
+        scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
         f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
         "crowd together at the right where a scale has few hard items: it cannot tell able people apart.",
     )

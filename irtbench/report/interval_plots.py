@@ -72,7 +72,7 @@ def draw_intervals(
                     label=text or "_")  # fmt: skip
     _rows(ax, names, label)
     if any(legend):
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, borderaxespad=0)
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
     return ax
 
 
@@ -99,7 +99,7 @@ def draw_several_intervals(ax: Axes, names: Sequence[str], sets: Mapping[str, pd
         face = "white" if k % 2 else colour
         ax.plot(x, height, MARKERS[k % len(MARKERS)], color=colour, markerfacecolor=face, markersize=5, label=kind)
     _rows(ax, names, label)
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=len(sets), borderaxespad=0)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1.01), ncols=len(sets), borderaxespad=0)
     return ax
 
 

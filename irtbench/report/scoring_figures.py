@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from irtbench.bank.scale import Scale
-from irtbench.report import figures, plots
+from irtbench.report import plots, scale_figures
 from irtbench.report.adaptive_plots import draw_errors_by_step, draw_paths
 from irtbench.report.blocks import Block, figure
 from irtbench.report.comparison_plots import draw_differences
 from irtbench.report.drawing import Drawing, on_axes
-from irtbench.report.figures import ROW, numbered, some_systems
 from irtbench.report.formatting import decimal, plural
 from irtbench.report.interval_plots import draw_several_intervals, height_of, shortened
+from irtbench.report.scale_figures import ROW, numbered, some_systems
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 
 MOST_ROWS = 40  # pairs, or systems, in one panel
@@ -33,7 +33,7 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
     level
         Coverage of the intervals.
     """
-    panels = figures.position_panels(scales, scores, "")
+    panels = scale_figures.position_panels(scales, scores, "")
     without = [scale for scale in scales if scale.norms is None]
     for k, scale in enumerate(without):
         own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
@@ -42,14 +42,14 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
     return figure(
         panels,
         f"Abilities θ with their {100 * level:g}% intervals, on each scale below those of its norm sample. Of more "
-        f"than {figures.MOST_POSITIONS} systems so many are shown, from the most to the least able.",
+        f"than {scale_figures.MOST_POSITIONS} systems so many are shown, from the most to the least able.",
     )
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
     return on_axes(
         name, lambda ax: plots.draw_positions(ax, own), heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')} on {scale}.", height=0.9 + ROW * (len(own) + 1),
+        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.", height=0.9 + ROW * (len(own) + 1),
     )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
     if ranking is not None:
         each = list(ranking.groupby("scale", sort=False))
         panels = [
-            _positions(numbered("ranking", k, len(each)), str(scale), some_systems(rows))
+            _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", some_systems(rows))
             for k, (scale, rows) in enumerate(each)
         ]
         blocks += figure(panels, f"Abilities of the systems in order, with {100 * level:g}% intervals.")
