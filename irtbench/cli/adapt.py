@@ -10,8 +10,9 @@ import pandas as pd
 import typer
 
 from irtbench.cli.assemble import read_bank, table_of
-from irtbench.cli.options import Json, Quiet, Seed
+from irtbench.cli.options import Figures, Json, Quiet, Seed
 from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -68,6 +69,7 @@ def adapt(
     ask_unanswered: Annotated[
         bool, typer.Option("--ask-unanswered", help="Ask items that the respondent has no response to, too.")
     ] = False,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -105,6 +107,11 @@ def adapt(
     if output is not None:
         with output_file(output) as file:
             write_table(found.table(), file)
+    with figures_in(figures) as draw:
+        if draw is not None:
+            from irtbench.report.scoring_figures import adaptive_figures
+
+            draw(adaptive_figures(found, wanted=settings.se))
     if json:
         print(to_json({"paths": found.table(), "ends": found.ends()}))
     elif not quiet:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
+from irtbench.cli.options import Answers, Figures, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -36,6 +37,7 @@ def agree(
     answers_map: Map = [],  # noqa: B006 - typer copies it
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -77,6 +79,11 @@ def agree(
             write_table(by_item, folder / "item_agreement.csv")
             people = respondent_agreement(given, items=known, gold=labels)
             write_table(people.table(), folder / "respondent_agreement.csv")
+    with figures_in(figures) as draw:
+        if draw is not None:
+            from irtbench.report.crowd_figures import agreement_figures
+
+            draw(agreement_figures(overall, by_label, by_item))
     if json:
         print(to_json(found))
     elif not quiet:

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Seed
+from irtbench.cli.output import say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.progress import reporting
 from irtbench.data.responses import name_first
 
@@ -32,6 +33,7 @@ def artifacts(
     folds: Annotated[int, typer.Option("--folds", help="Parts of the cross-validation.", min=2, max=1_000)] = 10,
     repeats: Annotated[int, typer.Option("--repeats", help="Cross-validations.", min=1, max=1_000)] = 5,
     alpha: Annotated[float, typer.Option("--alpha", help="A baseline with a lower adjusted p beats chance.")] = 0.05,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -61,14 +63,14 @@ def artifacts(
         "suspect": flagged,
         "seed": seed,
     }
-    if output is not None:
-        from irtbench.report.artifact_plots import draw_baselines
-        from irtbench.report.figure_file import write_figure
-
-        with output_folder(output) as folder:
+    with maybe_folder(output) as folder, figures_in(figures, unasked=folder) as draw:
+        if folder is not None:
             write_table(frame.drop(columns=per_item.columns, errors="ignore").join(per_item), folder / "artifacts.csv")
             write_json(found, folder / "artifacts.json")
-            write_figure(folder / "artifacts.svg", lambda ax: draw_baselines(ax, result), height=2.6)
+        if draw is not None:
+            from irtbench.report.evaluation_figures import artifact_figures
+
+            draw(artifact_figures(result))
     if json:
         print(to_json(found))
     elif not quiet:

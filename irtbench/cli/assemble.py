@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from irtbench.cli.options import Folder, Json, Quiet, Seed
+from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -81,6 +82,8 @@ def assemble(
     seconds: Annotated[
         float | None, typer.Option("--seconds", help="After which the best found is taken: 300; 20 for several forms.")
     ] = None,
+    figures: Figures = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -97,6 +100,7 @@ def assemble(
     from irtbench.building.binary_program import TimeOut
     from irtbench.building.form_bank import form_bank
     from irtbench.building.form_wishes import FormWishes
+    from irtbench.building.item_pool import scales_given
     from irtbench.data.harness_ids import harness_ids
 
     given = read_bank(bank)
@@ -132,13 +136,25 @@ def assemble(
     summary = found.summary() | {"seed": seed, "ids": sorted(files)}
     # what an earlier run may have written and this one does not
     names = [*files, *(numbered("bank.json", k, forms) for k in range(1, forms + 1))]
-    with output_folder(output, files=("form.csv", "form.json", *names)) as folder:
+    with (
+        output_folder(output, files=("form.csv", "form.json", *names)) as folder,
+        figures_in(figures) as draw,
+        page_in(html) as show,
+    ):
         write_table(found.table(), folder / "form.csv")
         write_json(summary, folder / "form.json")
         for number, short in enumerate(banks, start=1):
             save_bank(short, folder / numbered("bank.json", number, forms))
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
+        if draw is not None:
+            from irtbench.report.bank_figures import form_figures
+
+            draw(form_figures(scales_given(given), found))
+        if show is not None:
+            from irtbench.report.result_pages import forms_page
+
+            show(forms_page(scales_given(given), found))
     if json:
         print(to_json(summary))
     elif not quiet:

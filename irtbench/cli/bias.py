@@ -14,8 +14,9 @@ from irtbench.cli.bias_effect import FIGURES, effect_or_reason
 from irtbench.cli.bias_effect import FILES as EFFECT_FILES
 from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
 from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
-from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed, demand_varied_items
+from irtbench.cli.options import FiguresOrBeside, Folder, Html, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -99,9 +100,8 @@ def bias(
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")
     ] = "fdr_bh",
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Draw the curves of the items that differ, and of the test, into DIR.")
-    ] = False,
+    figures: FiguresOrBeside = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -125,13 +125,22 @@ def bias(
         beside = {
             "--groups": groups, "--focal": focal, "--reference": reference, "--match": match, "--prior": prior,
             "--method": None if method == "likelihood" else method, "--model": None if model == "2pl" else model,
-            "--guessing": guessing or None, "--figures": figures or None, "--no-purify": None if purify else True,
+            "--guessing": guessing or None, "--no-purify": None if purify else True,
         }  # fmt: skip
         if given_too := [name for name, value in beside.items() if value is not None]:
             raise InputError(f"--bank: {given_too[0]} does not go with it; expected one or the other")
         how = AgainstPeople(bank, scale, families, control, permutations, alpha, adjustment)
         systems_against_people(
-            responses, how, reading=reading, output=output, files=FILES, seed=seed, quiet=quiet, json=json
+            responses,
+            how,
+            reading=reading,
+            output=output,
+            files=FILES,
+            figures=figures,
+            html=html,
+            seed=seed,
+            quiet=quiet,
+            json=json,
         )
         return
     for name, value in (("--families", families), ("--control", control), ("--scale", scale)):
@@ -146,7 +155,12 @@ def bias(
     from irtbench.estimation.settings import FitSettings
 
     by_score = matched_by_score(method, match, models=model == "3pl" or guessing > 0 or prior is not None)
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=FILES) as folder,
+        figures_in(figures, beside=folder) as draw,
+        page_in(html) as show,
+    ):
         given = reading.matrix(responses)
         group_of = read_groups(groups)
         names = compared_groups(group_of, given.respondent_ids, reference, focal, any_number=by_score)
@@ -188,7 +202,15 @@ def bias(
         )  # fmt: skip
         if effect is not None:
             found |= effect.about()
-            effect.write(folder, figures=figures)
+            effect.write(folder)
+        if draw is not None:
+            from irtbench.report.check_figures import bias_figures
+
+            draw([*bias_figures(items, alpha=alpha), *([] if effect is None else effect.figures())])
+        if show is not None:
+            from irtbench.report.result_pages import bias_page
+
+            show(bias_page(items, found, [] if effect is None else effect.figures(apart=True), alpha=alpha))
         if not_said:
             found["test_not_available"] = not_said
         write_table(items, folder / "bias.csv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.multiple_groups import GroupedModel
     from irtbench.estimation.settings import FitSettings
+    from irtbench.report.blocks import Block
     from irtbench.scoring.leaving_out import EffectOfLeavingOut
 
 FILES = ("test_bias.csv", "test_curves.csv", "ability_change.csv")
-FIGURES = ("item_curves.svg", "test_curves.svg")
+FIGURES = ("item_curves.svg", "test_curves.svg", "item_differences.svg")
 MOST_ITEMS = 1_000  # of whose parameters the joint covariance is computed; of more there are no intervals
-MOST_PANELS, COLUMNS = 24, 3  # of item_curves.svg
 
 
 @dataclass(frozen=True)
@@ -56,19 +55,18 @@ class BiasEffect:
             "test_converged": self.grouped.converged,
         }
 
-    def write(self, folder: Path, *, figures: bool) -> None:
-        """The tables, and the figures if wanted."""
+    def write(self, folder: Path) -> None:
+        """The tables."""
         for name, table in zip(
             FILES, (self.test.table(), self.test.curves_table(), self.abilities.table()), strict=True
         ):
             write_table(table, folder / name)
-        if figures:
-            from irtbench.report.bias_plots import draw_item_by_group
-            from irtbench.report.figure_file import write_figure, write_panels
 
-            panels = [partial(draw_item_by_group, grouped=self.grouped, item=item) for item in self.items[:MOST_PANELS]]
-            write_panels(folder / FIGURES[0], panels, columns=min(COLUMNS, len(panels)), width=4.2, height=3.2)
-            write_figure(folder / FIGURES[1], self.test.plot)
+    def figures(self, *, apart: bool = False) -> list[Block]:
+        """Curves of the items by group, in one file or apart, and expected scores."""
+        from irtbench.report.check_figures import effect_figures
+
+        return effect_figures(self.items, self.grouped, self.test, apart=apart)
 
     def tell(self) -> None:
         """Print it in a few lines."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -53,6 +54,8 @@ def systems_against_people(
     reading: Reading,
     output: Path,
     files: tuple[str, ...],
+    figures: Path | None,
+    html: Path | None,
     seed: int,
     quiet: bool,
     json: bool,
@@ -65,7 +68,12 @@ def systems_against_people(
     from irtbench.data.readers.groups import read_groups
 
     rng = np.random.default_rng(seed)
-    with reporting(quiet=quiet) as progress, output_folder(output, files=files) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=files) as folder,
+        figures_in(figures, beside=folder) as draw,
+        page_in(html) as show,
+    ):
         items = chosen_scale(read_bank(how.bank), how.scale, how.bank).items
         given = reading.matrix(responses)
         known = [item for item in given.item_ids if item in set(items.item_ids)]
@@ -101,6 +109,14 @@ def systems_against_people(
         if control is not None:
             write_table(control.table(), folder / "control.csv")
         write_json(about, folder / "bias.json")
+        if draw is not None:
+            from irtbench.report.check_figures import bias_figures
+
+            draw(bias_figures(table, alpha=how.alpha))
+        if show is not None:
+            from irtbench.report.result_pages import bias_page
+
+            show(bias_page(table, about, [], alpha=how.alpha))
     if json:
         print(to_json(about | {"items": table}))
     elif not quiet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,8 +11,9 @@ import pandas as pd
 import typer
 from numpy.typing import NDArray
 
-from irtbench.cli.options import Json, Quiet, Responses, Seed, Where, named
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Responses, Seed, Where, named
+from irtbench.cli.output import say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -56,6 +56,7 @@ def breakdown(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -96,8 +97,8 @@ def breakdown(
         "parameters": parameters,
         "seed": seed,
     }
-    if output is not None:
-        with output_folder(output, files=FILES) as folder:
+    with maybe_folder(output, files=FILES) as folder, figures_in(figures, unasked=folder) as draw:
+        if folder is not None:
             write_table(counts.table(), folder / "types.csv")
             write_table(accuracy, folder / "breakdown.csv")
             if advantage is not None:
@@ -105,7 +106,11 @@ def breakdown(
             if parameters is not None:
                 write_table(parameters, folder / "parameters.csv")
             write_json(found, folder / "breakdown.json")
-            draw(folder, accuracy, advantage)
+        if draw is not None:
+            from irtbench.report.evaluation_figures import breakdown_figures
+
+            shown = accuracy[accuracy["respondent_id"].isin(data.respondent_ids[:MOST_SYSTEMS])]
+            draw(breakdown_figures(shown, advantage))
     if json:
         print(to_json(found))
     elif not quiet:
@@ -160,39 +165,8 @@ def parameters_of(path: Path, tags: ItemTags) -> tuple[dict[str, NDArray[np.floa
     known = np.isin(item_ids, tags.item_ids)
     if not known.any():
         raise InputError(f"bank {path}: has none of the items with types; expected the bank that they belong to")
-    figures = {
+    values = {
         "difficulty": np.concatenate([scale.difficulty for scale in scales])[known],
         "discrimination": np.concatenate([scale.discrimination for scale in scales])[known],
     }
-    return figures, tags.select(item_ids[known].tolist())
-
-
-def draw(folder: Path, accuracy: pd.DataFrame, advantage: pd.DataFrame | None) -> None:
-    """Accuracy of up to six systems in one figure, and a figure of the advantage for each pair."""
-    from irtbench.report.breakdown_plots import draw_shares
-    from irtbench.report.comparison_plots import draw_differences
-    from irtbench.report.figure_file import write_figure
-
-    shown = accuracy[accuracy["respondent_id"].isin(pd.unique(accuracy["respondent_id"])[:MOST_SYSTEMS])]
-    height = 1.2 + 0.09 * len(shown) + 0.15 * shown["type"].nunique()
-    write_figure(
-        folder / "breakdown.svg",
-        partial(draw_shares, table=shown, rows="type", share="accuracy", label="accuracy"),
-        height=height,
-    )
-    if advantage is None:
-        return
-    for number, (pair, rows) in enumerate(advantage.groupby(["first", "second"], sort=False), start=1):
-        write_figure(
-            folder / f"advantage_{number}.svg",
-            partial(
-                draw_differences,
-                # the row over all items is a test of its own, its p not adjusted
-                table=rows.rename(columns={"advantage": "difference"}).assign(
-                    p_adjusted=rows["permutation_p_adjusted"].fillna(rows["permutation_p"])
-                ),
-                names=list(rows["type"]),
-                label="advantage of {} over {}".format(*pair),
-            ),
-            height=1.2 + 0.24 * len(rows),
-        )
+    return values, tags.select(item_ids[known].tolist())

@@ -12,8 +12,9 @@ import pandas as pd
 import typer
 
 from irtbench.cli.assemble import numbered
-from irtbench.cli.options import AllowUnconverged, Json, Quiet
+from irtbench.cli.options import AllowUnconverged, Figures, Json, Quiet
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
@@ -41,6 +42,7 @@ def build(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
+    figures: Figures = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
@@ -67,7 +69,8 @@ def build(
     from irtbench.bank.bank import save_bank
     from irtbench.building.pruning import Pruning
     from irtbench.config import read_study
-    from irtbench.report.html import render_report
+    from irtbench.report.html import study_page
+    from irtbench.report.page import render_page
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary
     from irtbench.study.run import run_study
 
@@ -78,11 +81,14 @@ def build(
     if target is None:
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
     if control:
+        if figures is not None:
+            raise InputError("--figures: a control has none; expected it without --control")
         run_control(settings, target, quiet=quiet, json=json)
         return
     with (
         output_folder(target, files=FILES, inputs=settings.files) as folder,
         unfinished_folder(target) as unfinished,
+        figures_in(figures) as draw,
         reporting(quiet=quiet) as progress,
     ):
         study = run_study(settings, checkpoints=unfinished, progress=progress)
@@ -109,7 +115,10 @@ def build(
         if settings.pruning.compare_factors:
             write_json(checks(study.dimensions, study.scales), folder / "checks.json")
         write_json(found, folder / "summary.json")
-        (folder / "report.html").write_text(render_report(study), encoding="utf-8")
+        page = study_page(study)
+        (folder / "report.html").write_text(render_page(page), encoding="utf-8")
+        if draw is not None:
+            draw(list(page.all_blocks()))
     if unfinished is not None:
         shutil.rmtree(unfinished, ignore_errors=True)
     if json:

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Json, Quiet, Seed, named
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Seed, named
+from irtbench.cli.output import show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -51,6 +52,7 @@ def calibration(
         int, typer.Option("--samples", help="Samples behind each interval.", min=2, max=1_000_000)
     ] = 10_000,
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -95,25 +97,24 @@ def calibration(
                 level=level,
             )
             differences.append({"system_1": first, "system_2": second} | asdict(difference))
-    figures = [{"system": name} | result.summary() for name, result in found.items()]
-    whole = {"systems": figures, "differences": differences, "seed": seed}
-    if output is not None:
-        from irtbench.report.calibration_plots import draw_reliability
-        from irtbench.report.figure_file import write_figure
-
-        curves = {name: result.curve for name, result in found.items()}
+    summaries = [{"system": name} | result.summary() for name, result in found.items()]
+    whole = {"systems": summaries, "differences": differences, "seed": seed}
+    with maybe_folder(output) as folder, figures_in(figures, unasked=folder) as draw:
         bins = [result.table().assign(system=name) for name, result in found.items()]
         table = pd.concat(bins, ignore_index=True)
-        with output_folder(output) as folder:
+        if folder is not None:
             write_table(table[["system", *table.columns.drop("system")]], folder / "reliability.csv")
             write_json(whole, folder / "calibration.json")
-            write_figure(folder / "reliability.svg", lambda ax: draw_reliability(ax, curves), width=5.2, height=5.2)
+        if draw is not None:
+            from irtbench.report.evaluation_figures import calibration_figures
+
+            draw(calibration_figures({name: result.curve for name, result in found.items()}))
     if json:
         print(to_json(whole))
     elif not quiet:
         shown = ["system", "n_pairs", "n_bins", "error", "lower", "upper", "debiased_error", "debiased_lower"]
         others = ["debiased_upper", "brier", "refinement", "overconfident", "underconfident"]
-        show_table(pd.DataFrame(figures)[[*shown, *others]])
+        show_table(pd.DataFrame(summaries)[[*shown, *others]])
         if differences:
             pairs = ["system_1", "system_2", "error_1", "error_2", "difference", "lower", "upper", "p"]
             show_table(pd.DataFrame(differences)[pairs], title="Paired differences of the squared errors, debiased")

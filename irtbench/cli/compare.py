@@ -11,8 +11,9 @@ import typer
 
 from irtbench.bank.left_out import LeftOut
 from irtbench.cli.graded import read_graded, say_left_out
-from irtbench.cli.options import Folder, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
+from irtbench.cli.options import Figures, Folder, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -44,6 +45,8 @@ def compare(
         Literal["holm", "fdr_bh"], typer.Option("--adjust", help="How p is adjusted for the number of pairs.")
     ] = "holm",
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    figures: Figures = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -73,7 +76,12 @@ def compare(
         raise InputError(f"file {responses}: holds answers; expected responses 1 / 0, or --bank BANK with the key")
     rng = np.random.default_rng(seed)
     pairs, rankings = [], []
-    with reporting(quiet=quiet) as progress, output_folder(output, files=("comparison.csv", "ranking.csv")) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=("comparison.csv", "ranking.csv")) as folder,
+        figures_in(figures) as draw,
+        page_in(html) as show,
+    ):
         for scale in [None] if known is None else known.scales:
             name = ALL_ITEMS if scale is None else scale.name
             progress(f"comparing on {name}")
@@ -97,6 +105,14 @@ def compare(
         ranked = pd.concat(rankings, ignore_index=True) if rankings else None
         if ranked is not None:
             write_table(ranked, folder / "ranking.csv")
+        if draw is not None:
+            from irtbench.report.scoring_figures import comparison_figures
+
+            draw(comparison_figures(comparison, ranked, level=level))
+        if show is not None:
+            from irtbench.report.result_pages import comparison_page
+
+            show(comparison_page(comparison, ranked, level=level, adjustment=adjustment))
     if json:
         ranking_too = {} if ranked is None else {"ranking": ranked, "items_left_out": [vars(item) for item in left_out]}
         print(to_json({"comparison": comparison} | ranking_too))

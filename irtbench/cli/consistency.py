@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from irtbench.cli.options import Json, Quiet, Responses, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Responses, Seed
+from irtbench.cli.output import say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
@@ -45,6 +46,7 @@ def consistency(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -73,22 +75,18 @@ def consistency(
         if against is not None or 2 <= given.n_respondents <= MOST_SYSTEMS:
             systems = compare_measures(protocol, against=against, level=level, adjustment=adjustment)
     found = {"measures": measures, "contrasts": contrasts, "systems": systems, "annotations": agreed}
-    if output is not None:
-        from irtbench.report.breakdown_plots import draw_shares
-        from irtbench.report.figure_file import write_figure
-
-        shown = measures[measures["respondent_id"].isin(protocol.system_ids[:MOST_SYSTEMS])]
-        with output_folder(output, files=FILES) as folder:
+    with maybe_folder(output, files=FILES) as folder, figures_in(figures, unasked=folder) as draw:
+        if folder is not None:
             write_table(measures, folder / "consistency.csv")
             write_table(contrasts, folder / "contrasts.csv")
             if systems is not None:
                 write_table(systems, folder / "systems.csv")
             write_json(found, folder / "consistency.json")
-            write_figure(
-                folder / "consistency.svg",
-                lambda ax: draw_shares(ax, shown, rows="measure", share="share", label="share of items"),
-                height=1.4 + 0.1 * len(shown) + 0.15 * len(protocol.measures),
-            )
+        if draw is not None:
+            from irtbench.report.evaluation_figures import consistency_figures
+
+            shown = measures[measures["respondent_id"].isin(protocol.system_ids[:MOST_SYSTEMS])]
+            draw(consistency_figures(shown, n_measures=len(protocol.measures)))
     if json:
         print(to_json(found))
     elif not quiet:

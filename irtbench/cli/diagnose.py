@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Folder, Json, Quiet, Responses, Seed
+from irtbench.cli.options import Figures, Folder, Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -45,6 +46,7 @@ def diagnose(
             max=100_000,
         ),
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -80,7 +82,7 @@ def diagnose(
     from irtbench.models.theta_posterior import STANDARD_NORMAL
     from irtbench.scoring.ability import eap, estimate_ability
 
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
         population = stated or STANDARD_NORMAL
         given = reading.matrix(responses)
@@ -150,11 +152,20 @@ def diagnose(
                     data, parameters, estimate_ability(data, parameters, method="wle").theta
                 ).table(),
             )  # fmt: skip
-        figures = {"global_fit.json": whole, "reliability.json": reliability, "not_available.json": tried.reasons}
+        statistics = {"global_fit.json": whole, "reliability.json": reliability, "not_available.json": tried.reasons}
+        if draw is not None:
+            from irtbench.report.check_figures import diagnosis_figures
+
+            lz_star = persons["lz_star"].to_numpy() if "lz_star" in persons else None
+            draw(
+                diagnosis_figures(
+                    data, parameters, theta, precision=precision, item_fit=fits, pairs=pairs, lz_star=lz_star
+                )
+            )
         for name, table in tables.items():
             if name not in tried.reasons:
                 write_table(table, folder / name)
-        for name, values in figures.items():
+        for name, values in statistics.items():
             if values:
                 write_json(values, folder / name)
     if json:

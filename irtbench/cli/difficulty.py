@@ -11,8 +11,9 @@ import typer
 from numpy.typing import NDArray
 
 from irtbench.cli.link_options import chosen_scale
-from irtbench.cli.options import Folder, Json, Quiet, Seed, demand_varied_items
+from irtbench.cli.options import FiguresOrBeside, Folder, Json, Quiet, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from irtbench.models.quadrature import Quadrature
 
 FEW_ANSWERS = 50  # to an item, below which the residual comes out too small
-FILES = ("effects.csv", "difficulty.json", "predictions.csv", "lltm.csv", "predicted_difficulty.svg")
+FILES = ("effects.csv", "difficulty.json", "predictions.csv", "lltm.csv", "predicted_difficulty.svg", "effects.svg")
 
 
 @reads_files(trials="count")
@@ -53,7 +54,7 @@ def difficulty(
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures", help="Draw difficulties against predictions into DIR.")] = False,
+    figures: FiguresOrBeside = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -70,7 +71,11 @@ def difficulty(
     from irtbench.analysis.explained_difficulty import explain_difficulty
     from irtbench.data.readers.feature_table import read_features
 
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=FILES) as folder,
+        figures_in(figures, beside=folder) as draw,
+    ):
         known = read_features(features, columns=tuple(columns), exclude=tuple(exclude))
         items, population, test = items_and_test(source, known, model, scale, reading, progress)
         there = [item for item in items.item_ids if item in set(known.item_ids)]
@@ -90,10 +95,10 @@ def difficulty(
         write_table(found.predictions_table(), folder / "predictions.csv")
         if test is not None:
             write_table(test.table(), folder / "lltm.csv")
-        if figures:
-            from irtbench.report.figure_file import write_figure
+        if draw is not None:
+            from irtbench.report.check_figures import difficulty_figures
 
-            write_figure(folder / "predicted_difficulty.svg", found.plot)
+            draw(difficulty_figures(found))
         write_json(about, folder / "difficulty.json")
     if json:
         print(to_json(about | {"effects": found.table()}))

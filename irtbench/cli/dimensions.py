@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from irtbench.cli.options import (
+    Figures,
     Folder,
     ItemColumns,
     Json,
@@ -19,6 +20,7 @@ from irtbench.cli.options import (
     named,
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -47,6 +49,7 @@ def dimensions(
     ] = 19,
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -61,12 +64,14 @@ def dimensions(
     from irtbench.analysis.dimensions import find_dimensions
     from irtbench.building.pruning import answered, constant_items
     from irtbench.data.readers.item_table import read_items
-    from irtbench.report.figure_file import write_figure
-    from irtbench.report.scree_plot import draw_scree
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=FILES) as folder,
+        figures_in(figures, unasked=folder, ending="png") as draw,
+    ):
         given = reading.matrix(responses)
         known = None
         if items is not None:
@@ -84,7 +89,10 @@ def dimensions(
         found = result.summary() | {"items_left_out": left_out, "seed": seed}
         write_table(result.analysis.table(), folder / "eigenvalues.csv")
         write_json(found, folder / "dimensions.json")
-        write_figure(folder / "scree.png", lambda ax: draw_scree(ax, result.analysis))
+        if draw is not None:
+            from irtbench.report.check_figures import scree_figures
+
+            draw(scree_figures(result.analysis))
         if result.rotated is not None:
             write_table(result.rotated.table(), folder / "loadings.csv")
     if json:

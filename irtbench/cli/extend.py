@@ -16,8 +16,9 @@ from irtbench.cli.link_options import (
     chosen_scale,
     parted,
 )
-from irtbench.cli.options import AllowUnconverged, Folder, Json, Quiet, Responses, Seed
+from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.responses import name_first
@@ -34,6 +35,7 @@ def extend(
     scale: ScaleName = None,
     model: ModelOfNew = "2pl",
     prior: PriorOfNew = None,
+    figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -55,7 +57,7 @@ def extend(
     from irtbench.estimation.settings import FitSettings
 
     settings = FitSettings(kind=model, prior=prior)
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         known = read_bank(bank)
         old = chosen_scale(known, scale, bank)
         data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
@@ -87,6 +89,10 @@ def extend(
         save_bank(ItemBank((extended,), known.card), folder / "bank.json")
         write_json(report, folder / "extend.json")
         write_table(table, folder / "drift.csv")
+        if draw is not None:
+            from irtbench.report.bank_figures import drift_figures
+
+            draw(drift_figures(table))
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:

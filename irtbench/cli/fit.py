@@ -13,16 +13,9 @@ import typer
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.fit_stored import fit_stored, given_responses
 from irtbench.cli.large import large_table
-from irtbench.cli.options import (
-    AllowUnconverged,
-    Folder,
-    Json,
-    Quiet,
-    Responses,
-    Seed,
-    demand_varied_items,
-)
+from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Responses, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading, reads_files
@@ -169,6 +162,7 @@ def fit(
     remove_cache: Annotated[
         bool, typer.Option("--remove-cache", help="Remove what --cache holds of this table at the end.")
     ] = False,
+    figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -256,6 +250,7 @@ def fit(
     with (
         reporting(quiet=quiet) as progress,
         output_folder(output, files=FILES) as folder,
+        figures_in(figures) as draw,
         given_responses(responses, table, reading, cache, progress, ranks, remove_cache=remove_cache) as given,
     ):
         if unknown := sorted(set(models) - set(given.item_ids)):
@@ -294,6 +289,10 @@ def fit(
         }
         write_table(items, folder / "items.csv")
         write_json(found, folder / "fit.json")
+        if draw is not None:
+            from irtbench.report.bank_figures import fit_figures
+
+            draw(fit_figures(scale, items))
     if json:
         print(to_json(found))
     elif not quiet:

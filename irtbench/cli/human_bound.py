@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Json, Quiet, Responses, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Responses, Seed
+from irtbench.cli.output import say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
@@ -34,6 +35,7 @@ def human_bound(
         Path | None,
         typer.Option("--runs", metavar="RUNS", help="Scores of systems by seed: columns system, seed, accuracy."),
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -66,15 +68,14 @@ def human_bound(
         "runs": [] if runs is None else runs_over_seeds(runs),
         "seed": seed,
     }
-    if output is not None:
-        from irtbench.report.figure_file import write_figure
-        from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
-
-        with output_folder(output) as folder:
+    with maybe_folder(output) as folder, figures_in(figures, unasked=folder) as draw:
+        if folder is not None:
             write_table(result.table().astype({"kept": int}), folder / "crowd_filter.csv")
             write_json(found, folder / "human_bound.json")
-            write_figure(folder / "crowd_filter.svg", lambda ax: draw_crowd_filter(ax, result))
-            write_figure(folder / "human_bound.svg", lambda ax: draw_human_accuracy(ax, people), height=2.6)
+        if draw is not None:
+            from irtbench.report.evaluation_figures import bound_figures
+
+            draw(bound_figures(result, people))
     if json:
         print(to_json(found))
     elif not quiet:

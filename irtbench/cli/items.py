@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pandas as pd
 import typer
 
-from irtbench.cli.options import ItemColumns, Json, Quiet, named
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
+from irtbench.cli.options import BESIDE_RESULTS, FiguresOrBeside, ItemColumns, Json, Quiet, named
+from irtbench.cli.output import say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def items(
         typer.Option("--items", metavar="ITEMS", help="Table of items with texts, keys, labels for the bank's."),
     ] = None,
     item_column: ItemColumns = [],  # noqa: B006 - typer copies it
-    figures: Annotated[
-        bool, typer.Option("--figures", help="Draw the Wright map of each scale and the test information into DIR.")
-    ] = False,
+    figures: FiguresOrBeside = None,
     export: Annotated[
         Literal["mirt", "catr"] | None,
         typer.Option(
@@ -73,7 +72,7 @@ def items(
     from irtbench.models.parameter_columns import parameter_columns
     from irtbench.scoring.sum_score_table import MOST_ITEMS, sum_score_table
 
-    for option, wanted in (("--figures", figures), ("--export", export is not None)):
+    for option, wanted in (("--figures", figures == BESIDE_RESULTS), ("--export", export is not None)):
         if wanted and output is None:
             raise InputError(f"{option}: expected a folder for them, -o DIR")
     if item_column and texts is None:
@@ -88,8 +87,9 @@ def items(
         scale.name: sum_score_table(scale, norm=norm) for scale in known.scales if scale.items.n_items <= MOST_ITEMS
     }
     by_item, by_score = (stacked({name: found.table() for name, found in each.items()}) for each in (maps, tables))
-    if output is not None:
-        with output_folder(output, files=(*FILES, *figure_names(known))) as folder:
+    files = (*FILES, *figure_names(known))
+    with maybe_folder(output, files=files) as folder, figures_in(figures, beside=folder) as draw:
+        if folder is not None:
             write_table(by_item, folder / "items.csv")
             if tables:
                 write_table(by_score, folder / "score_table.csv")
@@ -97,8 +97,10 @@ def items(
             if export is not None:
                 table = stacked({scale.name: parameter_columns(scale.items, export) for scale in known.scales})
                 write_table(table, folder / f"items_{export}.csv")
-            if figures:
-                draw_figures(known, maps, folder)
+        if draw is not None:
+            from irtbench.report.bank_figures import bank_figures
+
+            draw(bank_figures(maps))
     card = {} if known.card is None else known.card.stated()
     if json:
         print(to_json({"card": card, "items": by_item, "score_table": by_score}))
@@ -145,16 +147,6 @@ def figure_names(bank: ItemBank) -> list[str]:
     """Names of the figures: a Wright map for each scale, numbered where there are several."""
     several = len(bank.scales) > 1
     return [FIGURES[0].format(f"_{k + 1}" if several else "") for k in range(len(bank.scales))] + [FIGURES[1]]
-
-
-def draw_figures(bank: ItemBank, maps: dict[str, ItemMap], folder: Path) -> None:
-    """Draw them."""
-    from irtbench.report.figure_file import write_figure
-
-    *of_scales, of_all = figure_names(bank)
-    for found, file in zip(maps.values(), of_scales, strict=True):
-        write_figure(folder / file, found.plot, height=6.4)
-    write_figure(folder / of_all, bank.plot)
 
 
 def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most: int) -> None:

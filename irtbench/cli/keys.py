@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Answers, Folder, ItemColumns, Json, Quiet, Seed, Where, named
+from irtbench.cli.options import Answers, Figures, Folder, Html, ItemColumns, Json, Quiet, Seed, Where, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -30,6 +31,8 @@ def keys(
     ] = None,
     item_column: ItemColumns = [],  # noqa: B006 - typer copies it
     where: Where = [],  # noqa: B006
+    figures: Figures = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -50,7 +53,12 @@ def keys(
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
 
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with (
+        reporting(quiet=quiet) as progress,
+        output_folder(output, files=FILES) as folder,
+        figures_in(figures) as draw,
+        page_in(html) as show,
+    ):
         known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
         given = reading.answers(answers).frame
         if where:
@@ -76,6 +84,14 @@ def keys(
         options = distractor_table(given, right, responses)
         write_table(ranked, folder / "keys.csv")
         write_table(options, folder / "distractors.csv")
+        if draw is not None:
+            from irtbench.report.check_figures import key_figures
+
+            draw(key_figures(ranked, options))
+        if show is not None:
+            from irtbench.report.result_pages import keys_page
+
+            show(keys_page(ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS))
     if json:
         print(to_json({"keys": ranked, "distractors": options, "share_wrong": found.share_wrong}))
     elif not quiet:

@@ -20,8 +20,9 @@ from irtbench.cli.link_options import (
     chosen_scale,
     parted,
 )
-from irtbench.cli.options import AllowUnconverged, Folder, Json, Quiet, Seed
+from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -54,6 +55,7 @@ def link(
     scale: ScaleName = None,
     model: ModelOfNew = "2pl",
     prior: PriorOfNew = None,
+    figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
@@ -79,7 +81,7 @@ def link(
     if (responses is None) == (items is None):
         raise InputError("link: expected either RESPONSES or --items NEW")
     fitted: dict[str, Any] = {"converged": True}
-    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder:
+    with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         known = read_bank(bank)
         old = chosen_scale(known, scale, bank)
         if items is not None:
@@ -109,6 +111,10 @@ def link(
         save_bank(ItemBank((linked,), known.card), folder / "bank.json")
         write_json(report, folder / "link.json")
         write_table(table, folder / "drift.csv")
+        if draw is not None:
+            from irtbench.report.bank_figures import drift_figures
+
+            draw(drift_figures(table))
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
+from irtbench.cli.command import Command
 from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command
 from irtbench.data.harmless_text import printable
@@ -28,7 +29,8 @@ from irtbench.data.input_error import InputError
 SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
-OUTPUTS = ("output", "explanation")  # parameters of commands that name what is written; any other path is read
+#: Parameters of commands that name what is written; any other path is read.
+OUTPUTS = ("output", "explanation", "figures", "html")
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
@@ -81,7 +83,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     for name in names:
         function = name.replace("-", "_")
-        app.command()(noting_inputs(getattr(import_module(f"irtbench.cli.{function}"), function)))
+        app.command(cls=Command)(noting_inputs(getattr(import_module(f"irtbench.cli.{function}"), function)))
     return app
 
 

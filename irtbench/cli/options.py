@@ -22,6 +22,25 @@ Answers = Annotated[
     typer.Argument(metavar="ANSWERS", help="Raw answers: a long or wide table, or a file or folder of a known format."),
 ]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")]
+BESIDE_RESULTS = Path("-o")  # what --figures without a folder stands for
+MAYBE_FOLDER = "[DIR]"
+Figures = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="DIR", help="Draw the figures into this folder, each as SVG and as PNG."),
+]
+#: The same where the option was there before without a folder.
+FiguresOrBeside = Annotated[
+    Path | None,
+    typer.Option(
+        "--figures",
+        metavar=MAYBE_FOLDER,
+        help="Draw the figures into this folder, each as SVG and as PNG; without DIR as SVG beside the results.",
+    ),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page to read: result, figures, table to sort and search."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
 Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]

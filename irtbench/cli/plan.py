@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Json, Quiet, Seed
+from irtbench.cli.options import Figures, Json, Quiet, Seed
 from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -66,6 +67,7 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for plan.json and items.csv.")
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -107,6 +109,11 @@ def plan(
         with output_folder(output) as folder:
             write_json(summary, folder / "plan.json")
             write_table(by_item, folder / "items.csv")
+    with figures_in(figures) as draw:
+        if draw is not None:
+            from irtbench.report.bank_figures import plan_figures
+
+            draw(plan_figures(found))
     if json:
         print(to_json(summary))
     elif not quiet:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.options import Figures, Json, Quiet, Seed
+from irtbench.cli.output import say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -54,6 +54,7 @@ def power(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")
     ] = None,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -91,17 +92,16 @@ def power(
         variance, information = given
         buys = trial_table(variance, sizes=sizes, trials=trials, information=information)
         found |= {"trials": buys, "trial_variance": asdict(variance) | {"agreement": variance.agreement}}
-    if output is not None:
-        from irtbench.report.figure_file import write_figure
-        from irtbench.report.power_plots import draw_expected_p
-
-        with output_folder(output) as folder:
+    with maybe_folder(output) as folder, figures_in(figures, unasked=folder) as draw:
+        if folder is not None:
             write_table(table, folder / "power.csv")
             write_json(found, folder / "power.json")
             if buys is not None:
                 write_table(buys, folder / "trials.csv")
-            for n in sizes:
-                write_figure(folder / f"power_{n}.svg", partial(draw_expected_p, table=table, n_items=n, alpha=alpha))
+        if draw is not None:
+            from irtbench.report.evaluation_figures import power_figures
+
+            draw(power_figures(table, sizes=sizes, alpha=alpha))
     if json:
         print(to_json(found))
     elif not quiet:

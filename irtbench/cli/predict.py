@@ -9,8 +9,9 @@ import pandas as pd
 import typer
 
 from irtbench.cli.graded import read_graded, say_left_out
-from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped
+from irtbench.cli.options import Figures, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
 from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.reading import Reading, reads_files
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def predict(
     unknown_items: UnknownItemsOption = "error",
     answers_map: Map = [],  # noqa: B006 - typer copies it
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -72,6 +74,11 @@ def predict(
     if output is not None:
         with output_file(output) as file:
             write_table(found, file)
+    with figures_in(figures) as draw:
+        if draw is not None:
+            from irtbench.report.scoring_figures import prediction_figures
+
+            draw(prediction_figures(found, level=level))
     if json:
         left_out = [vars(item) for item in given.left_out]
         print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))

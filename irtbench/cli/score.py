@@ -13,8 +13,9 @@ from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
-from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
+from irtbench.cli.options import Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
@@ -102,6 +103,8 @@ def score(
         Path | None,
         typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
     ] = None,
+    figures: Figures = None,
+    html: Html = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -133,6 +136,8 @@ def score(
     if (
         output is not None
         and explanation is None
+        and figures is None
+        and html is None
         and not norm_groups
         and reading.trials in ("count", "error")
         and reading == Reading(reading.format, reading.columns, reading.trials)
@@ -167,6 +172,15 @@ def score(
     if output is not None:
         with output_file(output) as file:
             write_table(scores, file)
+    with figures_in(figures) as draw, page_in(html) as show:
+        if draw is not None:
+            from irtbench.report.scoring_figures import score_figures
+
+            draw(score_figures(known.scales, scores, level=level))
+        if show is not None:
+            from irtbench.report.result_pages import score_page
+
+            show(score_page(known, scores, settings))
     if explained is not None and explanation is not None:
         with output_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder:
             write_table(explained.surprises(), folder / "surprises.csv")

@@ -8,19 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from irtbench.cli.options import (
-    Answers,
-    Columns,
-    Folder,
-    ItemColumns,
-    Json,
-    Quiet,
-    Seed,
-    Table,
-    Where,
-    named,
-)
+from irtbench.cli.options import Answers, Columns, Figures, Folder, ItemColumns, Json, Quiet, Seed, Table, Where, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -89,6 +79,7 @@ def screen(
     item_column: ItemColumns = [],  # noqa: B006
     where: Where = [],  # noqa: B006
     table: Table = "auto",
+    figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -137,7 +128,11 @@ def screen(
     if timed is not None:
         times = rapid_guesses(timed, method=rapid_method)
     scales, pairs, changed = known.scales(), None, None
-    with output_folder(output, files=FILES) as folder, reporting(quiet=quiet) as progress:
+    with (
+        output_folder(output, files=FILES) as folder,
+        figures_in(figures) as draw,
+        reporting(quiet=quiet) as progress,
+    ):
         if person_fit_p is not None or similar is not None or effect:
             from irtbench.estimation.settings import FitSettings
             from irtbench.study.crowd_similarity import crowd_similarity, most_similar
@@ -188,6 +183,10 @@ def screen(
             write_table(changed.scales, folder / "screening_effect.csv")
             write_table(changed.items, folder / "items_effect.csv")
         write_json(found, folder / "screening.json")
+        if draw is not None:
+            from irtbench.report.crowd_figures import screening_figures
+
+            draw(screening_figures(found["reasons"]))
     if json:
         print(to_json(found))
     elif not quiet:

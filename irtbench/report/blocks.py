@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pandas as pd
 
-from irtbench.report.figures import Panel
+from irtbench.report.drawing import Drawing
 from irtbench.report.formatting import WrittenTable, write_table
 
 
@@ -31,27 +31,36 @@ class Table:
 
 @dataclass(frozen=True)
 class ItemsTable:
-    """The table of all items, each with an address.
+    """The one table of a page that is sorted, searched and filtered: all items, or whatever has a row each.
 
     Parameters
     ----------
     caption
         How to read it.
     table
-        The written values; the item's name comes first.
+        The written values; the name of what the row is about comes first.
     anchors
-        The address of each row's item.
+        The address of each row, which opens there; none for rows that do not open.
     asides
-        For each column whether a page with script shows it only where an item is opened.
+        For each column whether a page with script shows it only where a row is opened; none where all are shown.
     details
-        Numbers that the script draws, as plain JSON values.
+        What the script shows of a row that is opened, as plain JSON values.
+    noun
+        What a row is.
+    filters
+        Columns whose values can be chosen.
+    words
+        What can be searched for.
     """
 
     caption: str
     table: WrittenTable
-    anchors: Sequence[str]
-    asides: Sequence[bool]
-    details: dict[str, object]
+    anchors: Sequence[str] = ()
+    asides: Sequence[bool] = ()
+    details: Mapping[str, object] = field(default_factory=dict)
+    noun: str = "item"
+    filters: Sequence[str] = ("outcome", "scale")
+    words: str = "item, text, reason …"
     kind: Literal["items"] = "items"
 
 
@@ -60,7 +69,7 @@ class FigureOfPanels:
     """Panels beside each other under one caption."""
 
     caption: str
-    panels: list[Panel]
+    panels: list[Drawing]
     kind: Literal["figure"] = "figure"
 
 
@@ -89,6 +98,6 @@ def table(frame: pd.DataFrame, caption: str) -> list[Block]:
     return [] if frame.empty else [Table(caption, write_table(frame))]
 
 
-def figure(panels: list[Panel], caption: str) -> list[Block]:
+def figure(panels: list[Drawing], caption: str) -> list[Block]:
     """A figure block; none without panels."""
     return [FigureOfPanels(caption, panels)] if panels else []

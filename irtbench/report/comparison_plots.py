@@ -38,5 +38,5 @@ def draw_differences(ax: Axes, table: pd.DataFrame, *, names: list[str], label: 
     ax.set_yticks(height, labels=names, parse_math=False)
     ax.set(xlabel=label, ylim=(height[-1] - 0.7, 0.7))
     ax.grid(visible=False, axis="y")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=2, borderaxespad=0)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
     return ax

@@ -1,20 +1,20 @@
-"""A figure of one panel, or of several, as a file."""
+"""Figures as files: SVG and PNG, with what they show inside them and in a list beside them."""
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import matplotlib.style
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from irtbench.data.harmless_text import printable
-from irtbench.report.plots import STYLE
+from irtbench.data.harmless_text import escaped, printable
+from irtbench.report.blocks import Block, FigureOfPanels
+from irtbench.report.drawing import Drawing, figure_of, on_axes, svg_of
 
 WIDTH, HEIGHT = 6.4, 4.4  # inches
+DOTS = 160  # of a PNG, an inch
+LIST = "figures.json"  # of the figures in a folder, with their captions
 
 
 def write_figure(file: Path, draw: Callable[[Axes], object], *, width: float = WIDTH, height: float = HEIGHT) -> None:
@@ -22,36 +22,55 @@ def write_figure(file: Path, draw: Callable[[Axes], object], *, width: float = W
 
     The same drawing gives the same bytes every time.
     """
-    write_panels(file, [draw], width=width, height=height)
+    write_drawing(on_axes(file.stem, draw, width=width, height=height), file)
 
 
-def write_panels(
-    file: Path,
-    draws: Sequence[Callable[[Axes], object]],
-    *,
-    columns: int = 1,
-    width: float = WIDTH,
-    height: float = HEIGHT,
-) -> None:
-    """The same with a panel for each of ``draws``, row by row, each of this width and height."""
-    rows = -(-len(draws) // columns)
-    with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
-        # in an SVG text stays text: the reader's viewer has letters that our font lacks
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        for draw, ax in zip(draws, axes, strict=False):
-            draw(ax)
-        for ax in axes[len(draws) :]:
-            ax.remove()
+def write_drawing(drawing: Drawing, file: Path, *, caption: str = "") -> None:
+    """Write a drawing in the format of the file's name; SVG and PNG hold its title, its caption and what it shows."""
+    title = printable(drawing.heading or title_of(caption))
+    description = printable(" ".join(filter(None, [caption, drawing.description])))
+    with figure_of(drawing, headed=True) as figure:
         if file.suffix == ".svg":
-            file.write_text(svg_of(figure), encoding="utf-8")
-        else:  # other formats than SVG know no "Date"
-            figure.savefig(file, dpi=160)
+            file.write_text(svg_of(figure, title=title, description=description), encoding="utf-8")
+            return
+        about = {"Title": title, "Description": description, "Software": None} if file.suffix == ".png" else {}
+        figure.savefig(file, dpi=DOTS, metadata={name: text for name, text in about.items() if text != ""})
 
 
-def svg_of(figure: Figure) -> str:
-    """The figure as SVG: without a date, which would make every file differ, and without control characters."""
-    image = io.BytesIO()
-    figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
-    return printable(image.getvalue().decode())
+def title_of(caption: str) -> str:
+    """The beginning of a caption, up to its first colon or full stop.
+
+    Examples
+    --------
+    >>> title_of("Test information: high where the items tell much.")
+    'Test information'
+    """
+    return min((caption.partition(mark)[0] for mark in (": ", ". ")), key=len).removesuffix(".")
+
+
+def write_figures(blocks: Iterable[Block], folder: Path, *, formats: Iterable[str] = ("svg", "png")) -> None:
+    """Write every figure among the blocks of a page, and with more than one format the list of them."""
+    formats = tuple(formats)
+    listed = []
+    for block in blocks:
+        if not isinstance(block, FigureOfPanels):
+            continue
+        for drawing in block.panels:
+            for ending in formats:
+                write_drawing(drawing, folder / f"{drawing.name}.{ending}", caption=block.caption)
+            about = {"title": drawing.heading or title_of(block.caption), "caption": block.caption}
+            listed.append({"name": drawing.name} | about | {"description": drawing.description})
+    if len(formats) > 1:
+        text = escaped(json.dumps(listed, indent=2, ensure_ascii=False))
+        (folder / LIST).write_text(text + "\n", encoding="utf-8")
+
+
+def written_before(folder: Path) -> list[str]:
+    """Names of the figures that an earlier run wrote into a folder, by its list; none where there is no such list."""
+    try:
+        listed = json.loads((folder / LIST).read_text(encoding="utf-8"))
+        names = [str(figure["name"]) for figure in listed]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    files = [f"{name}.{ending}" for name in names for ending in ("svg", "png")]
+    return [LIST, *(file for file in files if Path(file).name == file)]

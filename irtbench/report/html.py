@@ -2,100 +2,57 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from irtbench.data.harmless_text import printable
 from irtbench.data.screening import Screening
 from irtbench.evaluation.agreement import Agreement
-from irtbench.report import figures, opening, prose, sections
-from irtbench.report.ability_words import where_people_are
-from irtbench.report.blocks import Section, figure, table
+from irtbench.report import opening, prose, scale_figures, sections
+from irtbench.report.ability_words import unit_of_ability, where_people_are
+from irtbench.report.blocks import Block, Section, figure, table
 from irtbench.report.formatting import count, decimal
+from irtbench.report.page import Page, Tile, render_page
 from irtbench.study.results import ScaleStudy, Study
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A figure to be seen first."""
-
-    value: str
-    of: str
-    what: str
-
-
 def render_report(study: Study) -> str:
-    """Write the page of a study: the result first, then everything it rests on in parts that unfold.
+    """Write the page of a study, see `study_page` and `render_page`."""
+    return render_page(study_page(study))
 
-    The page refers to nothing outside itself. Its one script sorts, filters and opens items; without it everything can
-    be read all the same. The page's policy lets no other script and no other style run. Names and texts from the data
-    are escaped, control characters replaced. The same study gives the same page. Parts without data (no raw answers, no
-    systems, no scale retained) are left out.
+
+def study_page(study: Study) -> Page:
+    """The page of a study: the result first, then everything it rests on in parts that unfold.
+
+    Parts without data (no raw answers, no systems, no scale retained) are left out.
     """
-    environment = Environment(
-        loader=PackageLoader("irtbench", "report/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     settings, scales = study.settings, study.scales
-    style, script = (own_source(environment, name) for name in ("report.css", "report.js"))
-    page = environment.get_template("report.html").render(
+    version, date = study.provenance["versions"]["irtbench"], study.provenance["date"]
+    return Page(
         title=settings.study.title,
+        byline=f"Report of a study with irtbench {version}, {date}",
         description=[part for part in settings.study.description.split("\n\n") if part.strip()],
         lead=opening.lead(scales),
         results=opening.results(study),
-        opening=opening_blocks(study),
+        blocks=opening_blocks(study),
         removed=opening.removed(study),
         warnings=opening.warnings(scales, settings.model),
         summary=" ".join(prose.summarise(study.screening, study.agreement, scales, study.system_scores)),
         tiles=tiles(study.screening, scales, study.agreement),
-        sections=[section for section in sections_of(study) if section.blocks],
-        version=study.provenance["versions"]["irtbench"],
-        date=study.provenance["date"],
-        style=Markup(style),  # our own files, no word of the data in them
-        script=Markup(script),
-        policy=policy(style, script),
-    )
-    return printable(page)
-
-
-def own_source(environment: Environment, name: str) -> str:
-    """The text of a file beside the template, with line ends as a browser sees them."""
-    assert environment.loader is not None
-    source, _, _ = environment.loader.get_source(environment, name)
-    return source.replace("\r\n", "\n")
-
-
-def policy(style: str, script: str) -> str:
-    """The content security policy that lets this style and this script run and nothing else."""
-    of_style, of_script = (
-        "'sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode() + "'"
-        for source in (style, script)
-    )
-    return (
-        f"default-src 'none'; img-src data:; style-src {of_style}; script-src {of_script}; base-uri 'none'; "
-        "form-action 'none'"
+        sections=sections_of(study),
+        version=version,
     )
 
 
-def opening_blocks(study: Study) -> Section:
+def opening_blocks(study: Study) -> list[Block]:
     """The figure and the table beside the first sentences."""
     scales, scores = study.scales, study.system_scores
+    retained = [scale.scale for scale in scales if scale.scale is not None]
     systems = ""
     if scores is not None and not scores.empty:
         systems = " Below, the systems with their intervals."
-        if scores["respondent_id"].nunique() > figures.MOST_POSITIONS:
-            systems = f" Below, {figures.MOST_POSITIONS} of the systems, from the most to the least able."
+        if scores["respondent_id"].nunique() > scale_figures.MOST_POSITIONS:
+            systems = f" Below, {scale_figures.MOST_POSITIONS} of the systems, from the most to the least able."
     blocks = figure(
-        figures.position_panels(scales, scores),
+        scale_figures.position_panels(retained, scores, unit_of_ability(scales)),
         f"Estimated abilities of the screened respondents on each scale.{systems} Estimates "
         "crowd together at the right where a scale has few hard items: it cannot tell able people apart.",
     )
@@ -104,7 +61,7 @@ def opening_blocks(study: Study) -> Section:
         "Each scale in numbers: items kept of those given, respondents, marginal reliability of ability, and between "
         f"which difficulties the items kept are. {where_people_are(scales)}",
     )
-    return Section("summary", "Result", blocks)
+    return blocks
 
 
 def sections_of(study: Study) -> list[Section]:

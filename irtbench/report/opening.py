@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,11 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.report.addresses import Link, Sentence, linked_items
 from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
 from irtbench.report.paper_tables import verdict
+from irtbench.report.places import places
 from irtbench.report.prose import cautions, screened
-from irtbench.scoring.comparability import why_not_compared
-from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 
-MOST_SENTENCES = 12  # a system on a scale each; of more only the ends are told
 SURELY_GUESSED = 0.05  # adjusted p of an item's test of guessing
-PEOPLE = {
-    "normal": "of the people",
-    "empirical": "of the screened respondents",
-    "smoothed": "of the people that the screened respondents stand for",
-}
 
 
 def results(study: Study) -> list[Sentence]:
@@ -33,12 +26,7 @@ def results(study: Study) -> list[Sentence]:
     scores = study.system_scores
     if scores is None or scores.empty:
         return [(_scale(scale),) for scale in study.scales]
-    scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-    said: list[Sentence] = [(place(row, scoring),) for row in _told(scores)]
-    if len(said) < len(scores):
-        n_systems = scores["respondent_id"].nunique()
-        said.insert(0, (f"Of {plural(n_systems, 'system')}, the most and the least able on each scale:",))
-    return said
+    return places(scores, study.settings.score.scoring(seed=study.settings.study.seed))
 
 
 def _scale(scale: ScaleStudy) -> str:
@@ -50,37 +38,6 @@ def _scale(scale: ScaleStudy) -> str:
         f"{scale.name} is a scale of {plural(items.n_items, 'item')}{reliable}; difficulties "
         f"{interval(items.difficulty.min(), items.difficulty.max())}."
     )
-
-
-def _told(scores: pd.DataFrame) -> list[Mapping[Any, Any]]:
-    """The rows that have a sentence: all, or of each scale the least and the most able system."""
-    if len(scores) <= MOST_SENTENCES:
-        return list(scores.to_dict("records"))
-    ends: list[Mapping[Any, Any]] = []
-    for _, rows in scores[scores["theta"].notna()].groupby("scale", sort=False):
-        order = rows.sort_values("theta", ascending=False, kind="stable")
-        ends += order.iloc[[0, -1]].to_dict("records")
-    return ends
-
-
-def place(row: Mapping[Any, Any], scoring: ScoringSettings) -> str:
-    """Where a system stands among people, or why it is not told.
-
-    Parameters
-    ----------
-    row
-        Of scores.csv.
-    scoring
-        How it was scored.
-    """
-    who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
-    if why:
-        return f"{who}: no place among people is told, for {why.replace('lz* -', 'lz* −')}."
-    if np.isnan(row["percentile"]):
-        return f"{who}: ability {decimal(row['theta'])}; without a norm sample no place among people is told."
-    ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
-    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
-    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {PEOPLE[scoring.norm]}{group}."
 
 
 def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from irtbench.report import (
     prose,
     pruning_prose,
     pruning_tables,
+    scale_figures,
 )
 from irtbench.report.ability_words import unit_of_ability, where_people_are
 from irtbench.report.addresses import item_anchor
@@ -197,6 +198,7 @@ def examples_section(scales: Sequence[ScaleStudy], items: ItemTable) -> Section:
 
 def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
     """The items kept as they were answered: reliability, classical statistics, options, people beside items."""
+    retained = [scale.scale for scale in scales if scale.scale is not None]
     blocks = table(
         item_analysis_tables.reliability_table(scales),
         "Reliability of each scale: coefficient α of the number right with its 95% interval (KR-20), ω of one factor "
@@ -205,12 +207,12 @@ def analysis_section(scales: Sequence[ScaleStudy]) -> Section:
         "from α and from the test information.",
     )
     blocks += figure(
-        figures.map_panels(scales),
+        scale_figures.map_panels(retained),
         "Wright maps: people to the left, items at their difficulty to the right. Where there are people and no items, "
         "the scale tells little.",
     )
     blocks += figure(
-        figures.raw_score_panels(scales),
+        scale_figures.raw_score_panels(retained),
         "Ability by the number of right responses to all items of a scale (EAP of the sum score) with 95% intervals.",
     )
     said = item_analysis_tables.said_of_options(scales)

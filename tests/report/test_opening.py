@@ -11,10 +11,10 @@ from irtbench.building.pruning import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report import opening
+from irtbench.report import opening, places
 from irtbench.report.ability_words import ANCHORS, LOGITS, POPULATION, unit_of_ability, where_people_are
 from irtbench.report.addresses import MOST_NAMED, Link, Sentence, item_anchor, linked_items
-from irtbench.report.figures import MOST_POSITIONS, some_systems
+from irtbench.report.scale_figures import MOST_POSITIONS, some_systems
 from irtbench.scoring.scores import ScoringSettings
 from irtbench.study.results import ScaleStudy, Study
 
@@ -29,11 +29,11 @@ def words(sentence: Sentence) -> str:
 
 
 def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() -> None:
-    assert opening.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
+    assert places.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
     by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
-    said = opening.place(ROW, by_group)
+    said = places.place(ROW, by_group)
     assert said.endswith("of the people that the screened respondents stand for with country de.")
-    without = opening.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
+    without = places.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
     assert without == "s on x: ability −0.20; without a norm sample no place among people is told."
 
 
@@ -46,7 +46,7 @@ def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() 
     ],
 )
 def test_a_place_that_is_refused_is_not_told(flags: str, why: str) -> None:
-    said = opening.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
+    said = places.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
     assert said.startswith(f"s on x: no place among people is told, for {why}")
     assert "better" not in said
     assert "43" not in said

@@ -20,9 +20,11 @@
   });
   for (const part of parts) part.addEventListener("toggle", sayAll);
   sayAll();
-  const entry = document.createElement("li");
-  entry.append(all);
-  document.querySelector("nav ul").append(entry);
+  if (parts.length) {
+    const entry = document.createElement("li");
+    entry.append(all);
+    document.querySelector("nav ul").append(entry);
+  }
 
   let closed = [];
   addEventListener("beforeprint", () => {
@@ -39,7 +41,9 @@
     follow();
     return;
   }
-  const details = JSON.parse(document.getElementById("item-details").textContent);
+  const found = document.getElementById("item-details"); // rows open where there is any
+  const details = found ? JSON.parse(found.textContent) : { items: {} };
+  const { noun, filters, words: searched } = table.dataset;
   const body = table.tBodies[0], box = table.parentElement;
   const headings = [...table.tHead.rows[0].cells];
   const columns = headings.map((heading) => heading.dataset.column);
@@ -102,18 +106,18 @@
 
   // searching and filtering
 
-  const search = make("input", { type: "search", placeholder: "item, text, reason …" });
+  const search = make("input", { type: "search", placeholder: searched });
   const tally = make("output", { "aria-live": "polite" });
   const controls = make("div", { class: "controls" }, make("label", {}, "Search", search));
   const chosen = new Map();
-  for (const [name, title] of [["outcome", "Outcome"], ["scale", "Scale"]]) {
+  for (const name of filters.split(" ").filter((column) => columns.includes(column))) {
     const values = [...new Set(items.map((item) => item.text(name)))];
     if (values.length < 2) continue;
     const options = values.map((value) => make("option", { value: `=${value}` }, value));
     const choice = make("select", {}, make("option", { value: "" }, "all"), ...options);
     choice.addEventListener("change", list);
     chosen.set(name, choice);
-    controls.append(make("label", {}, title, choice));
+    controls.append(make("label", {}, titles[columns.indexOf(name)], choice));
   }
   search.addEventListener("input", list);
   controls.append(tally);
@@ -132,8 +136,8 @@
     appended = 0;
     body.replaceChildren();
     append(MOST_ROWS);
-    tally.textContent = listed.length === items.length
-      ? `${items.length} items` : `${listed.length} of ${items.length} items`;
+    const all = `${items.length} ${noun}${items.length === 1 ? "" : "s"}`;
+    tally.textContent = listed.length === items.length ? all : `${listed.length} of ${all}`;
   }
 
   function append(number) {

@@ -1,0 +1,133 @@
+"""A drawing: who draws it, how its file is called, and what it shows; as an image on a page or as a file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from irtbench.data.harmless_text import printable
+from irtbench.report import plots
+
+WIDTH, HEIGHT = 5.2, 3.5  # of a panel, in inches: two fit beside each other on a page, one on a telephone
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """One image.
+
+    Parameters
+    ----------
+    name
+        Of its file, without ending; different from those of the other drawings of a result.
+    heading
+        Stands above it.
+    description
+        What it shows, for those who do not see it.
+    draw
+        Fills a figure.
+    width, height
+        In inches.
+    unit
+        Named on axes of ability.
+    """
+
+    name: str
+    heading: str
+    description: str
+    draw: Callable[[Figure], object]
+    width: float = WIDTH
+    height: float = HEIGHT
+    unit: str = ""
+
+    @cached_property
+    def image(self) -> str:
+        """The image as a data URI; the same drawing gives the same text every time."""
+        with figure_of(self) as figure:
+            return "data:image/svg+xml;base64," + base64.b64encode(svg_of(figure).encode()).decode("ascii")
+
+
+def on_axes(
+    name: str,
+    draw: Callable[[Axes], object],
+    *,
+    heading: str = "",
+    description: str = "",
+    width: float = WIDTH,
+    height: float = HEIGHT,
+    unit: str = "",
+) -> Drawing:
+    """A drawing that fills one Axes."""
+    return Drawing(name, heading, description, lambda figure: draw(figure.subplots()), width, height, unit)
+
+
+def in_panels(
+    name: str,
+    draws: Sequence[Callable[[Axes], object]],
+    *,
+    columns: int,
+    heading: str = "",
+    description: str = "",
+    width: float = WIDTH,
+    height: float = HEIGHT,
+) -> Drawing:
+    """A drawing of several Axes, row by row, each of this width and height."""
+    columns = min(columns, len(draws))
+    rows = -(-len(draws) // columns)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for draw_one, ax in zip(draws, axes, strict=False):
+            draw_one(ax)
+        for ax in axes[len(draws) :]:
+            ax.remove()
+
+    return Drawing(name, heading, description, draw, columns * width, rows * height)
+
+
+@contextmanager
+def figure_of(drawing: Drawing, *, headed: bool = False) -> Iterator[Figure]:
+    """The figure as drawn, in our style and not in what a user's own matplotlibrc says, which holds as long as this.
+
+    Parameters
+    ----------
+    drawing
+        What is drawn.
+    headed
+        Whether its heading is in the image too.
+    """
+    with matplotlib.style.context(["default", plots.STYLE]), warnings.catch_warnings():
+        # text stays text in an SVG: the reader's viewer has letters that our font lacks
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure = Figure(figsize=(drawing.width, drawing.height), layout="constrained")
+        drawing.draw(figure)
+        if drawing.unit:
+            plots.name_unit(figure, drawing.unit)
+        if headed and drawing.heading:
+            heading = figure.suptitle(drawing.heading, x=0.01, ha="left", fontsize="medium", wrap=True)
+            heading.set_parse_math(False)
+        yield figure
+
+
+def svg_of(figure: Figure, *, title: str = "", description: str = "") -> str:
+    """The figure as SVG: without a date, which would make every file differ, and without control characters.
+
+    Title and description are its own (``<title>`` and ``<desc>``), which viewers and screen readers tell.
+    """
+    image = io.BytesIO()
+    figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
+    svg = image.getvalue().decode()
+    if title:
+        start = svg.index(">", svg.index("<svg")) + 1
+        said = f"\n <title>{escape(title)}</title>\n <desc>{escape(description)}</desc>"
+        svg = svg[: start - 1] + ' role="img">' + said + svg[start:]
+    return printable(svg)

@@ -1,0 +1,309 @@
+"""Pages of single results: score, compare, bias, keys, assemble; each opens with the result and ends with how to read
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from irtbench.bank.bank import ItemBank
+from irtbench.bank.scale import Scale
+from irtbench.data.harmless_text import printable
+from irtbench.report.addresses import Sentence, item_anchor, linked_items
+from irtbench.report.bank_figures import form_figures
+from irtbench.report.blocks import Block, Heading, ItemsTable, Text, table
+from irtbench.report.check_figures import bias_figures, key_figures
+from irtbench.report.formatting import decimal, listing, p_value, percent, plural, write_table
+from irtbench.report.page import Page
+from irtbench.report.places import places
+from irtbench.report.scoring_figures import comparison_figures, score_figures
+from irtbench.scoring.scores import ScoringSettings
+
+if TYPE_CHECKING:
+    from irtbench.building.assembly import AssembledForms
+
+MOST_SENTENCES = 12
+BELOW = {
+    "normal": "the share of the population below",
+    "empirical": "the share of the norm sample below",
+    "smoothed": "the share below of the population that the norm sample stands for",
+}
+ADJUSTMENTS = {"holm": "Holm’s method", "fdr_bh": "Benjamini and Hochberg’s false discovery rate"}
+OPTION_COLUMNS = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
+MOST_OPTIONS = 8  # of an item: more are free text
+
+
+def _page(command: str, title: str, lead: str, results: Sequence[Sentence], blocks: Sequence[Block]) -> Page:
+    own = version("irtbench")
+    return Page(title, f"irtbench {command}, version {own}", lead, results, blocks, own)
+
+
+def _reading(*paragraphs: str) -> list[Block]:
+    return [Heading("How to read it"), *(Text(paragraph) for paragraph in paragraphs)]
+
+
+def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -> Page:
+    """Scores of systems: where each stands among people, and every score.
+
+    Parameters
+    ----------
+    bank
+        That they were scored on.
+    scores
+        Contents of scores.csv.
+    scoring
+        How they were scored.
+    """
+    level = f"{100 * scoring.level:g}%"
+    shown = [
+        "respondent_id", "scale", "n_items", "n_correct", "accuracy", "theta", "theta_lower", "theta_upper",
+        "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
+        "percentile_flags",
+    ]  # fmt: skip
+    rows = ItemsTable(
+        f"Scores, a row a system on a scale, with {level} intervals in brackets.",
+        write_table(scores[[name for name in shown if name in scores]]),
+        noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
+    )  # fmt: skip
+    group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
+    n_systems = scores["respondent_id"].nunique()
+    reading = _reading(
+        f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group}, with the error of ability "
+        "and of the norm sample in its interval; rank in the sample: the share of the norm sample below.",
+        "Where answers do not allow a place among people (too few items, items that say too little of this ability, "
+        "answers unlike a person’s) none is told, and the last column says why.",
+        "Person fit lz* is clearly negative where easy items are missed and hard ones solved; one person in twenty is "
+        "below −1.645.",
+    )
+    lead = f"{plural(n_systems, 'system')} scored on {plural(len(bank.scales), 'scale')}."
+    figures = score_figures(bank.scales, scores, level=scoring.level)
+    return _page("score", "Scores", lead, places(scores, scoring), [*figures, rows, *reading])
+
+
+def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float, adjustment: str) -> Page:
+    """Comparisons of systems in pairs: which differ, the ranking, and every pair.
+
+    Parameters
+    ----------
+    comparison, ranking
+        Contents of comparison.csv and of ranking.csv; None without a bank.
+    level
+        Coverage of the intervals.
+    adjustment
+        How p was adjusted.
+    """
+    what = "accuracy" if ranking is None else "theta"
+    word = "accuracy" if ranking is None else "ability"
+    alpha = 1 - level
+    differ = comparison[comparison[f"{what}_p_adjusted"] < alpha]
+    lead = (
+        f"{len(differ)} of {plural(len(comparison), 'pair')} differ significantly in {word} "
+        f"(adjusted p below {alpha:.3g})."
+    )
+    surest = differ.sort_values(f"{what}_p_adjusted", kind="stable").head(MOST_SENTENCES)
+    several = comparison["scale"].nunique() > 1
+    results: list[Sentence] = [
+        (_difference(row, what, word, f" on {row['scale']}" * several),) for row in surest.to_dict("records")
+    ]
+    if len(surest) < len(differ):
+        results.insert(0, (f"The {len(surest)} surest:",))
+    shown = {"scale": "scale", "first": "first", "second": "second", "n_items": "n_items"}
+    for kind in ("accuracy", "theta", "percentile"):
+        shown |= {f"{kind}_difference": f"{kind}_difference", f"{kind}_lower": f"{kind}_difference_lower",
+                  f"{kind}_upper": f"{kind}_difference_upper", f"{kind}_p_adjusted": f"{kind}_p_adjusted"}  # fmt: skip
+    columns = [name for name in shown if name in comparison]
+    pairs = comparison[columns].rename(columns=shown)
+    pairs = pairs[["first", "second", *(name for name in pairs if name not in ("first", "second"))]]
+    rows = ItemsTable(
+        f"Every pair, the first less the second, with {100 * level:g}% intervals in brackets.",
+        write_table(pairs), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
+    )  # fmt: skip
+    blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level), rows]
+    if ranking is not None:
+        names = [
+            *("rank", "rank_lower", "rank_upper", "respondent_id", "scale", "theta", "theta_lower", "theta_upper"),
+            *("percentile", "percentile_lower", "percentile_upper", "probability_best", "indistinguishable_from"),
+        ]
+        ranked = ranking[names].assign(indistinguishable_from=ranking["indistinguishable_from"].str.replace(";", ", "))
+        blocks += table(ranked, "Ranking: the order by ability, with the interval of each rank.")
+    how = ADJUSTMENTS.get(adjustment, adjustment)
+    blocks += _reading(
+        f"p is two-sided and adjusted for the number of pairs by {how}. Intervals are not adjusted: one that leaves 0 "
+        "out is no proof where there are many pairs.",
+        "Accuracy compares the systems on the same items, item by item. Ability weighs each item by what it tells, and "
+        "its error includes that of the items." if ranking is not None
+        else "Accuracy compares the systems on the same items, item by item.",
+    )  # fmt: skip
+    return _page("compare", "Comparison of systems", lead, results, blocks)
+
+
+def _difference(row: Mapping[Any, Any], what: str, word: str, on: str) -> str:
+    first, second, d = row["first"], row["second"], row[f"{what}_difference"]
+    better, worse = (first, second) if d > 0 else (second, first)
+    ends = sorted(abs(row[f"{what}_{end}"]) if row[f"{what}_{end}"] * d > 0 else -abs(row[f"{what}_{end}"])
+                  for end in ("lower", "upper"))  # fmt: skip
+    digits = 2 if what == "theta" else 3
+    return (
+        f"{better} is better than {worse}{on}: {word} higher by {decimal(abs(d), digits)} "
+        f"[{decimal(ends[0], digits)}, {decimal(ends[1], digits)}], adjusted p {p_value(row[f'{what}_p_adjusted'])}."
+    )
+
+
+def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[Block], *, alpha: float) -> Page:
+    """Item bias: which items differ, what that does to the test, and every item.
+
+    Parameters
+    ----------
+    items
+        Contents of bias.csv.
+    about
+        Contents of bias.json.
+    figures
+        Of the items that differ, if any: their curves and the expected scores.
+    alpha
+        Adjusted p below which an item differs.
+    """
+    flagged = list(about["flagged"])
+    who = f"between {listing(list(about['groups']))}" if "groups" in about else ""
+    if "focal" in about:
+        who = f"between {about['focal']} and {about['reference']}"
+    who = who or "between systems and the people of the bank"
+    lead = f"{len(flagged)} of {plural(len(items), 'item')} differ {who}."
+    results: list[Sentence] = [("Items that differ: ", *linked_items(flagged), ".")] if flagged else []
+    test = about.get("test")
+    if isinstance(test, pd.DataFrame):
+        results += [
+            (
+                f"On the whole test, equally able {row['group']} score {decimal(row['signed'])} of {row['n_items']} "
+                f"points [{decimal(row['signed_lower'])}, {decimal(row['signed_upper'])}] against "
+                f"{about['reference']}.",
+            )
+            for row in test[test["over"] == "group"].to_dict("records")
+        ]
+    if about.get("items_left_out"):
+        results.append((f"Left out, for they cannot be compared: {listing(list(about['items_left_out']))}.",))
+    names = ["item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "shift",
+             "shift_lower", "shift_upper", "chi2", "x2", "df", "p", "p_adjusted", "n_systems", "n_correct",
+             "expected_correct"]  # fmt: skip
+    worst = items.sort_values("p", kind="stable")
+    shown = worst[[name for name in names if name in worst]].assign(
+        outcome=["differs" if item in set(flagged) else "" for item in worst["item_id"]]
+    )
+    rows = ItemsTable(
+        "Every item, those of least p first.", write_table(shown),
+        anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
+        words="item, size …",
+    )  # fmt: skip
+    reading = _reading(
+        f"An item differs where it is harder, or tells less, for one group than for the other at the same ability or "
+        f"the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof of unfairness: "
+        "somebody has to read the item.",
+        "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
+        "negligible, below 1; B moderate; C large, from 1.5 on.",
+    )
+    title = f"Item bias {who}"
+    return _page("bias", title, lead, results, [*bias_figures(items, alpha=alpha), *figures, rows, *reading])
+
+
+def keys_page(ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float, suspicious: float) -> Page:
+    """Keys that may be wrong, and who chose which option of each item.
+
+    Parameters
+    ----------
+    ranked, options
+        Contents of keys.csv and distractors.csv.
+    share_wrong
+        Share of wrong keys among the items, estimated.
+    suspicious
+        Probability from which on an item is put forward.
+    """
+    wrong = ranked[ranked["p_wrong_key"] > suspicious]
+    lead = f"{len(wrong)} of {plural(len(ranked), 'key')} {'looks' if len(wrong) == 1 else 'look'} wrong."
+    results: list[Sentence] = [
+        (
+            *linked_items([row["item_id"]]),
+            f": the key is {row['key']}, the able choose {row['proposed']} (wrong with probability "
+            f"{decimal(row['p_wrong_key'])}).",
+        )
+        for row in wrong.head(MOST_SENTENCES).to_dict("records")
+    ]
+    drawn: dict[str, Any] = {}
+    for item, own in options.groupby("item_id", sort=False):
+        drawn[item_anchor(str(item))] = {
+            "options": [
+                [
+                    printable(str(option)),
+                    bool(is_key),
+                    int(n),
+                    *(None if s != s else round(100 * s) for s in shares),
+                    flags,
+                ]
+                for option, is_key, n, *shares, flags in own[OPTION_COLUMNS].head(MOST_OPTIONS).itertuples(index=False)
+            ],
+            "more": max(len(own) - MOST_OPTIONS, 0),
+        }
+    shown = ranked.assign(outcome=["looks wrong" if p > suspicious else "" for p in ranked["p_wrong_key"]])
+    rows = ItemsTable(
+        "Every item, the most suspicious key first. An item’s name opens it: who chose which option.",
+        write_table(shown), anchors=[item_anchor(item) for item in ranked["item_id"]], details={"items": drawn},
+        filters=("outcome", "key", "proposed"), words="item, option …",
+    )  # fmt: skip
+    reading = _reading(
+        "A key is suspicious where the able choose another option: the probability that it is wrong rests on who chose "
+        f"what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
+        "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its key.",
+    )
+    return _page("keys", "Keys that may be wrong", lead, results, [*key_figures(ranked, options), rows, *reading])
+
+
+def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
+    """Short forms: how precise they are, and their items.
+
+    Parameters
+    ----------
+    scales
+        Those that the items were chosen from.
+    found
+        The forms.
+    """
+    n, forms = len(found.forms[0]), len(found.forms)
+    many = plural(n, "item") if forms == 1 else f"{plural(forms, 'form')} of {plural(n, 'item')} each"
+    best = "none is better" if found.optimal else f"none is better by more than {percent(found.gap, 2)}"
+    reliable = found.precision.drop_duplicates(["form", "scale"])[["form", "scale", "reliability"]]
+    results: list[Sentence] = [
+        (
+            (f"Form {row['form']}" if forms > 1 else "The form")
+            + (f" has a reliability of {decimal(row['reliability'], 3)} on {row['scale']}."),
+        )
+        for row in reliable.head(MOST_SENTENCES).to_dict("records")
+    ]
+    names = ["item_id", "scale", "difficulty", "discrimination", "guessing", "text", "label", "key", "form", "position"]
+    details = found.table()
+    shown = details[[name for name in names if name in details and not (name == "form" and forms == 1)]]
+    unique = details["item_id"].is_unique
+    rows = ItemsTable(
+        "The items of the form." if forms == 1 else "The items of each form.", write_table(shown),
+        anchors=[item_anchor(item) for item in details["item_id"]] if unique else (),
+        filters=("form", "scale", "label"), words="item, text …",
+    )  # fmt: skip
+    precision = found.precision.drop(columns="form") if forms == 1 else found.precision
+    blocks = [
+        *form_figures(scales, found),
+        *table(
+            precision,
+            "Precision where it was asked for.",
+        ),
+        rows,
+    ]
+    reading = _reading(
+        f"Wanted: {found.wishes.wanted}. The items are the best choice there is for this wish and the limits given, as "
+        "far as the gap says; the parameters are taken as known.",
+        "The standard error of ability is one over the square root of test information. Reliability is the marginal "
+        "one in the population of the bank.",
+    )
+    return _page("assemble", "A short form" if forms == 1 else "Short forms", f"{many}; {best}.", results,
+                 [*blocks, *reading])  # fmt: skip

@@ -1,0 +1,172 @@
+"""Figures of commands that score, with their captions: score, compare, predict, adapt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from irtbench.bank.scale import Scale
+from irtbench.report import plots, scale_figures
+from irtbench.report.adaptive_plots import draw_errors_by_step, draw_paths
+from irtbench.report.blocks import Block, figure
+from irtbench.report.comparison_plots import draw_differences
+from irtbench.report.drawing import Drawing, on_axes
+from irtbench.report.formatting import decimal, plural
+from irtbench.report.interval_plots import draw_several_intervals, height_of, shortened
+from irtbench.report.scale_figures import ROW, numbered, some_systems
+from irtbench.scoring.adaptive_paths import AdaptivePaths
+
+MOST_ROWS = 40  # pairs, or systems, in one panel
+
+
+def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float) -> list[Block]:
+    """Of scores: where the systems stand on each scale, among the norm sample where there is one.
+
+    Parameters
+    ----------
+    scales
+        Of the bank.
+    scores
+        Contents of scores.csv.
+    level
+        Coverage of the intervals.
+    """
+    panels = scale_figures.position_panels(scales, scores, "")
+    without = [scale for scale in scales if scale.norms is None]
+    for k, scale in enumerate(without):
+        own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
+        if len(own):
+            panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
+    return figure(
+        panels,
+        f"Abilities θ with their {100 * level:g}% intervals, on each scale below those of its norm sample. Of more "
+        f"than {scale_figures.MOST_POSITIONS} systems so many are shown, from the most to the least able.",
+    )
+
+
+def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
+    return on_axes(
+        name, lambda ax: plots.draw_positions(ax, own), heading=scale,
+        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.", height=0.9 + ROW * (len(own) + 1),
+    )  # fmt: skip
+
+
+def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float) -> list[Block]:
+    """Of comparisons: differences in accuracy and in ability of each pair, and the ranking.
+
+    Parameters
+    ----------
+    comparison, ranking
+        Contents of comparison.csv and of ranking.csv; None without a bank.
+    level
+        Coverage of the intervals.
+    """
+    blocks: list[Block] = []
+    for what, label in (("accuracy", "difference in accuracy"), ("theta", "difference in ability θ")):
+        if f"{what}_difference" not in comparison:
+            continue
+        each = list(comparison.groupby("scale", sort=False))
+        panels = [
+            _differences(
+                numbered(f"{what}_differences", k, len(each)), str(scale), rows, what, label, alone=len(each) == 1
+            )
+            for k, (scale, rows) in enumerate(each)
+        ]
+        blocks += figure(
+            panels,
+            f"{label[0].upper()}{label[1:]} of each pair, the first less the second, with {100 * level:g}% intervals; "
+            "filled where it is significant after adjustment for the number of pairs.",
+        )
+    if ranking is not None:
+        each = list(ranking.groupby("scale", sort=False))
+        panels = [
+            _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", some_systems(rows))
+            for k, (scale, rows) in enumerate(each)
+        ]
+        blocks += figure(panels, f"Abilities of the systems in order, with {100 * level:g}% intervals.")
+    return blocks
+
+
+def _differences(name: str, scale: str, rows: pd.DataFrame, what: str, label: str, *, alone: bool) -> Drawing:
+    n_pairs = len(rows)
+    if n_pairs > MOST_ROWS:  # those that differ most, and say so
+        rows = rows.reindex(rows[f"{what}_p_adjusted"].sort_values(kind="stable").index).head(MOST_ROWS)
+    table = rows.rename(columns={f"{what}_{part}": part for part in ("difference", "lower", "upper", "p_adjusted")})
+    names = [
+        f"{shortened(a, most=20)} − {shortened(b, most=20)}" for a, b in zip(rows["first"], rows["second"], strict=True)
+    ]
+    some = f" The {MOST_ROWS} pairs of least p of {n_pairs:,}." if n_pairs > MOST_ROWS else ""
+    said = "".join(
+        f" {first} less {second}: {decimal(value)}."
+        for first, second, value in rows[["first", "second", f"{what}_difference"]].head(12).itertuples(index=False)
+    )
+    return on_axes(
+        name, lambda ax: draw_differences(ax, table, names=names, label=label), heading="" if alone else scale,
+        description=f"{label[0].upper()}{label[1:]} on {scale}.{some}{said}", height=height_of(len(rows)),
+    )  # fmt: skip
+
+
+def prediction_figures(table: pd.DataFrame, *, level: float) -> list[Block]:
+    """Of predictions: accuracy on the items seen and the accuracy predicted on all.
+
+    Parameters
+    ----------
+    table
+        Contents of prediction.csv.
+    level
+        Coverage of the intervals.
+    """
+    shown = table
+    if len(table) > MOST_ROWS:
+        order = table.sort_values("predicted_accuracy", ascending=False, kind="stable")
+        shown = order.iloc[np.linspace(0, len(order) - 1, MOST_ROWS).round().astype(int)]
+    predicted = shown[["predicted_accuracy", "predicted_lower", "predicted_upper"]]
+    seen = shown[["accuracy", "accuracy", "accuracy"]]
+    names = ["estimate", "lower", "upper"]
+    sets = {
+        "predicted on all items": predicted.set_axis(names, axis=1),
+        "on the items seen": seen.set_axis(names, axis=1),
+    }
+    drawing = on_axes(
+        "predicted_accuracy",
+        lambda ax: draw_several_intervals(ax, list(shown["respondent_id"]), sets, label="accuracy"),
+        description=f"Predicted accuracy of {plural(len(shown), 'system')}.",
+        height=height_of(len(shown), each=2),
+    )
+    return figure(
+        [drawing],
+        f"Accuracy predicted on all items of the bank, with {100 * level:g}% intervals, beside the accuracy on the "
+        "items that were seen.",
+    )
+
+
+def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Block]:
+    """Of adaptive tests: ability step by step, and how its error falls.
+
+    Parameters
+    ----------
+    found
+        The tests.
+    wanted
+        The standard error at which they end; None for none.
+    """
+    if found.paths.empty:
+        return []
+    blocks = figure(
+        [on_axes("paths", lambda ax: draw_paths(ax, found), description="Ability after each item asked.")],
+        "Ability after each item asked, of the first respondents, with a standard error either way; filled dots are "
+        "right responses, open ones wrong.",
+    )
+    return blocks + figure(
+        [
+            on_axes(
+                "errors_by_step",
+                lambda ax: draw_errors_by_step(ax, found, wanted=wanted),
+                description="The standard error of ability falls with each item asked.",
+            )
+        ],
+        "Standard error of ability after each item: the median of the respondents whose test went so far, and the "
+        "middle 80% of them.",
+    )

@@ -1,0 +1,137 @@
+"""``--figures``: every command that has something to draw draws it, as SVG and PNG that say what they show."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
+from irtbench.cli.main import COMMANDS
+
+#: What each command draws of the small valid inputs, at least.
+DRAWN = {
+    "build": {"positions", "curves", "parameters", "test_information", "wright_map", "raw_scores", "example_curve"},
+    "fit": {"curves", "test_information", "wright_map", "positions"},
+    "diagnose": {"local_dependence", "person_fit", "test_information"},
+    "keys": {"wrong_keys", "options_1"},
+    "items": {"wright_map", "test_information"},
+    "difficulty": {"predicted_difficulty", "effects"},
+    "link": {"drift"},
+    "extend": {"drift"},
+    "bias": {"item_differences"},
+    "dimensions": {"scree"},
+    "score": {"positions"},
+    "compare": {"accuracy_differences", "theta_differences", "ranking"},
+    "predict": {"predicted_accuracy"},
+    "assemble": {"form_information"},
+    "adapt": {"paths", "errors_by_step"},
+    "plan": {"expected_errors"},
+    "screen": {"screening"},
+    "agree": {"agreement", "item_agreement"},
+    "power": {"power_100"},
+    "breakdown": {"breakdown"},
+    "consistency": {"consistency"},
+    "calibration": {"reliability"},
+    "human-bound": {"crowd_filter", "human_bound"},
+    "artifacts": {"artifacts"},
+}  # fmt: skip
+WITHOUT = {"convert", "doctor", "init", "sample", "simulate", "report"}  # nothing to draw, or the figures are there
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(folder)
+    return folder
+
+
+def test_every_command_is_thought_of() -> None:
+    assert set(DRAWN) | WITHOUT >= set(COMMANDS)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("command", DRAWN)
+def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: Path, command: str) -> None:
+    arguments = ["power", "-n", "100"] if command == "power" else COMMANDS_READING[command][0]
+    words = [str(tmp_path / word) if word.startswith("out") else word for word in arguments]
+    folder = tmp_path / "figures"
+    ended = run_main(*words, "--figures", folder, "--json", cwd=inputs)
+    assert ended.status == 0, ended.err
+    json.loads(ended.out)
+    listed = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    names = {figure["name"] for figure in listed}
+    assert names >= DRAWN[command]
+    assert {path.name for path in folder.iterdir()} == {"figures.json"} | {
+        f"{name}.{ending}" for name in names for ending in ("svg", "png")
+    }
+    for figure in listed:
+        assert figure["title"]
+        assert figure["caption"].endswith(".")
+        assert figure["description"].endswith(".")
+        drawn = ET.parse(folder / f"{figure['name']}.svg").getroot()
+        title, described = (drawn.findtext(f"{SVG}{tag}") for tag in ("title", "desc"))
+        assert title == figure["title"]
+        assert described == f"{figure['caption']} {figure['description']}"
+        assert drawn.get("role") == "img"
+        png = (folder / f"{figure['name']}.png").read_bytes()
+        assert png.startswith(b"\x89PNG")
+        assert b"Description" in png
+
+
+def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    assert run_main("power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0
+    (folder / "notes.txt").write_text("mine")
+    before = (folder / "power_100.svg").read_bytes(), (folder / "power_100.png").read_bytes()
+    assert run_main("power", "-n", "100", "--figures", folder, "-q").status == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "figures.json", "notes.txt", "power_100.png", "power_100.svg",
+    ]  # fmt: skip
+    assert ((folder / "power_100.svg").read_bytes(), (folder / "power_100.png").read_bytes()) == before
+
+
+def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    (tmp_path / "kept.svg").write_text("mine")
+    (folder / "figures.json").write_text(json.dumps([{"name": "../kept"}, {"name": 3}]))
+    assert run_main("power", "-n", "100", "--figures", folder, "-q").status == 0
+    assert (tmp_path / "kept.svg").read_text() == "mine"
+
+
+@pytest.mark.parametrize("where", ["last", "before an option", "before what is read"])
+def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Path, where: str) -> None:
+    out = tmp_path / "out"
+    words = {
+        "last": ["bank.json", "-o", out, "--figures"],
+        "before an option": ["bank.json", "--figures", "-o", out],
+        "before what is read": ["-o", out, "--figures", "bank.json"],
+    }[where]
+    ended = run_main("items", *words, "-q", cwd=inputs)
+    assert ended.status == 0, ended.err
+    names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert run_main("items", "bank.json", "-o", out, "-q", cwd=inputs).status == 0
+    assert sorted(path.name for path in out.iterdir()) == names[:3]
+
+
+@pytest.mark.parametrize(
+    ("words", "saying"),
+    [
+        (["fit", "responses.csv", "-o", "out", "--figures"], "--figures"),
+        (["items", "bank.json", "--figures"], "--figures: expected a folder for them, -o DIR"),
+        (["fit", "responses.csv", "-o", "{out}", "--figures", "bank.json"], "bank.json: is not a folder"),
+        (["build", "study.toml", "-o", "{out}", "--control", "--figures", "{out}/f"], "--figures: a control has none"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    inputs: Path, tmp_path: Path, words: list[str], saying: str
+) -> None:
+    ended = run_main(*(word.format(out=tmp_path / "out") for word in words), cwd=inputs)
+    assert ended.status == 2
+    assert saying in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+    assert not list(tmp_path.iterdir())
