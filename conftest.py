@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+collect_ignore_glob = ["docs/conf.py", "docs/extensions/*"]  # they need Sphinx, and have no examples
+
 
 @pytest.fixture(autouse=True)
 def _own_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -34,8 +34,10 @@ class StudySettings(Settings):
 
     Parameters
     ----------
-    title, description
-        For the report.
+    title
+        What the study is called, above the report and in the bank.
+    description
+        A word about it, for the report.
     seed
         Of all random numbers.
     screening_effect
@@ -73,9 +75,23 @@ class DataSettings(Settings):
         Table of respondents, for the columns that ``[score]`` names; without it they are columns of the answers.
     respondent_columns
         The same as ``columns`` for the table of respondents: ``respondent_id = "worker"``.
-    trials, threshold, metric, errored, join, item_pattern, exclude_columns
-        What the options of these names say on the command line, see ``read_responses``. They hold for the answers and
-        for the systems of ``[score]``.
+    trials
+        Several responses of a respondent to an item: ``count`` takes k right of n; ``first``, ``last``, ``majority``
+        (more than half), ``any`` or ``mean`` make one of them; ``error`` refuses them. This key and the six below hold
+        for the answers and for the systems of ``[score]``.
+    threshold
+        For scores that are not 1 or 0: right where score >= threshold.
+    metric
+        The score or question to take where a file has several; of a folder each file takes the first that it has.
+    errored
+        What an item means at which a system's run failed.
+    join
+        Whether items are told by their name (``id``) or by the ``hash`` of their content; unless it is said, one name
+        with two contents is an error.
+    item_pattern
+        Columns of a wide table that are items: ``Q*``.
+    exclude_columns
+        Columns of a wide table that are no items.
     """
 
     answers: Path
@@ -98,7 +114,13 @@ class DataSettings(Settings):
 
 @dataclass(frozen=True)
 class ScaleSettings(Settings):
-    """How items are divided into scales: one a ``label``, or ``none`` for all items on one."""
+    """How items are divided into scales.
+
+    Parameters
+    ----------
+    by
+        ``label`` for a scale of each label of the items, ``none`` for all items on one.
+    """
 
     by: Literal["label", "none"] = "label"
 
@@ -111,8 +133,11 @@ class ScoreSettings(Settings):
     ----------
     systems
         Tables of systems' answers.
-    method, item_error, level
-        See ``ScoringSettings``. They hold for the respondents' own scores too.
+    method
+        Estimator of ability, see ``estimate_ability``. This key, ``item_error`` and ``level`` hold for the respondents'
+        own scores too.
+    item_error
+        Whether and how the error of the items' parameters enters abilities and intervals, see ``with_item_error``.
     norm
         What the percentile refers to; None: ``normal``, or ``smoothed`` with a norm group.
     norm_group
@@ -124,6 +149,8 @@ class ScoreSettings(Settings):
     norm_margins
         The population's shares of values of the respondents' columns, to which the norm sample is weighted (`rake`):
         ``{ country = { de = 0.7, fr = 0.3 } }``. They ask for the norm ``smoothed`` unless it is said.
+    level
+        Coverage of the intervals.
 
     Raises
     ------
@@ -168,7 +195,17 @@ class ScoreSettings(Settings):
 
 @dataclass(frozen=True)
 class PublishedScale(Settings):
-    """What a publication says of one scale: items kept, and ranges (least, greatest) of their parameters."""
+    """What a publication says of one scale.
+
+    Parameters
+    ----------
+    n_kept
+        Items kept.
+    difficulty
+        The least and the greatest difficulty of the items kept.
+    discrimination
+        The same of discrimination.
+    """
 
     n_kept: Count | None = None
     difficulty: tuple[float, float] | None = None
@@ -183,8 +220,10 @@ class PublishedSettings(Settings):
     ----------
     source
         Who published them.
-    n_given, n_kept
-        Items before and after pruning, all scales together.
+    n_given
+        Items before pruning, all scales together.
+    n_kept
+        Items after it.
     scales
         The same for each scale, with parameter ranges.
     agreement
@@ -211,7 +250,13 @@ class PublishedSettings(Settings):
 
 @dataclass(frozen=True)
 class OutputSettings(Settings):
-    """Where the results go, relative to the study file, unless the command line says otherwise."""
+    """Where the results go.
+
+    Parameters
+    ----------
+    directory
+        A folder, relative to the study file; ``-o`` of the command line goes before it.
+    """
 
     directory: Path | None = None
 

@@ -23,10 +23,12 @@ class Limit(Settings):
     ----------
     column, value
         Which items: those with this value in this column of the bank (``scale, label, group``) or of the items' table.
-    at_least, at_most
-        How many; None for no limit.
+    at_least
+        How many of them a form must have; None for no limit.
+    at_most
+        How many it may have; None for no limit.
     least_share, most_share
-        The same as a share of the form's items.
+        The same two limits as shares of the form's items.
 
     Raises
     ------
@@ -69,15 +71,18 @@ class FormWishes(Settings):
     shape
         Information wanted at these points relative to each other; empty for the same at all.
     objective
-        What most information is, see ``Objective``.
+        What most information is: ``maximin``, the least over the points ``theta`` relative to ``shape``; or its mean
+        over the ``population``.
     limits
         Numbers or shares of items by the value of a column.
     enemies
         Sets of items of which a form has one at most.
     enemies_by
         A column: items of the same value in it are enemies (``group``: twins, items of one passage).
-    required, forbidden
-        Items that every form has, or that none has.
+    required
+        Items that every form has.
+    forbidden
+        Items that no form has.
     other_forms
         Forms in use already.
     most_overlap

@@ -18,7 +18,15 @@ Rule = Literal["slope", "item_fit", "local_dependence"]
 
 @dataclass(frozen=True)
 class Exclusion(Settings):
-    """An item that the user takes out beforehand, and why."""
+    """An item that the user takes out beforehand, and why.
+
+    Parameters
+    ----------
+    item_id
+        The item.
+    reason
+        Why, in words for pruning.csv and the report.
+    """
 
     item_id: str
     reason: str
@@ -72,9 +80,11 @@ class PruneRules(Settings):
         Never go below this many items of one content group.
     compare_factors
         Whether one and two abilities are compared, and guessing is tested, before any removal.
-    good_rmsea, good_cfi, good_tli
-        What the global fit of the retained items is compared with at the end: the lower 5% limit of RMSEA is to lie
-        below the first, CFI and TLI above the others.
+    good_rmsea
+        The global fit of the retained items is called good at the end if the lower 5% limit of RMSEA lies below this;
+        nothing is removed for it.
+    good_cfi, good_tli
+        And if CFI and TLI lie above these.
     exclude
         Items taken out beforehand.
     protect

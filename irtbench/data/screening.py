@@ -60,8 +60,11 @@ class ScreeningSettings(Settings):
     min_effort
         Smallest share of answers that are no rapid guesses, in (0, 1]: response time effort (Wise & Kong, 2005, take
         .9). Who has no time is not removed by this rule.
-    rapid_method, rapid_share
-        How rapid guesses are told, see ``rapid_guesses``.
+    rapid_method
+        How rapid guesses are told: ``normative`` by a share of the item's mean time, ``mixture`` by the fast one of two
+        kinds of answers, see ``rapid_guesses``.
+    rapid_share
+        That share, in (0, 1).
     max_straight_line
         Longest allowed run of one and the same answer, in the order of the answers.
     max_pattern

@@ -47,8 +47,10 @@ class FitSettings(Settings):
     prior_guessing
         A prior of guessing in place of the one that `prior` brings: ``normal:MEAN,SD`` of logit c, or
         ``beta:ALPHA,BETA`` of c. With prior ``none`` it is the only one.
-    prior_slope, prior_intercept
-        Priors ``normal:MEAN,SD`` of the slope a and of the intercept d, in place of those that `prior` brings.
+    prior_slope
+        A prior ``normal:MEAN,SD`` of the slope a in place of the one that `prior` brings.
+    prior_intercept
+        The same of the intercept d.
     population
         ``normal``, or a density ``estimated`` with the items, of mean 0 and standard deviation 1: a mixture of as many
         normal ones as BIC asks for.

@@ -20,9 +20,9 @@ class BrierScore(Figures):
     score
         Mean of (q - y)^2.
     calibration
-        Squared calibration error: sum |B| (q_B - p_B)^2 / N.
+        Squared calibration error: ``sum |B| (q_B - p_B)^2 / N``.
     refinement
-        What no recalibration can remove: sum |B| p_B (1 - p_B) / N.
+        What no recalibration can remove: ``sum |B| p_B (1 - p_B) / N``.
     within_bins
         What is left because predictions differ inside a bin; 0 if they do not.
     """

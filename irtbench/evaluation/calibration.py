@@ -50,9 +50,9 @@ class Calibration(Drawn):
     brier
         Mean of (q - y)^2. It is calibration + refinement + within_bins.
     calibration
-        Squared calibration error: sum |B| (q_B - p_B)^2 / N.
+        Squared calibration error: ``sum |B| (q_B - p_B)^2 / N``.
     refinement
-        What no recalibration can remove: sum |B| p_B (1 - p_B) / N.
+        What no recalibration can remove: ``sum |B| p_B (1 - p_B) / N``.
     within_bins
         What is left because predictions differ inside a bin; 0 if they do not, and then Brier = calibration +
         refinement.

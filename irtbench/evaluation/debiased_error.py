@@ -30,10 +30,12 @@ def debiased_squared_error(
 ) -> DebiasedError:
     """Squared calibration error without what chance adds to it, and its standard error.
 
-    sum_B w_B (D_B^2 - S_BB),  with w_B = |B| / N, D_B the mean of q - y in the bin, and S the sampling covariance of
-    these means: the mean of D_B^2 is the square of D_B's expectation plus S_BB. Negative values mean that chance alone
-    explains the error. With W the diagonal matrix of w and D near normal, the variance of D'WD is
-    4 E(D)'WSW E(D) + 2 tr(WSWS), where E(D)'WSW E(D) is estimated by D'WSWD - tr(WSWS).
+        sum_B w_B (D_B^2 - S_BB),  w_B = |B| / N
+
+    with D_B the mean of q - y in the bin, and S the sampling covariance of these means: the mean of D_B^2 is the square
+    of D_B's expectation plus S_BB. Negative values mean that chance alone explains the error. With W the diagonal
+    matrix of w and D near normal, the variance of D'WD is 4 E(D)'WSW E(D) + 2 tr(WSWS), where E(D)'WSW E(D) is
+    estimated by D'WSWD - tr(WSWS).
 
     The idea is that of Broecker (2012, doi:10.1007/s00382-011-1191-1) and Kumar, Liang & Ma (2019, NeurIPS), who take
     p (1 - p) for the variance of q - y, which is too much where predictions differ inside a bin.

@@ -177,7 +177,7 @@ def reliability_curve(
 def calibration_error(curve: ReliabilityCurve) -> float:
     """Root mean squared gap between stated and observed frequency: step 5 of Algorithm 1.
 
-    error = sqrt(sum_B |B| (q_B - p_B)^2 / N)
+        error = sqrt(sum_B |B| (q_B - p_B)^2 / N)
 
     Examples
     --------

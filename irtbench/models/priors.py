@@ -88,19 +88,20 @@ class GuessingPrior:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A bivariate normal density of log |a| and d, or of log |a| and b, learnt from the items themselves.
+    """A bivariate normal density of ``log |a|`` and d, or of ``log |a|`` and b, learnt from the items themselves.
 
     It may be a mixture of such densities, whose mean, deviation and correlation then are those of the whole.
 
-    Of log |a| and b where abilities are well known (`estimation.few_respondents`). Elsewhere of log |a| and d: the mode
-    is taken on the scale of log |a|, a slope keeps the sign it has at the start, and the mean is that of the items at
-    every step, so that the density does not change when theta's location and scale do: with thousands of items and a
-    hundred respondents, a density that gained by shrinking or shifting all items alike would outweigh the population.
+    Of ``log |a|`` and b where abilities are well known (`estimation.few_respondents`). Elsewhere of ``log |a|`` and
+    d: the mode is taken on the scale of ``log |a|``, a slope keeps the sign it has at the start, and the mean is that
+    of the items at every step, so that the density does not change when theta's location and scale do: with thousands
+    of items and a hundred respondents, a density that gained by shrinking or shifting all items alike would outweigh
+    the population.
 
     Parameters
     ----------
     mean
-        Of log |a| and of d (or b).
+        Of ``log |a|`` and of d (or b).
     deviation
         Standard deviations of the two.
     correlation
@@ -108,7 +109,8 @@ class Hierarchy:
     of
         Whether the second is the intercept d or the difficulty b = -d / a.
     uncertainty
-        Standard deviation of what is known of the logarithm of log |a|'s standard deviation; None if it is not known.
+        Standard deviation of what is known of the logarithm of the standard deviation of ``log |a|``; None if it is not
+        known.
     components
         Weights and densities of a mixture; empty for one normal density.
     """
@@ -186,7 +188,7 @@ class Priors:
     guessing
         Density of the guessing parameter c.
     hierarchy
-        Density of log |a| and d (or b) together, instead of those of slope and intercept.
+        Density of ``log |a|`` and d (or b) together, instead of those of slope and intercept.
     upper
         Density of the upper asymptote u of a 4PL, in the same forms as that of guessing.
     """

@@ -68,7 +68,7 @@ def logistic_model(
     slopes_free
         Where slopes are estimated, shape (n_items, n_factors); elsewhere they are zero. None for all.
     slope_sign
-        1 or -1 for each slope, shape (n_items,), where a hierarchy is of log |a|; None for all positive.
+        1 or -1 for each slope, shape (n_items,), where a hierarchy is of ``log |a|``; None for all positive.
     shared
         What slopes and intercepts are made of that are not an item's own; None where all are.
     testlets
