@@ -165,6 +165,7 @@ def wrong_keys(
     known, place = items.select(fitted), {item: k for k, item in enumerate(fitted)}
     right, wrong = log_icc(population.nodes, known)
     whole = log_likelihood(responses.select_items(fitted).values, population.nodes, known)
+    values = responses.values
     given = answers[answers["answer"].fillna("") != ""]
     check_respondents_agree(given, responses)
     row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
@@ -183,7 +184,7 @@ def wrong_keys(
         rows = row_of[chosen["respondent_id"]].to_numpy()
         rest = whole[rows]
         if item in place:
-            x, own = responses.values[rows, k][:, None], place[item]
+            x, own = values[rows, k][:, None], place[item]
             rest = rest - np.where(np.isnan(x), 0.0, np.where(x == 1, right[:, own], wrong[:, own]))
         mass, _ = node_posterior(rest, population)
         model = fit_options(codes_of(chosen["answer"], names), population.nodes, mass, len(names))

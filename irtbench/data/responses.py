@@ -1,4 +1,7 @@
-"""The response matrix: respondents x items of 1, 0 or NaN, or k right of n trials, and its long form."""
+"""The response matrix: respondents x items of 1, 0 or NaN, or k right of n trials, and its long form.
+
+It is held at a byte a response, and given as floating point numbers with NaN for what is missing.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
 
 Duplicates = Literal["error", "first", "last"]
+
+MISSING = -1  # where responses are held as whole numbers
 
 
 def name_first(values: Sequence[object], *, most: int = 5) -> str:
@@ -107,6 +112,49 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
     return table[~repeated]
 
 
+def coded(values: Any) -> NDArray[Any]:
+    """Numbers of correct responses, NaN where missing, in the smallest type that holds them, with `MISSING` for NaN.
+
+    What is no whole number, or negative, stays as it is, to be refused by who knows whose response it is.
+    """
+    given = np.asarray(values)
+    if given.dtype == np.bool_:
+        return given.astype(np.int8)
+    if given.dtype.kind != "f":
+        given = given.astype(np.float64)
+    missing = np.isnan(given)
+    for kind in (np.int8, np.int32):
+        with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
+            found = given.astype(kind)
+        found[missing] = MISSING
+        as_given = found == given
+        as_given |= missing
+        as_given &= (found >= 0) | missing
+        if as_given.all():
+            return found
+    return given.astype(np.float64)
+
+
+class Coded:
+    """A field that is held as `coded` in ``coded_responses``, and read as floating point numbers."""
+
+    def __get__(self, responses: Any, owner: type) -> NDArray[np.float64]:
+        if responses is None:
+            raise AttributeError("a field without a default")
+        held = responses.coded_responses
+        if held.dtype == np.float64:
+            return held  # type: ignore[no-any-return]
+        found = held.astype(np.float64)
+        found[held == MISSING] = np.nan
+        found.setflags(write=False)
+        return found  # type: ignore[no-any-return]
+
+    def __set__(self, responses: Any, values: Any) -> None:
+        held = coded(values)
+        held.setflags(write=False)
+        vars(responses)["coded_responses"] = held
+
+
 @dataclass(frozen=True, eq=False)
 class ResponseMatrix(Shown):
     """Graded responses of respondents (rows) to items (columns), one each or the number right of several trials.
@@ -115,12 +163,18 @@ class ResponseMatrix(Shown):
     ----------
     correct
         Shape (n_respondents, n_items); 1 correct, 0 wrong, NaN not observed (the only missing value). With trials the
-        number correct of them.
+        number correct of them. Read-only, and made anew whenever it is asked for: `coded_responses` is what is held.
     respondent_ids, item_ids
         Unique names of the rows and columns.
     trials
         Number of trials of each respondent at each item, 0 where not observed, of the same shape. None where no item
         was tried twice, whatever was given.
+
+    Attributes
+    ----------
+    coded_responses
+        What `correct` is made of: whole numbers, -1 where missing; int8, or int32 where somebody had more than 127
+        trials right.
 
     Raises
     ------
@@ -129,19 +183,18 @@ class ResponseMatrix(Shown):
         number from 0 to the number of trials.
     """
 
-    correct: NDArray[np.float64]
+    correct: Coded = Coded()
     respondent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
     trials: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        correct = np.array(self.correct, dtype=np.float64)
-        object.__setattr__(self, "correct", correct)
+        held = self.coded_responses
         object.__setattr__(self, "respondent_ids", tuple(self.respondent_ids))
         object.__setattr__(self, "item_ids", tuple(self.item_ids))
-        if correct.shape != (len(self.respondent_ids), len(self.item_ids)):
+        if held.shape != (len(self.respondent_ids), len(self.item_ids)):
             raise InputError(
-                f"response matrix: shape {correct.shape} does not fit "
+                f"response matrix: shape {held.shape} does not fit "
                 f"{len(self.respondent_ids)} respondents x {len(self.item_ids)} items"
             )
         for name, ids in (("respondent_id", self.respondent_ids), ("item_id", self.item_ids)):
@@ -152,28 +205,26 @@ class ResponseMatrix(Shown):
         if self.trials is not None:
             object.__setattr__(self, "trials", self._checked(self.trials))
         if self.trials is None:
-            wrong = ~((correct == 0) | (correct == 1) | np.isnan(correct))
+            wrong = held > 1 if held.dtype != np.float64 else ~((held == 0) | (held == 1) | np.isnan(held))
             if wrong.any():
                 row, column = (int(k) for k in np.argwhere(wrong)[0])
-                raise InputError(
-                    f"{self._place(row, column)}: expected 1, 0 or missing but got {correct[row, column]:g}"
-                )
-        correct.setflags(write=False)
+                raise InputError(f"{self._place(row, column)}: expected 1, 0 or missing but got {held[row, column]:g}")
 
     def _checked(self, trials: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """The numbers of trials, None where none is above 1."""
         given = np.asarray(trials)
-        if given.shape != self.correct.shape:
-            raise InputError(f"response matrix: trials of shape {given.shape} for responses of {self.correct.shape}")
+        correct = self.correct
+        if given.shape != correct.shape:
+            raise InputError(f"response matrix: trials of shape {given.shape} for responses of {correct.shape}")
         whole = np.nan_to_num(given).astype(np.int64)
-        right = np.where(np.isnan(self.correct), 0, self.correct)
+        right = np.where(np.isnan(correct), 0, correct)
         wrong = (whole != given) | (right != np.floor(right)) | (right < 0) | (right > whole)
-        wrong |= np.isnan(self.correct) != (whole == 0)
+        wrong |= np.isnan(correct) != (whole == 0)
         if wrong.any():
             row, column = (int(k) for k in np.argwhere(wrong)[0])
             raise InputError(
                 f"{self._place(row, column)}: expected a whole number right of a whole number of trials, missing where "
-                f"that is 0, but got {self.correct[row, column]:g} of {given[row, column]:g}"
+                f"that is 0, but got {correct[row, column]:g} of {given[row, column]:g}"
             )
         whole.setflags(write=False)
         return whole if (whole > 1).any() else None
@@ -206,7 +257,7 @@ class ResponseMatrix(Shown):
     @property
     def observed(self) -> NDArray[np.bool_]:
         """Where a response was observed, shape (n_respondents, n_items)."""
-        return ~np.isnan(self.correct)
+        return self.coded_responses != MISSING
 
     @property
     def n_trials(self) -> NDArray[np.float64]:
@@ -218,12 +269,12 @@ class ResponseMatrix(Shown):
         """Responses 1, 0 and NaN, or the share right of several trials, shape (n_respondents, n_items)."""
         if self.trials is None:
             return self.correct
-        return np.asarray(self.correct / np.where(self.trials > 0, self.trials, np.nan), dtype=np.float64)
+        return self.correct / np.where(self.trials > 0, self.trials, np.nan)
 
     @cached_property
     def is_complete(self) -> bool:
         """Whether no response is missing."""
-        return not bool(np.isnan(self.correct.sum()))
+        return not bool((self.coded_responses == MISSING).any())
 
     @property
     def n_responses(self) -> int:
@@ -257,12 +308,12 @@ class ResponseMatrix(Shown):
     @cached_property
     def n_correct_by_item(self) -> NDArray[np.int64]:
         """Number of correct responses to each item, shape (n_items,)."""
-        return (self.correct if self.is_complete else np.nan_to_num(self.correct)).sum(axis=0).astype(np.int64)
+        return self.coded_responses.sum(axis=0, dtype=np.int64, where=self.observed)
 
     @cached_property
     def n_correct_by_respondent(self) -> NDArray[np.int64]:
         """Number of correct responses of each respondent, shape (n_respondents,)."""
-        return np.nansum(self.correct, axis=1).astype(np.int64)
+        return self.coded_responses.sum(axis=1, dtype=np.int64, where=self.observed)
 
     def proportion_correct(self) -> NDArray[np.float64]:
         """Share of correct among the observed responses of each item, NaN where none was observed, shape (n_items,)."""
@@ -298,13 +349,29 @@ class ResponseMatrix(Shown):
             return self
         columns = positions_of(item_ids, self.item_ids)
         trials = None if self.trials is None else self.trials[:, columns]
-        return ResponseMatrix(self.correct[:, columns], self.respondent_ids, tuple(item_ids), trials)
+        return self._part(self.coded_responses[:, columns], self.respondent_ids, tuple(item_ids), trials)
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> ResponseMatrix:
         """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
         rows = np.flatnonzero(keep)
         trials = None if self.trials is None else self.trials[rows]
-        return ResponseMatrix(self.correct[rows], tuple(self.respondent_ids[i] for i in rows), self.item_ids, trials)
+        names = tuple(self.respondent_ids[i] for i in rows)
+        return self._part(self.coded_responses[rows], names, self.item_ids, trials)
+
+    @classmethod
+    def _part(
+        cls,
+        held: NDArray[Any],
+        respondent_ids: tuple[str, ...],
+        item_ids: tuple[str, ...],
+        trials: NDArray[np.int64] | None,
+    ) -> ResponseMatrix:
+        """The matrix of responses that are coded already; checked like any other."""
+        held.setflags(write=False)
+        found = object.__new__(cls)
+        vars(found).update(coded_responses=held, respondent_ids=respondent_ids, item_ids=item_ids, trials=trials)
+        found.__post_init__()
+        return found
 
     def to_long(self) -> pd.DataFrame:
         """Observed responses as the long table ``respondent_id, item_id, response``.
@@ -318,9 +385,10 @@ class ResponseMatrix(Shown):
                 "item_id": np.array(self.item_ids, dtype=object)[columns],
             }
         )
+        held = self.coded_responses[rows, columns]
         if self.trials is None:
-            return table.assign(response=self.correct[rows, columns].astype(np.int8))
-        return table.assign(n_correct=self.correct[rows, columns].astype(np.int64), n_trials=self.trials[rows, columns])
+            return table.assign(response=held)
+        return table.assign(n_correct=held.astype(np.int64), n_trials=self.trials[rows, columns])
 
     @classmethod
     def from_long(
@@ -368,11 +436,15 @@ class ResponseMatrix(Shown):
             if (columns < 0).any():
                 unknown = list(pd.unique(table["item_id"][columns < 0]))
                 raise InputError(f"responses: unknown item {name_first(unknown)}")
-        correct = np.full((len(respondents), len(wanted)), np.nan)
         names = tuple(str(r) for r in respondents)
+        shape = len(respondents), len(wanted)
         if counts is None:
-            correct[rows, columns] = table["response"].to_numpy(dtype=np.float64)
-            return cls(correct, names, wanted)
+            held = coded(table["response"].to_numpy(dtype=np.float64))
+            missing = np.nan if held.dtype == np.float64 else MISSING
+            values = np.full(shape, missing, dtype=held.dtype)
+            values[rows, columns] = held
+            return cls._part(values, names, wanted, None)
+        correct = np.full(shape, np.nan)
         n = table["n_trials"].to_numpy(dtype=np.float64)
         trials = np.zeros(correct.shape)
         trials[rows, columns] = n

@@ -127,8 +127,8 @@ def empirical_curve(
         raise InputError(f"empirical curve: unknown item {item_id}")
     if not 0 < level < 1:
         raise InputError(f"empirical curve: level must be between 0 and 1 but got {level:g}")
-    column = items.item_ids.index(item_id)
-    answers, trials = responses.correct[:, column], responses.n_trials[:, column]
+    alone = responses.select_items([item_id])
+    answers, trials = alone.correct[:, 0], alone.n_trials[:, 0]
     answered = trials > 0
     abilities = theta[answered]
     if abilities.size == 0 or np.ptp(abilities) == 0:

@@ -235,14 +235,14 @@ def advantage_by_type(
     """
     responses = as_responses(responses)
     rows = _rows_by_type(tags.select(responses.item_ids))
-    position = {name: k for k, name in enumerate(responses.respondent_ids)}
+    values, position = responses.values, {name: k for k, name in enumerate(responses.respondent_ids)}
     rng = np.random.default_rng(0) if rng is None else rng
     found = []
     for first, second in pairs:
         for name in (first, second):
             if name not in position:
                 raise InputError(f"breakdown: unknown system {name}; expected one of the responses")
-        x, y = responses.values[position[first]], responses.values[position[second]]
+        x, y = values[position[first]], values[position[second]]
         for name, which in rows.items():
             row: dict[str, object] = {"first": first, "second": second, "type": name}
             if np.isnan((x - y)[which]).all():

@@ -137,10 +137,10 @@ def replay_adaptive(
             f"adaptive: none of the items is known: {name_first(matrix.item_ids)}; expected such as "
             f"{name_first(known.item_ids, most=3)}"
         )
-    place = {item: k for k, item in enumerate(own.item_ids)}
+    values, place = own.values, {item: k for k, item in enumerate(own.item_ids)}
 
     def answer(row: int, item: str) -> float:
-        return float(own.values[row, place[item]]) if item in place else np.nan
+        return float(values[row, place[item]]) if item in place else np.nan
 
     def lacking(row: int) -> set[str]:
         return set() if ask_unanswered else {item for item in known.item_ids if np.isnan(answer(row, item))}

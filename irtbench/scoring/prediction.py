@@ -283,12 +283,13 @@ def _parts(scales: Scales, responses: ResponseMatrix) -> _Parts:
         own = own_responses(scale, responses)
         known = scale.items.select(own.item_ids)
         columns = [scale.items.item_ids.index(item) for item in own.item_ids]
+        shares, correct = own.shares, own.correct
         for rows in row_batches(own.n_respondents, scale.items.n_items):
-            share = own.shares[rows]
+            share = shares[rows]
             unseen = np.ones((len(share), scale.items.n_items), dtype=np.bool_)
             unseen[:, columns] = np.isnan(share)
             posterior = posterior_of(
-                own.correct[rows], known, scale.population or STANDARD_NORMAL, trials=some_rows(own.trials, rows)
+                correct[rows], known, scale.population or STANDARD_NORMAL, trials=some_rows(own.trials, rows)
             )
             expected[k, rows], variance[k, rows] = posterior.number_right(
                 icc(posterior.nodes, scale.items), unseen, trials=n_trials[rows]

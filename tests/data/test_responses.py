@@ -197,3 +197,41 @@ def test_selected_items_keep_all_that_is_known_of_them():
     assert (chosen.group, chosen.text, chosen.attention) == (("h", "g"), ("u", "s"), (False, True))
     with pytest.raises(InputError, match="unknown item w, v"):
         items.select(["w", "x", "v"])
+
+
+# --- at a byte a response
+
+
+def test_responses_are_held_at_a_byte_each() -> None:
+    found = matrix([[1, np.nan], [0, 1]])
+    assert found.coded_responses.dtype == np.int8
+    assert found.coded_responses.tolist() == [[1, -1], [0, 1]]
+    np.testing.assert_array_equal(found.correct, [[1, np.nan], [0, 1]])
+    assert not found.coded_responses.flags.writeable
+    assert not found.correct.flags.writeable
+    assert vars(found).keys() == {"coded_responses", "respondent_ids", "item_ids", "trials"}
+
+
+@pytest.mark.parametrize(("right", "kind"), [(127, np.int8), (128, np.int32), (300, np.int32)])
+def test_many_trials_take_what_they_need(right: int, kind: type) -> None:
+    found = ResponseMatrix(np.array([[right, np.nan], [0, 1]]), ("r", "s"), ("x", "y"), np.array([[300, 0], [2, 1]]))
+    assert found.coded_responses.dtype == kind
+    np.testing.assert_array_equal(found.correct, [[right, np.nan], [0, 1]])
+    assert found.select_items(["x"]).coded_responses.dtype == kind
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_counts_of_coded_responses_are_those_of_the_numbers(rows: list[list[float]]) -> None:
+    found, values = matrix(rows), np.array(rows)
+    np.testing.assert_array_equal(found.correct, values)
+    np.testing.assert_array_equal(found.observed, ~np.isnan(values))
+    np.testing.assert_array_equal(found.n_correct_by_item, np.nansum(values, axis=0))
+    np.testing.assert_array_equal(found.n_correct_by_respondent, np.nansum(values, axis=1))
+    np.testing.assert_array_equal(found.n_by_item, (~np.isnan(values)).sum(axis=0))
+    assert found.is_complete == (not np.isnan(values).any())
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.int8, np.int64, np.float32])
+def test_numbers_of_any_kind_are_taken(kind: type) -> None:
+    found = ResponseMatrix(np.array([[1, 0], [0, 1]], dtype=kind), ("r", "s"), ("x", "y"))
+    assert found.correct.tolist() == [[1, 0], [0, 1]]

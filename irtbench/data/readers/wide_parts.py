@@ -32,7 +32,7 @@ class Part:
 
     def matrix(self, items: Sequence[str]) -> ResponseMatrix:
         """The same as a response matrix."""
-        return ResponseMatrix(self.values.astype(np.float64), self.respondent_ids, tuple(items), self.trials)
+        return ResponseMatrix(self.values, self.respondent_ids, tuple(items), self.trials)
 
 
 def read_wide_parts(

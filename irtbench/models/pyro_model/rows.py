@@ -372,10 +372,8 @@ def encode_responses(responses: AnyResponses, device: torch.device) -> ResponseR
     if isinstance(responses, StoredResponses):
         return StoredRows(responses, n_correct, 0, responses.n_respondents)
     if isinstance(responses, ResponseMatrix):
-        several = responses.trials is not None
-        small = np.full(responses.correct.shape, MISSING, dtype=np.int32 if several else np.int8)
-        np.copyto(small, responses.correct, casting="unsafe", where=responses.observed)
-        values = torch.from_numpy(small).to(device)
+        held = responses.coded_responses
+        values = torch.from_numpy(held.astype(np.int8 if responses.trials is None else np.int32)).to(device)
         if responses.trials is None:
             return DenseRows(values, n_correct, responses.is_complete)
         return DenseRows(values, n_correct, False, torch.from_numpy(responses.trials.astype(np.int32)).to(device))
