@@ -74,6 +74,11 @@ class Problem:
         return self.nodes.theta.shape[1]
 
     @property
+    def n_scales(self) -> int:
+        """Number of scales, each with items and respondents of its own: one, but in `many_scales`."""
+        return 1
+
+    @property
     def guessing_free(self) -> Tensor:
         """Where c is estimated, shape (n_items,)."""
         return self.prior.guessing_free
