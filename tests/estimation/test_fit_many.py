@@ -230,12 +230,12 @@ def test_memory_of_several_scales_is_that_of_each() -> None:
         step = gradient / 3
         together.add(values, gradient, step)
         if number == 4:
-            together.forget(np.array([False, True]))
+            together.forget(torch.tensor([False, True]))
         for k in range(2):
             alone[k].add(values[k], gradient[k], step[k])
             if number == 4 and k == 1:
                 alone[1].forget()
         expected = torch.stack([alone[k].accelerated() for k in range(2)])
         torch.testing.assert_close(together.accelerated(), expected)
-    torch.testing.assert_close(together.of(np.array([1])).accelerated()[0], expected[1])
+    torch.testing.assert_close(together.of(torch.tensor([1])).accelerated()[0], expected[1])
     assert float((expected[0] + values[0]).norm()) < float((step[0] + values[0]).norm())  # nearer to the maximum at 0

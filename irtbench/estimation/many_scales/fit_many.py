@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import Quadrature, normal_grid
@@ -240,6 +241,23 @@ class Group:
         return self.problem.by_scale(self.modes.matrix).cpu().numpy()
 
     @cached_property
+    def statuses(self) -> list[Status]:
+        """How the steps of those that converged ended."""
+        steps, gradients, changes = (
+            part.tolist() for part in (self.modes.steps, self.modes.gradient, self.modes.change)
+        )
+        return [
+            Status(Stop.CONVERGED, n, gradient, change, tolerance=self.settings.tolerance)
+            for n, gradient, change in zip(steps, gradients, changes, strict=True)
+        ]
+
+    @cached_property
+    def log_likelihoods(self) -> list[float]:
+        """Of each scale."""
+        found: list[float] = self.modes.counts.log_likelihoods.tolist()
+        return found
+
+    @cached_property
     def nodes_are_right(self) -> list[bool]:
         """Whether the bounds say so of the nodes."""
         found: list[bool] = nodes_are_right(self.problem, self.modes.items, self.modes.counts).tolist()
@@ -251,55 +269,64 @@ class Group:
         found: list[bool] = is_clearly_ability(self.problem, self.modes.items, self.modes.counts).tolist()
         return found
 
+    @cached_property
+    def in_words(self) -> str:
+        """The nodes, which all scales share."""
+        return describe_nodes(self.problem.nodes)
+
+    @cached_property
+    def priors(self) -> Priors:
+        """Those of the settings."""
+        return self.settings.priors
+
     def estimate(self, k: int) -> Estimate:
         """What was found of one scale, as of a single fit."""
-        responses, counts, width = self.scales[k], self.modes.counts, self.problem.stack.width
-        own = slice(k * width, k * width + responses.n_items)
-        status = Status(
-            Stop.CONVERGED,
-            *(int(self.modes.steps[k]), float(self.modes.gradient[k]), float(self.modes.change[k])),
-            tolerance=self.settings.tolerance,
-        )
-        log_likelihood = float(counts.log_likelihoods[k])
-        its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], None, counts.respondents[k])
+        counts, width = self.modes.counts, self.problem.stack.width
+        own = slice(k * width, k * width + self.scales[k].n_items)
+        found = self.log_likelihoods[k]
+        its_counts = Counts(found, counts.n[own], counts.right[own], None, counts.respondents[k])
         items = ItemTensors.from_matrix(self.modes.matrix[own])
-        return Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+        return Estimate(items, "mode", found, found, self.statuses[k], its_counts)
+
+    def doubts(self, k: int) -> tuple[str, ...] | None:
+        """What speaks against taking theta for ability; None where the nodes are not right."""
+        if self.nodes_are_right[k] and self.is_clearly_ability[k]:
+            return ()
+        found = self.estimate(k)
+        problem = problem_of(self.scales[k], self.settings, self.grid)
+        assert found.counts is not None
+        if not self.nodes_are_right[k] and with_right_nodes(problem, found.items, found.counts) is not problem:
+            return None
+        return find_doubts(problem, found, self.priors)
 
     def fitted(self, k: int) -> FittedModel | None:
-        """The model of one scale; None where its nodes are not right, or this is no maximum."""
-        responses, settings = self.scales[k], self.settings
-        found, joint = self.estimate(k), None
-        doubts: tuple[str, ...] = ()
-        slope, intercept, guessing = self.matrix[k, : responses.n_items].T
-        items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, np.zeros(responses.n_items, dtype=np.bool_)
-        )
-        if not self.nodes_are_right[k] or not self.is_clearly_ability[k]:
-            problem = problem_of(responses, settings, self.grid)
-            assert found.counts is not None
-            if not self.nodes_are_right[k] and with_right_nodes(problem, found.items, found.counts) is not problem:
-                return None
-            doubts = find_doubts(problem, found, settings.priors)
+        """The model of one scale; None where its nodes are not right."""
+        responses, doubts = self.scales[k], self.doubts(k)
+        if doubts is None:
+            return None
+        n_items, joint, own = responses.n_items, None, None
         if self.covariance is not None:
-            own = self.covariance[k, : 2 * responses.n_items, : 2 * responses.n_items]
-            joint = with_zero_guessing(own).cpu().numpy()
-            each = np.arange(responses.n_items)
-            items = replace(items, covariance=joint[each, :, each, :])
+            joint = with_zero_guessing(self.covariance[k, : 2 * n_items, : 2 * n_items]).cpu().numpy()
+            own = joint[np.arange(n_items), :, np.arange(n_items), :]
+        slope, intercept, guessing = self.matrix[k, :n_items].T
+        items = ItemParameters(
+            responses.item_ids, slope, intercept, guessing, np.zeros(n_items, dtype=np.bool_), covariance=own
+        )
         return FittedModel(
             items=items,
             quadrature=self.grid,
-            nodes=describe_nodes(self.problem.nodes),
-            log_likelihood=found.log_likelihood,
-            priors=settings.priors,
+            nodes=self.in_words,
+            log_likelihood=self.log_likelihoods[k],
+            priors=self.priors,
             n_respondents=responses.n_respondents,
             n_responses=responses.n_responses,
             kind="mode",
-            status=found.status,
+            status=self.statuses[k],
             doubts=doubts,
             seconds=self.seconds,
             seed=self.seed,
             n_by_item=responses.n_by_item,
             n_correct_by_item=responses.n_correct_by_item,
-            settings=settings,
-            joint_error=joint_error(joint, self.grid, responses.n_respondents, settings),
+            settings=self.settings,
+            joint_error=joint_error(joint, self.grid, responses.n_respondents, self.settings),
         )

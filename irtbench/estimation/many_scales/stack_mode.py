@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -81,7 +80,7 @@ class Climb:
         self.problem = self.problem.of_scales(stay, priors)
         self.items = ItemTensors.from_matrix(self.items.matrix[of_items])
         self.counts = self.counts.of_scales(stay, of_items)
-        self.memory = self.memory.of(np.flatnonzero(stay.cpu().numpy()))
+        self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
         self.which, self.log_posterior = self.which[stay], self.log_posterior[stay]
         self.change, self.refused = self.change[stay], self.refused[stay]
 
@@ -99,7 +98,7 @@ class Climb:
         self.refused = torch.where(ascends, self.refused, self.refused.clamp(min=n_shares))
         without = self.refused >= n_shares
         if bool(without.any()):
-            self.memory.forget(without.cpu().numpy())
+            self.memory.forget(without.cpu())
         shares = self.items.intercept.new_tensor(SHORTENED)[self.refused % n_shares]
         chosen = torch.where(without[:, None, None], problem.by_scale(plain), problem.by_scale(accelerated))
         return within_bounds(problem, self.items, (shares[:, None, None] * chosen).flatten(0, 1))

@@ -103,6 +103,10 @@ class StackProblem(Problem):
         """Whether all scales have as many items."""
         return bool((self.stack.items > 0).all())
 
+    def of_items(self, of_scales: Tensor) -> Tensor:
+        """A row for each scale as rows for its items."""
+        return of_scales.repeat_interleave(self.stack.width, dim=0)
+
     def by_scale(self, of_items: Tensor) -> Tensor:
         """The same with a dimension of scales before that of items."""
         return of_items.unflatten(0, (self.n_scales, -1))

@@ -78,34 +78,33 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     nodes, n = problem.nodes, counts.n
     n_items, width = problem.free.shape
     gradient, information = problem.prior.derivatives(items, by_logit=False)
-    s, rate = torch.sigmoid(items.logits(nodes.basis)), problem.rate(items)
-    moments = nodes.basis_products if rate is None else nodes.binned_moments
-    n_products = nodes.basis_products.shape[1]
-    expected = n * s
+    s = torch.sigmoid(items.logits(nodes.basis))
     if counts.r is None:  # nothing is guessed: P = s
+        expected = n * s
         gradient[:, LINEAR] += counts.right - expected @ nodes.basis
-        sums = (expected - expected * s) @ moments
-        information[:, LINEAR, LINEAR] += sums[:, :n_products].unflatten(1, (width - 1, width - 1))
-        binned = sums[:, None, n_products:]
+        weight_zz = expected - expected * s
+        information[:, LINEAR, LINEAR] += (weight_zz @ nodes.basis_products).view(n_items, width - 1, width - 1)
     else:
         c, t = items.guessing[:, None], 1 - s
         p, wrong = torch.addcmul(c, 1 - c, s), n * t
-        ratio = counts.r / p
+        ratio, share = counts.r / p, wrong / p
         gradient[:, LINEAR] += (s * (ratio - n)) @ nodes.basis
-        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n - counts.r).sum(dim=1) / (1 - c[:, 0])
-        weight_zc = expected * t / p
-        sums = torch.stack([weight_zc * (p - c), weight_zc, wrong * t / p], dim=1) @ moments
-        information += sums[:, :, :n_products].flatten(1)[:, entries(width)]
+        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n.sum(dim=1) - counts.right[:, -1]) / (1 - c[:, 0])
+        weight_zc = s * share
+        weight_zz = weight_zc * (p - c)
+        sums = torch.stack([weight_zz, weight_zc, share * t], dim=1) @ nodes.basis_products
+        information += sums.flatten(1)[:, entries(width)]
         information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
-        binned = sums[:, :2, n_products:]
     missing = precision = None
+    rate = problem.rate(items)
     if rate is not None:  # in each bin, by z and the ability, by z alone, and by z and c alone
-        by_z = binned[:, 0].unflatten(1, (width - 1, -1))
-        missing = torch.cat([by_z, binned[:, 1:, -by_z.shape[2] :]], dim=1)
-        told = (rate.square() * by_z[:, -1]).unflatten(0, (problem.n_scales, -1)).sum(dim=1)
-        precision = counts.respondents.reshape(problem.n_scales, -1) @ nodes.bins + told
-        of_items = precision.clamp(min=1e-300).rsqrt().repeat_interleave(n_items // problem.n_scales, dim=0)
-        missing *= (rate * of_items)[:, None, :]
+        missing = (weight_zz @ nodes.binned_basis).view(n_items, width - 1, -1)
+        if counts.r is not None:
+            missing = torch.cat([missing, (weight_zc @ nodes.bins)[:, None]], dim=1)
+        by_z = missing[:, width - 2]
+        told = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
+        precision = counts.respondents.view(problem.n_scales, -1) @ nodes.bins + told
+        missing *= (rate * problem.of_items(precision.clamp(min=1e-300).rsqrt()))[:, None, :]
         if counts.r is None:
             missing = torch.nn.functional.pad(missing, (0, 0, 0, 1))
     if not problem.all_free:

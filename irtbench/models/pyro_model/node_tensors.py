@@ -53,13 +53,9 @@ class NodeTensors:
         return torch.nn.functional.one_hot(number).to(self.theta.dtype)
 
     @cached_property
-    def binned_moments(self) -> Tensor:
-        """`basis_products`, and abilities and ones in each bin of nodes, side by side: one product in place of several.
-
-        Shape (n_nodes, (n_factors + 1) ** 2 + (n_factors + 1) * n_bins).
-        """
-        in_bins = (self.basis[:, :, None] * self.bins[:, None, :]).flatten(1)
-        return torch.cat([self.basis_products, in_bins], dim=1)
+    def binned_basis(self) -> Tensor:
+        """Abilities and ones in each bin of nodes, shape (n_nodes, (n_factors + 1) * n_bins)."""
+        return (self.basis[:, :, None] * self.bins[:, None, :]).flatten(1)
 
     @classmethod
     def from_quadrature(cls, quadrature: Quadrature, *, dtype: torch.dtype, device: torch.device) -> NodeTensors:
