@@ -181,6 +181,8 @@ if TYPE_CHECKING:
     from irtbench.estimation.fitted import FittedModel as FittedModel
     from irtbench.estimation.four_parameters import FourParameterModel as FourParameterModel
     from irtbench.estimation.four_parameters import fit_4pl as fit_4pl
+    from irtbench.estimation.many_scales.fit_many import fit_many as fit_many
+    from irtbench.estimation.many_scales.fitted_scales import FittedScales as FittedScales
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
     from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
     from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
@@ -388,6 +390,8 @@ _NAMES = {
     "estimation.settings": "FitSettings",
     "estimation.fitted": "FittedModel",
     "estimation.fit": "fit_model",
+    "estimation.many_scales.fit_many": "fit_many",
+    "estimation.many_scales.fitted_scales": "FittedScales",
     "estimation.driver": "maximise",
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",

@@ -25,8 +25,9 @@ ROOMS = (
     "evaluation",
     "study",
 )
-WINGS = (  # parts of fit_model and fit_factors
+WINGS = (  # parts of fit_model, fit_many and fit_factors
     "estimation.marginal.",
+    "estimation.many_scales.",
     "estimation.few_respondents.",
     "estimation.several_abilities.",
     "estimation.variational.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -26,10 +26,13 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 
 Refit = Callable[[ResponseMatrix], ItemParameters | None]
+RefitMany = Callable[[Sequence[ResponseMatrix]], Sequence[ItemParameters | None]]
 
 FEWEST_SAMPLES = 19  # with fewer no p is as small as .05
 USUAL_SAMPLES = 99
 USUAL_RESPONSES = 500_000  # of which the usual number of samples takes a minute or two
+LATER_SAMPLES = 10  # that are refitted together after the first nineteen
+MOST_TOGETHER = 2**22  # responses: of larger data no more samples are held than these
 ENOUGH_EXCEED = 10  # samples: of 99, p is then above .10 for certain
 
 
@@ -48,9 +51,10 @@ def with_bootstrap(
     found: LocalDependence,
     responses: ResponsesLike,
     items: ParametersLike,
-    refit: Refit,
+    refit: Refit | None,
     *,
     rng: np.random.Generator,
+    refit_many: RefitMany | None = None,
     n_samples: int = 199,
     suffices: Callable[[LocalDependence], bool] = lambda so_far: False,
     quadrature: Quadrature | None = None,
@@ -87,8 +91,12 @@ def with_bootstrap(
     refit
         Estimates the parameters of simulated responses, in the way in which ``items`` were estimated; None where it
         fails. A sample in which everyone is right or wrong on an item is refused by the fit, which counts as failed.
+        None where ``refit_many`` does it.
     rng
         Random numbers.
+    refit_many
+        The same for several samples at once, in their order, in place of ``refit``, as `fit_many` does it several times
+        more quickly. The samples are the same.
     n_samples
         Number of samples B, or the most; the smallest p is 1 / (B + 1).
     suffices
@@ -102,7 +110,7 @@ def with_bootstrap(
     Raises
     ------
     InputError
-        If fewer than 19 samples are asked for: then no p lies below .05.
+        If fewer than 19 samples are asked for: then no p lies below .05; or without one of the two ways to refit.
     ArithmeticError
         If the refit fails in more than half of the samples; told after nineteen of them, or after more.
 
@@ -129,15 +137,22 @@ def with_bootstrap(
         raise InputError(f"local dependence: bootstrap needs at least {FEWEST_SAMPLES} samples but got {n_samples}")
     population = normal_grid() if quadrature is None else quadrature
     simulated = np.empty((n_samples, found.x2.size))
+    if (refit is None) == (refit_many is None):
+        raise InputError("local dependence: expected either refit or refit_many")
+    together = 1 if refit_many is None else max(1, MOST_TOGETHER // max(responses.n_responses, 1))
     drawn, began, result = 0, time.monotonic(), found
-    for number in range(1, n_samples + 1):
-        left = time_left(time.monotonic() - began, number - 1, n_samples)
-        progress(f"local dependence: sample {number} of at most {n_samples}{left}")
-        sample = simulate_like(responses, items, population, rng)
-        try:
-            refitted = refit(sample)
-        except InputError:
-            refitted = None
+
+    def refitted_samples() -> Iterator[tuple[ResponseMatrix, ItemParameters | None]]:
+        done = 0
+        while done < n_samples:
+            left = time_left(time.monotonic() - began, done, n_samples)
+            progress(f"local dependence: sample {done + 1} of at most {n_samples}{left}")
+            size = min(LATER_SAMPLES if done else FEWEST_SAMPLES, together, n_samples - done)
+            samples = [simulate_like(responses, items, population, rng) for _ in range(size)]
+            yield from zip(samples, refit_many(samples) if refit_many else map(_tried(refit), samples), strict=True)
+            done += size
+
+    for number, (sample, refitted) in enumerate(refitted_samples(), start=1):
         failed = number - drawn - (refitted is not None)
         if failed > max(number, FEWEST_SAMPLES) / 2:
             raise ArithmeticError(f"local dependence: the refit failed in {failed} of {number} bootstrap samples")
@@ -156,6 +171,19 @@ def with_bootstrap(
             stacklevel=2,
         )
     return result if drawn >= FEWEST_SAMPLES else _with_p(found, simulated[:drawn])
+
+
+def _tried(refit: Refit | None) -> Refit:
+    """The same, None where the fit refuses a sample."""
+
+    def tried(sample: ResponseMatrix) -> ItemParameters | None:
+        assert refit is not None
+        try:
+            return refit(sample)
+        except InputError:
+            return None
+
+    return tried
 
 
 def n_exceeding(found: LocalDependence) -> int:

@@ -8,14 +8,20 @@ whole, and that is a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
+from irtbench.analysis.dependence_bootstrap import (
+    FEWEST_SAMPLES,
+    n_exceeding,
+    samples_for,
+    with_bootstrap,
+)
+from irtbench.analysis.dependence_bootstrap import RefitMany as BootstrapRefits
 from irtbench.building.checkpoint import Checkpoint
 from irtbench.building.prune_rules import FEWEST_ITEMS, Exclusion, PruneRules
 from irtbench.building.removals import (
@@ -56,6 +62,7 @@ BETWEEN = f"not computed between the first round and the last of more than {MOST
 
 Fit = Callable[[ResponseMatrix], FittedModel]
 Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
+RefitMany = Callable[[Sequence[ResponseMatrix], ItemParameters], Sequence[FittedModel | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +229,7 @@ def prune(
     rules: PruneRules | None = None,
     *,
     refit: Refit | None = None,
+    refit_many: RefitMany | None = None,
     groups: Mapping[str, str] | None = None,
     seed: int = 0,
     checkpoint: Checkpoint | None = None,
@@ -249,6 +257,8 @@ def prune(
     refit
         The same for the samples of the bootstrap, which need no standard errors and may start from the items they are
         drawn from; None for `fit`.
+    refit_many
+        The same for several samples at once (`fit_many`), in place of ``refit``.
     groups
         Content group of items, for the rules' least number of each.
     seed
@@ -318,7 +328,19 @@ def prune(
         else:
             most_runaway = _most_runaway(rules, responses.n_items) - sum(len(r.runaway) for r in state.rounds)
             state.close(
-                _round(number, data, fit, refit, rules, groups or {}, seed, state.rounds, most_runaway, progress)
+                _round(
+                    number,
+                    data,
+                    fit,
+                    refit,
+                    refit_many,
+                    rules,
+                    groups or {},
+                    seed,
+                    state.rounds,
+                    most_runaway,
+                    progress,
+                )
             )
             if checkpoint is not None:
                 checkpoint.save(f"round_{number}", state.rounds[-1])
@@ -339,6 +361,7 @@ def _round(
     data: ResponseMatrix,
     fit: Fit,
     refit: Refit | None,
+    refit_many: RefitMany | None,
     rules: PruneRules,
     groups: Mapping[str, str],
     seed: int,
@@ -352,6 +375,11 @@ def _round(
     def again(sample: ResponseMatrix) -> FittedModel:
         return fit(sample) if refit is None else refit(sample, fitted.items)
 
+    def many_again(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+        assert refit_many is not None
+        return [_items_if_converged(one) for one in refit_many(samples, fitted.items)]
+
+    many = None if refit_many is None else many_again
     if runaway:
         progress(f"round {number}: {describe_removals(runaway)}")
     items, population = fitted.items, fitted.quadrature
@@ -372,7 +400,7 @@ def _round(
             elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
                 if rules.local_dependence_p == "bootstrap":
                     try:
-                        pairs = _bootstrapped(number, pairs, data, fitted, again, rules, groups, seed, progress)
+                        pairs = _bootstrapped(number, pairs, data, fitted, again, rules, groups, seed, progress, many)
                     except ArithmeticError as error:
                         not_available = str(error)
                         progress(f"round {number}: {not_available}")
@@ -395,6 +423,7 @@ def _bootstrapped(
     groups: Mapping[str, str],
     seed: int,
     progress: Callable[[str], None],
+    refit_many: BootstrapRefits | None = None,
 ) -> LocalDependence:
     """Local dependence with as many samples of the bootstrap as tell what leaves.
 
@@ -418,8 +447,8 @@ def _bootstrapped(
         return (exceeding + 1) / (n_samples + 1) > alpha
 
     return with_bootstrap(
-        pairs, data, fitted.items, _converged(refit), rng=np.random.default_rng([seed, number]), n_samples=n_samples,
-        suffices=suffices, quadrature=fitted.quadrature,
+        pairs, data, fitted.items, _converged(refit) if refit_many is None else None, refit_many=refit_many,
+        rng=np.random.default_rng([seed, number]), n_samples=n_samples, suffices=suffices, quadrature=fitted.quadrature,
         progress=lambda message: progress(f"round {number}: {message}"),
     )  # fmt: skip
 
@@ -460,10 +489,13 @@ def _converged(fit: Fit) -> Callable[[ResponseMatrix], ItemParameters | None]:
     """Parameters of a fit that converged; None otherwise."""
 
     def refit(sample: ResponseMatrix) -> ItemParameters | None:
-        fitted = fit(sample)
-        return fitted.items if fitted.converged else None
+        return _items_if_converged(fit(sample))
 
     return refit
+
+
+def _items_if_converged(fitted: FittedModel | None) -> ItemParameters | None:
+    return fitted.items if fitted is not None and fitted.converged else None
 
 
 def _finish(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -77,7 +77,7 @@ def diagnose(
     from irtbench.diagnostics.measurement_precision import measurement_precision
     from irtbench.diagnostics.person_fit import person_fit
     from irtbench.diagnostics.scale_reliability import scale_reliability
-    from irtbench.estimation.fit import fit_model
+    from irtbench.estimation.many_scales.fit_many import fit_many
     from irtbench.models.parameter_table import read_parameters, read_population
     from irtbench.models.theta_posterior import STANDARD_NORMAL
     from irtbench.scoring.ability import eap, estimate_ability
@@ -114,18 +114,22 @@ def diagnose(
             sd = 1.0 if stated is None else stated.deviation
             start = parameters if settings.kind in ("2pl", "3pl") else None
 
-            def refit(sample: ResponseMatrix) -> ItemParameters | None:
-                fitted = fit_model(sample, settings, seed=seed, start=start)
+            def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+                fits = fit_many(samples, settings, seed=seed, start=start).fits
                 # with one slope for all, that slope on the scale of the population at hand
-                items = replace(fitted.items, discrimination=fitted.items.discrimination / sd)
-                return items if fitted.converged else None
+                return [
+                    replace(fitted.items, discrimination=fitted.items.discrimination / sd)
+                    if fitted is not None and fitted.converged
+                    else None
+                    for fitted in fits
+                ]
 
             alone = found
             found = tried.result(
                 "p_bootstrap in local_dependence.csv",
                 lambda: with_bootstrap(
-                    alone, data, parameters, refit, rng=np.random.default_rng(seed), n_samples=n_samples,
-                    suffices=little_to_find, quadrature=stated, progress=progress,
+                    alone, data, parameters, None, refit_many=refit_many, rng=np.random.default_rng(seed),
+                    n_samples=n_samples, suffices=little_to_find, quadrature=stated, progress=progress,
                 ),
             ) or alone  # fmt: skip
         pairs = found.table()

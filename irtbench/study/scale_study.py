@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability import abilities_of
 from irtbench.study.norm_columns import norms_of
@@ -45,8 +46,8 @@ def study_scale(
     def fit(data: ResponseMatrix) -> FittedModel:
         return fit_model(data, settings.model, seed=settings.study.seed)
 
-    def refit(data: ResponseMatrix, items: ItemParameters) -> FittedModel:
-        return fit_model(data, settings.model.for_samples(), seed=settings.study.seed, start=items)
+    def refit_many(samples: Sequence[ResponseMatrix], items: ItemParameters) -> tuple[FittedModel | None, ...]:
+        return fit_many(samples, settings.model.for_samples(), seed=settings.study.seed, start=items).fits
 
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
     checkpoint = None
@@ -54,7 +55,7 @@ def study_scale(
         depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
         checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
-        responses, fit, rules, refit=refit, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
+        responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
         progress=lambda message: progress(f"{name}: {message}"),
     )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")

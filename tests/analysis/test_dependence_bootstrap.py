@@ -1,5 +1,7 @@
 """The bootstrap p of local dependence keeps its level where the chi-square of LD-X2 does not."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
@@ -155,3 +158,40 @@ def test_a_dependent_pair_is_not_ended_early() -> None:
     )  # fmt: skip
     assert found.p_bootstrap_adjusted is not None
     assert (found.bootstrap_samples, found.p_bootstrap_adjusted.min()) == (39, 1 / 40)
+
+
+def test_samples_refitted_together_are_the_same_samples() -> None:
+    responses = clean(3)
+    items = refit(responses)
+    found = local_dependence(responses, items)
+    sizes: list[int] = []
+
+    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+        sizes.append(len(samples))
+        return [refit(sample) for sample in samples]
+
+    def bootstrap(one: Callable[[ResponseMatrix], ItemParameters] | None) -> LocalDependence:
+        many = refit_many if one is None else None
+        rng = np.random.default_rng(0)
+        return with_bootstrap(found, responses, items, one, refit_many=many, rng=rng, n_samples=44)
+
+    one_by_one, together = bootstrap(refit), bootstrap(None)
+    np.testing.assert_array_equal(one_by_one.p_bootstrap, together.p_bootstrap)
+    assert sizes == [19, 10, 10, 5]
+    for one, many in ((None, None), (refit, refit_many)):
+        with pytest.raises(InputError, match="expected either refit or refit_many"):
+            with_bootstrap(found, responses, items, one, refit_many=many, rng=np.random.default_rng(0))
+
+
+def test_fit_many_refits_samples_as_fit_model_does() -> None:
+    responses = clean(4, n_items=6)
+    items = refit(responses)
+    rng = np.random.default_rng(0)
+    samples = [simulate_like(responses, items, normal_grid(), rng) for _ in range(8)]
+    exact = FitSettings(standard_errors=False, tolerance=1e-7)
+    for sample, fitted in zip(samples, fit_many(samples, exact, start=items).fits, strict=True):
+        assert fitted is not None
+        alone = fit_model(sample, exact)
+        assert fitted.converged == alone.converged
+        if alone.converged:
+            np.testing.assert_allclose(fitted.items.discrimination, alone.items.discrimination, atol=1e-6)

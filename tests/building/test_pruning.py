@@ -1,5 +1,6 @@
 """Pruning removes what is wrong, for the right reason, and leaves clean data alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
@@ -491,3 +494,22 @@ def test_the_sequential_bootstrap_of_pruning_keeps_its_level() -> None:
     assert significant >= 2
     assert 19 <= min(samples) < max(samples) <= 99
     assert np.mean(samples) < 50
+
+
+def test_samples_of_the_bootstrap_may_be_refitted_together() -> None:
+    responses = clean(600, 12, seed=1)
+    rules = PruneRules(item_fit_alpha=None, bootstrap_samples=19, compare_factors=False)
+    asked: list[int] = []
+
+    def refit_many(samples: Sequence[ResponseMatrix], items: ItemParameters) -> list[FittedModel | None]:
+        assert items.item_ids == samples[0].item_ids
+        asked.append(len(samples))
+        return [*fit_many(samples, FitSettings(standard_errors=False, tolerance=1e-6), start=items).fits]
+
+    together = prune(responses, fit_model, rules, refit_many=refit_many)
+    alone = prune(responses, fit_model, rules)
+    assert asked == [19] * len(together.rounds)
+    assert together.kept == alone.kept
+    np.testing.assert_allclose(
+        together.rounds[0].local_dependence.p_bootstrap, alone.rounds[0].local_dependence.p_bootstrap, atol=0.06
+    )

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS around steps that are nearly right already (Nocedal, 1980)."""
+"""Limited-memory BFGS around steps that are nearly right already (Nocedal, 1980), of one scale or of many at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,36 @@ LEAST_CURVATURE = 1e-12  # relative; where the gradient rises along the step, a 
 
 
 class StepMemory:
-    """The last values, the gradients there, and the steps that were proposed from them."""
+    """The last values, the gradients there, and the steps that were proposed from them.
 
-    def __init__(self) -> None:
-        self._held: deque[tuple[Tensor, Tensor, Tensor]] = deque(maxlen=MEMORY + 1)
+    Parameters
+    ----------
+    n_scales
+        Number of scales that are fitted side by side, each with as many of the rows of what is added.
+    """
+
+    def __init__(self, n_scales: int = 1) -> None:
+        self._held: deque[Tensor] = deque(maxlen=MEMORY + 1)  # values, gradients, steps: (3, n_scales, 1, n_values)
+        self._age = torch.full((n_scales,), MEMORY)  # number of the latest differences that are not forgotten
+        self.step = torch.zeros(0)
 
     def add(self, values: Tensor, gradient: Tensor, step: Tensor) -> None:
         """Remember what was proposed where, all of one shape."""
-        self._held.append((values, gradient, step))
+        self.step = step
+        self._held.append(torch.stack([values, gradient, step]).view(3, len(self._age), 1, -1))
+        self._age += 1
 
-    def forget(self) -> None:
-        """Keep the last one alone."""
-        while len(self._held) > 1:
-            self._held.popleft()
+    def forget(self, which: Tensor | slice = slice(None)) -> None:
+        """Keep the last one alone, of these scales."""
+        self._age[which] = 0
+
+    def of(self, which: Tensor) -> StepMemory:
+        """The memory of some of the scales, by their positions."""
+        some = StepMemory(len(which))
+        some._held.extend(held[:, which.to(held.device)] for held in self._held)
+        some._age = self._age[which.to(self._age.device)]
+        some.step = some._held[-1][2].reshape(-1, *self.step.shape[1:])
+        return some
 
     def accelerated(self) -> Tensor:
         """The last step, with what past ones tell of the curvature.
@@ -35,22 +52,28 @@ class StepMemory:
             f + S R'^-1 ((D + Y'Z) R^-1 S'g - Y'f) - Z R^-1 S'g:
 
         that of Byrd, Nocedal & Schnabel (1994) in compact form, f = H g and Z = H Y if steps were linear in gradients.
+        A difference that says nothing, or is forgotten, is a row of zeros here, with a one on R's diagonal.
         """
-        _, gradient, step = (part.flatten() for part in self._held[-1])
-        if len(self._held) < 2:
-            return self._held[-1][2]
-        moved, risen, lengthened = (
-            torch.stack(part).flatten(1).diff(dim=0).T for part in zip(*self._held, strict=True)
-        )
-        fallen, shortened = -risen, -lengthened
-        curvature = (moved * fallen).sum(dim=0)
-        kept = curvature > LEAST_CURVATURE * moved.norm(dim=0) * fallen.norm(dim=0)
-        moved, fallen, shortened = moved[:, kept], fallen[:, kept], shortened[:, kept]
-        upper = torch.triu(moved.T @ fallen)
-        along = torch.linalg.solve_triangular(upper, (moved.T @ gradient)[:, None], upper=True)
-        product = fallen.T @ shortened
-        middle = torch.diag(torch.diagonal(upper)) + (product + product.T) / 2
-        rest = middle @ along - (fallen.T @ step)[:, None]
-        across = torch.linalg.solve_triangular(upper.T, rest, upper=False)
-        direction = step + (moved @ across - shortened @ along)[:, 0]
-        return direction.reshape(self._held[-1][2].shape)
+        n = len(self._held) - 1
+        if n < 1:
+            return self.step
+        gradient, step = self._held[-1][1].mT, self._held[-1][2].mT
+        differences = torch.cat(list(self._held), dim=2).diff(dim=2)
+        differences[1:].neg_()
+        moved, fallen, shortened = differences.unbind(0)  # S', Y' and Z'
+        product = moved @ fallen.mT
+        curvature = product.diagonal(dim1=1, dim2=2)
+        lengths = differences[:2].norm(dim=3)
+        recent = torch.arange(n, 0, -1) <= self._age[:, None]
+        kept = (curvature > LEAST_CURVATURE * lengths[0] * lengths[1]) & recent.to(product.device)
+        if not bool(kept.all()):
+            moved, fallen, shortened = torch.where(kept[:, :, None], differences, 0.0).unbind(0)
+            product = moved @ fallen.mT
+        known = torch.where(kept, curvature, 0.0)
+        upper = torch.triu(product, diagonal=1) + torch.diag_embed(known + ~kept)
+        along = torch.linalg.solve_triangular(upper, moved @ gradient, upper=True)
+        middle = fallen @ shortened.mT
+        middle = (middle + middle.mT) / 2 + torch.diag_embed(known)
+        across = torch.linalg.solve_triangular(upper.mT, middle @ along - fallen @ step, upper=False)
+        direction = step + moved.mT @ across - shortened.mT @ along
+        return direction.reshape(self.step.shape)

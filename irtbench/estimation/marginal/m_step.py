@@ -49,7 +49,7 @@ class ItemDerivatives:
         U, of which U U' is the missing information (Orchard & Woodbury, 1972) over all items, shape (n_items,
         n_factors + 2, n_columns); None for several abilities.
     precision
-        Posterior precisions of theta summed over respondents, in each bin of nodes, shape (n_columns,).
+        Posterior precisions of theta summed over respondents, in each bin of nodes, shape (n_scales, n_columns).
     """
 
     items: ItemTensors
@@ -79,31 +79,32 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     n_items, width = problem.free.shape
     gradient, information = problem.prior.derivatives(items, by_logit=False)
     s = torch.sigmoid(items.logits(nodes.basis))
-    weight_zz = n * s * (1 - s)
-    weights = [weight_zz]
     if counts.r is None:  # nothing is guessed: P = s
-        gradient[:, LINEAR] += counts.right - (n * s) @ nodes.basis
-        sums = (weight_zz @ nodes.basis_products).reshape(n_items, width - 1, width - 1)
-        information[:, LINEAR, LINEAR] += sums
+        expected = n * s
+        gradient[:, LINEAR] += counts.right - expected @ nodes.basis
+        weight_zz = expected - expected * s
+        information[:, LINEAR, LINEAR] += (weight_zz @ nodes.basis_products).view(n_items, width - 1, width - 1)
     else:
         c, t = items.guessing[:, None], 1 - s
         p, wrong = torch.addcmul(c, 1 - c, s), n * t
-        ratio = counts.r / p
+        ratio, share = counts.r / p, wrong / p
         gradient[:, LINEAR] += (s * (ratio - n)) @ nodes.basis
-        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n - counts.r).sum(dim=1) / (1 - c[:, 0])
-        weight_zc = weight_zz / p
+        gradient[:, GUESSING] += (ratio * t).sum(dim=1) - (n.sum(dim=1) - counts.right[:, -1]) / (1 - c[:, 0])
+        weight_zc = s * share
         weight_zz = weight_zc * (p - c)
-        weights = [weight_zz, weight_zc]
-        sums = torch.stack([weight_zz, weight_zc, wrong * t / p], dim=1) @ nodes.basis_products
+        sums = torch.stack([weight_zz, weight_zc, share * t], dim=1) @ nodes.basis_products
         information += sums.flatten(1)[:, entries(width)]
         information[:, GUESSING, GUESSING] += wrong.sum(dim=1) / (1 - c[:, 0])
     missing = precision = None
     rate = problem.rate(items)
-    if rate is not None:
-        by_slope = [weight_zz * column for column in nodes.theta.T]
-        missing = torch.stack([*by_slope, *weights], dim=1) @ nodes.bins
-        precision = counts.respondents @ nodes.bins + (rate.square() * missing[:, len(by_slope)]).sum(dim=0)
-        missing *= rate[:, None, :] * precision.clamp(min=1e-300).rsqrt()
+    if rate is not None:  # in each bin, by z and the ability, by z alone, and by z and c alone
+        missing = (weight_zz @ nodes.binned_basis).view(n_items, width - 1, -1)
+        if counts.r is not None:
+            missing = torch.cat([missing, (weight_zc @ nodes.bins)[:, None]], dim=1)
+        by_z = missing[:, width - 2]
+        told = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
+        precision = counts.respondents.view(problem.n_scales, -1) @ nodes.bins + told
+        missing *= (rate * problem.of_items(precision.clamp(min=1e-300).rsqrt()))[:, None, :]
         if counts.r is None:
             missing = torch.nn.functional.pad(missing, (0, 0, 0, 1))
     if not problem.all_free:
@@ -203,22 +204,33 @@ def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
 
 
 def distance(derivatives: ItemDerivatives, step: Tensor, *, shared: bool = False) -> float:
-    """How far the furthest item is from its maximum, in its own standard errors.
-
-    sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
+    """How far the furthest item is from its maximum, see `distances`; that of all together where items share something.
 
     Parameters
     ----------
     step
         `scoring_step` from there.
     shared
-        Whether items share parameters: then how far all of them together are.
+        Whether items share parameters.
     """
-    gain = 2 * derivatives.gradient - (derivatives.information @ step[:, :, None])[:, :, 0]
-    by_item = (gain * step).sum(dim=1)
+    by_item = gains(derivatives, step)
     if shared:  # an item alone may lose by what all gain
         by_item = by_item.sum()
     return float(by_item.clamp(min=0).max().sqrt())
+
+
+def distances(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
+    """How far the furthest item of each scale is from its maximum, in its own standard errors, shape (n_scales,).
+
+    sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
+    """
+    return gains(derivatives, step).clamp(min=0).unflatten(0, (problem.n_scales, -1)).amax(dim=1).sqrt()
+
+
+def gains(derivatives: ItemDerivatives, step: Tensor) -> Tensor:
+    """Twice the log-likelihood that each item's step gains, shape (n_items,)."""
+    gain = 2 * derivatives.gradient - (derivatives.information @ step[:, :, None])[:, :, 0]
+    return (gain * step).sum(dim=1)
 
 
 def with_missing_information(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
@@ -242,8 +254,9 @@ def with_missing_information(problem: Problem, derivatives: ItemDerivatives, ste
             information = torch.where(pairs, problem.identity, derivatives.information)
             factor = torch.linalg.cholesky_ex(with_ridge(information)).L
             by_item = torch.where(fixed[:, :, None], 0.0, by_item)
-    whitened = (factor.mT @ step[:, :, None]).flatten(0, 1)
-    missing = torch.linalg.solve_triangular(factor, by_item, upper=False).flatten(0, 1)
-    left = torch.eye(missing.shape[1], dtype=missing.dtype, device=missing.device) - missing.T @ missing
-    whitened = whitened + missing @ torch.linalg.solve_ex(left, missing.T @ whitened).result
+    shape = problem.n_scales, step.numel() // problem.n_scales, -1
+    whitened = (factor.mT @ step[:, :, None]).reshape(shape)
+    missing = torch.linalg.solve_triangular(factor, by_item, upper=False).reshape(shape)
+    left = torch.eye(missing.shape[2], dtype=missing.dtype, device=missing.device) - missing.mT @ missing
+    whitened = whitened + missing @ torch.linalg.solve_ex(left, missing.mT @ whitened).result
     return torch.linalg.solve_triangular(factor.mT, whitened.reshape(*step.shape, 1), upper=True)[:, :, 0]

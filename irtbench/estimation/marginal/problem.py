@@ -74,6 +74,15 @@ class Problem:
         return self.nodes.theta.shape[1]
 
     @property
+    def n_scales(self) -> int:
+        """Number of scales, each with items and respondents of its own: one, but in `many_scales`."""
+        return 1
+
+    def of_items(self, of_scales: Tensor) -> Tensor:
+        """A row for each scale as rows for its items, or one for all of them, shape (n_items or 1, ...)."""
+        return of_scales
+
+    @property
     def guessing_free(self) -> Tensor:
         """Where c is estimated, shape (n_items,)."""
         return self.prior.guessing_free

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.spans import total
@@ -40,12 +41,18 @@ def starting_values(problem: Problem) -> ItemTensors:
         standard = (part - mean) / deviation
         covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
     (covariance,) = total(problem.rows, covariance)
-    correlation = (covariance / n_observed / deviation_of_item).clamp(-0.9, 0.9)
-    slope = 1.7 * correlation / (1 - correlation**2).sqrt()
+    correlation = covariance / n_observed / deviation_of_item
     c = torch.where(problem.guessing_free, START_GUESSING, problem.prior.fixed.guessing)
+    return items_of_correlations(p, correlation, c, problem.n_factors)
+
+
+def items_of_correlations(p: Tensor, correlation: Tensor, c: Tensor, n_factors: int = 1) -> ItemTensors:
+    """Items by their proportions correct, their correlations with the score and their guessing, shape (n_items,)."""
+    correlation = correlation.clamp(-0.9, 0.9)
+    slope = 1.7 * correlation / (1 - correlation**2).sqrt()
     above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
     p_start = torch.where(c > 0, above_guessing, p)
     intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()
-    slopes = torch.zeros(len(p), problem.n_factors, dtype=torch.float64, device=p.device)
+    slopes = torch.zeros(len(p), n_factors, dtype=torch.float64, device=p.device)
     slopes[:, 0] = slope
     return ItemTensors(slopes, intercept, c)

@@ -51,12 +51,12 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     def __init__(self, slope: Tensor, intercept: Tensor, log_guessing: Tensor | None, nodes: NodeTensors) -> None:
         self.nodes, self.slope, self.intercept, self.log_guessing = nodes, slope, intercept, log_guessing
-        z = torch.cat([slope, intercept[:, None]], dim=1) @ nodes.basis.T
+        z = torch.cat([slope, intercept[..., None]], dim=-1) @ nodes.basis.T
         log_q = logsigmoid(-z)
         if log_guessing is None:
             log_odds = slope
         else:
-            log_guessing = log_guessing[:, None]
+            log_guessing = log_guessing[..., None]
             log_slip = torch.log1p(-log_guessing.exp())
             log_q = log_slip + log_q
             guesses = torch.isfinite(log_guessing)
@@ -67,7 +67,7 @@ class CollapsedLogistic(dist.TorchDistribution):
         # curves in the parameters' precision, products over respondents in that of the nodes
         self.log_q, self.log_odds = log_q.to(nodes.dtype), log_odds.to(nodes.dtype)
         self.theta = nodes.theta.T.to(nodes.dtype) if log_guessing is None else None
-        super().__init__(batch_shape=torch.Size(), event_shape=intercept.shape[-1:], validate_args=False)
+        super().__init__(batch_shape=intercept.shape[:-1], event_shape=intercept.shape[-1:], validate_args=False)
 
     @property
     def cells_a_row(self) -> int:

@@ -25,11 +25,14 @@ class NodeTensors:
         Logarithm of the population's mass at each node, shape (n_nodes,).
     dtype
         Precision of the products over respondents and items.
+    most_bins
+        Of neighbouring nodes, at most.
     """
 
     theta: Tensor
     log_weights: Tensor
     dtype: torch.dtype = torch.float64
+    most_bins: int = MOST_BINS
 
     @cached_property
     def basis(self) -> Tensor:
@@ -43,11 +46,16 @@ class NodeTensors:
 
     @cached_property
     def bins(self) -> Tensor:
-        """Which nodes are neighbours: 1 where a node is in a bin, else 0, shape (n_nodes, at most `MOST_BINS`)."""
+        """Which nodes are neighbours: 1 where a node is in a bin, else 0, shape (n_nodes, at most `most_bins`)."""
         n_nodes = len(self.theta)
-        width = -(-n_nodes // MOST_BINS)
+        width = -(-n_nodes // self.most_bins)
         number = torch.arange(n_nodes, device=self.theta.device) // width
         return torch.nn.functional.one_hot(number).to(self.theta.dtype)
+
+    @cached_property
+    def binned_basis(self) -> Tensor:
+        """Abilities and ones in each bin of nodes, shape (n_nodes, (n_factors + 1) * n_bins)."""
+        return (self.basis[:, :, None] * self.bins[:, None, :]).flatten(1)
 
     @classmethod
     def from_quadrature(cls, quadrature: Quadrature, *, dtype: torch.dtype, device: torch.device) -> NodeTensors:

@@ -1,0 +1,110 @@
+"""Standard errors of many scales: the observed information of `observed_information`, batched.
+
+With x the responses, m_i and v_i the posterior mean and variance of theta of respondent i, and f = -s (theta, 1) what
+any response adds to the score of its item, the missing information is made of
+
+    sum_i v_i x_i x_i',   sum_i x_i Cov_i[theta, f]',   sum_i Cov_i[f, f],
+
+f being 0 where a response is missing. Where none is, f is given by its values at the nodes, and the posterior
+covariances are those of the nodes' indicators, diag(p_i) - p_i p_i', summed over respondents before the items come in.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.many_scales.stack import Chunk
+from irtbench.estimation.many_scales.stack_problem import StackProblem
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+
+
+def stack_covariances(problem: StackProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Covariance of (a, d) of all items of each scale, and whether the information is positive definite.
+
+    Shape (n_scales, 2 width, 2 width), a and d of each item together, NaN where it is not definite, and what fills up
+    has the identity's; (n_scales,).
+    """
+    stack = problem.stack
+    information = complete_information(problem, items) - missing_information(problem, items)
+    free = (stack.items > 0).repeat_interleave(2, dim=1)
+    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
+    information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
+    factor, failed = torch.linalg.cholesky_ex(information)
+    definite = (failed == 0) & torch.isfinite(factor).all(dim=2).all(dim=1)
+    safe = torch.where(definite[:, None, None], factor, identity)
+    covariance = torch.cholesky_inverse(safe)
+    return torch.where(definite[:, None, None], covariance, torch.nan), definite
+
+
+def complete_information(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """What complete data would tell, prior included, shape (n_scales, 2 width, 2 width)."""
+    nodes, counts = problem.nodes, problem.counts(items)
+    s = torch.sigmoid(items.logits(nodes.basis))
+    own = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, LINEAR, LINEAR]
+    own = own + ((counts.n * s * (1 - s)) @ nodes.basis_products).unflatten(1, (2, 2))
+    blocks = problem.by_scale(own)
+    whole = torch.diag_embed(blocks.permute(0, 2, 3, 1))  # (n_scales, 2, 2, width, width)
+    return whole.permute(0, 3, 1, 4, 2).flatten(3, 4).flatten(1, 2)
+
+
+def missing_information(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """Sum over respondents of the posterior covariance of their score, of the same shape."""
+    nodes, stack, row = problem.nodes, problem.stack, problem.stack_row(items)
+    base = problem.by_scale(-torch.sigmoid(items.logits(nodes.basis))[:, None] * nodes.basis.T).flatten(1, 2)
+    found = []
+    for chunk in stack.chunks(len(nodes.theta), torch.float64):
+        joint = row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed)
+        posterior = torch.softmax(joint, dim=1).mul_(chunk.respondents[:, None])
+        apart = nodes.theta - (nodes.theta.T @ posterior)
+        weighted = posterior * apart
+        variance = (weighted * apart).sum(dim=1, keepdim=True)
+        both = mixed_and_base if chunk.observed is None else mixed_and_base_of_observed
+        mixed, total = both(chunk, posterior, weighted, base[chunk.scales])
+        # a and d of an item are neighbours; a correct response adds (theta, 1), of which 1 does not vary
+        total[:, ::2] += mixed
+        total[:, :, ::2] += mixed.mT
+        total[:, ::2, ::2] += (chunk.correct * variance) @ chunk.correct.mT
+        found.append(total)
+    return torch.cat(found)
+
+
+def mixed_and_base(chunk: Chunk, posterior: Tensor, weighted: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+    """The second and the third of the sums where all is observed.
+
+    Parameters
+    ----------
+    posterior, weighted
+        Of each respondent, and times theta less its mean, shape (n_scales, n_nodes, n_respondents).
+    base
+        Of each item by a and d, shape (n_scales, 2 n_items, n_nodes).
+    """
+    by_nodes = torch.diag_embed(posterior.sum(dim=2)) - posterior @ posterior.mT
+    return chunk.correct @ weighted.mT @ base.mT, base @ by_nodes @ base.mT
+
+
+def mixed_and_base_of_observed(
+    chunk: Chunk, posterior: Tensor, weighted: Tensor, base: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same with missing responses: the means of products are over those who answered both of two items."""
+    observed, n_items = chunk.observed, chunk.correct.shape[1]
+    assert observed is not None
+    twice = observed.repeat_interleave(2, dim=1)
+    mixed = chunk.correct @ (twice * (base @ weighted)).mT
+    means = twice * (base @ posterior)
+    products = base.new_zeros(len(base), 2 * n_items, 2 * n_items)
+    by_item = base.unflatten(1, (n_items, 2))
+    for j in range(n_items):
+        both = (posterior * observed[:, j, None]) @ observed[:, : j + 1].mT  # respondents at nodes, (n_nodes, j + 1)
+        block = torch.einsum("saq,sql,slbq->salb", by_item[:, j], both, by_item[:, : j + 1]).flatten(2)
+        products[:, 2 * j : 2 * j + 2, : 2 * j + 2] = block
+        products[:, : 2 * j + 2, 2 * j : 2 * j + 2] = block.mT
+    return mixed, products - means @ means.mT
+
+
+def with_zero_guessing(covariance: Tensor) -> Tensor:
+    """Of one scale by (a, d, c) of each item, c being known, shape (n_items, 3, n_items, 3)."""
+    n_items = len(covariance) // 2
+    whole = covariance.new_zeros(n_items, 3, n_items, 3)
+    whole[:, :2, :, :2] = covariance.reshape(n_items, 2, n_items, 2)
+    return whole

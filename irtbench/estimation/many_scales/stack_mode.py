@@ -1,0 +1,216 @@
+"""The modes of many scales: the steps of `fisher_scoring`, taken by all at once, judged scale by scale.
+
+Every scale climbs as it would alone: its step is accelerated by its own memory, taken back where it lowers its own
+log-posterior, and its convergence is its own. A scale that has converged leaves, and so does one in trouble (a slope
+that runs away, no step that helps, no convergence in time), which is to be fitted alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.many_scales.stack_problem import StackCounts, StackProblem
+from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.fisher_scoring import SHORTENED, SLOPE_BOUND
+from irtbench.estimation.marginal.m_step import (
+    ItemDerivatives,
+    distances,
+    item_derivatives,
+    moved,
+    scoring_step,
+    with_missing_information,
+    with_second_step,
+    within_bounds,
+)
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.quadrature import normal_grid
+
+COARSE_TOLERANCE = 3e-3  # standard errors; on half the nodes in single precision the gradient is known that well
+MOST_COARSE, NEARLY_ALL = 30, 0.8  # steps there, and the share of the scales that are to be as near as that
+MOST_BINS = 16  # of nodes in the missing information: as many steps as with 32 for scales of tens of items
+ALONE = 2 * len(SHORTENED)  # steps that were taken back one after the other before a scale is fitted alone
+
+
+@dataclass
+class Climb:
+    """Where scales are on their way.
+
+    Parameters
+    ----------
+    problem
+        The scales that are still on it.
+    which
+        Their positions among all, shape (n_scales,).
+    items, counts, log_posterior
+        The best so far.
+    memory
+        Of past steps.
+    change
+        Largest change of a parameter in the last step, shape (n_scales,).
+    refused
+        Number of steps that were taken back since the last one that was not, shape (n_scales,).
+    """
+
+    problem: StackProblem
+    which: Tensor
+    items: ItemTensors
+    counts: StackCounts
+    log_posterior: Tensor
+    memory: StepMemory
+    change: Tensor
+    refused: Tensor
+
+    @classmethod
+    def begin(cls, problem: StackProblem, which: Tensor, items: ItemTensors, memory: StepMemory) -> Climb:
+        """At these items."""
+        counts = problem.counts(items)
+        posterior = counts.log_likelihoods + problem.log_priors(items)
+        refused = torch.zeros_like(which)
+        return cls(problem, which, items, counts, posterior, memory, torch.full_like(posterior, math.inf), refused)
+
+    def keep(self, stay: Tensor, priors: Priors) -> None:
+        """Go on with some of the scales."""
+        of_items = stay.repeat_interleave(self.problem.stack.width)
+        self.problem = self.problem.of_scales(stay, priors)
+        self.items = ItemTensors.from_matrix(self.items.matrix[of_items])
+        self.counts = self.counts.of_scales(stay, of_items)
+        self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
+        self.which, self.log_posterior = self.which[stay], self.log_posterior[stay]
+        self.change, self.refused = self.change[stay], self.refused[stay]
+
+    def step(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
+        """The step of each scale: the accelerated one, that without memory where it was no good, shorter and shorter.
+
+        See `fisher_scoring.steps_to_try`; steps of the items alone are left to the fit of one scale.
+        """
+        problem, n_shares = self.problem, len(SHORTENED)
+        own = with_second_step(problem, self.counts, derivatives, uphill)
+        plain = with_missing_information(problem, derivatives, own)
+        self.memory.add(self.items.matrix, derivatives.gradient, plain)
+        accelerated = self.memory.accelerated()
+        ascends = problem.by_scale((accelerated * derivatives.gradient).sum(dim=1)).sum(dim=1) > 0
+        self.refused = torch.where(ascends, self.refused, self.refused.clamp(min=n_shares))
+        without = self.refused >= n_shares
+        if bool(without.any()):
+            self.memory.forget(without.cpu())
+        shares = self.items.intercept.new_tensor(SHORTENED)[self.refused % n_shares]
+        chosen = torch.where(without[:, None, None], problem.by_scale(plain), problem.by_scale(accelerated))
+        return within_bounds(problem, self.items, (shares[:, None, None] * chosen).flatten(0, 1))
+
+    def take(self, step: Tensor) -> Tensor:
+        """Take the step where it does not lower the log-posterior; where that was, shape (n_scales,)."""
+        problem, tried = self.problem, moved(self.items, step)
+        counts = problem.counts(tried)
+        posterior = counts.log_likelihoods + problem.log_priors(tried)
+        rounding = 1e-12 if problem.nodes.dtype == torch.float64 else 1e-7
+        taken = posterior >= self.log_posterior - rounding * self.log_posterior.abs()
+        if bool(taken.all()):
+            self.items, self.counts, self.log_posterior = tried, counts, posterior
+        else:
+            of_items = taken.repeat_interleave(problem.stack.width)[:, None]
+            self.items = ItemTensors.from_matrix(torch.where(of_items, tried.matrix, self.items.matrix))
+            self.counts = self.counts.merged(counts, taken)
+            self.log_posterior = torch.where(taken, posterior, self.log_posterior)
+        lengths = problem.by_scale(step.abs().amax(dim=1)).amax(dim=1)
+        self.change = torch.where(taken, lengths, self.change)
+        self.refused = torch.where(taken, 0, self.refused + 1)
+        return taken
+
+
+@dataclass(frozen=True)
+class StackModes:
+    """Where the scales ended.
+
+    Parameters
+    ----------
+    matrix
+        Slopes, intercepts and guessing of the items of all scales one after the other, shape (n_scales * width, 3).
+    counts
+        There.
+    converged
+        Whether by the criterion of a single fit, shape (n_scales,); the others are to be fitted alone.
+    steps, gradient, change
+        See `Status`, shape (n_scales,).
+    """
+
+    matrix: Tensor
+    counts: StackCounts
+    converged: Tensor
+    steps: Tensor
+    gradient: Tensor
+    change: Tensor
+
+    @classmethod
+    def unknown(cls, way: Climb, steps: Tensor) -> StackModes:
+        """Of scales that are still on their way."""
+        numbers = (torch.full_like(way.log_posterior, math.nan) for _ in range(2))
+        return cls(way.items.matrix, way.counts.copied(), torch.zeros_like(steps, dtype=torch.bool), steps, *numbers)
+
+    @property
+    def items(self) -> ItemTensors:
+        """The items of all scales one after the other."""
+        return ItemTensors.from_matrix(self.matrix)
+
+    def note(self, way: Climb, leaving: Tensor, size: Tensor, there: Tensor) -> None:
+        """Where the scales that leave are, and whether they have converged."""
+        width, which = way.problem.stack.width, way.which[leaving]
+        of_items = leaving.repeat_interleave(width)
+        places = (which[:, None] * width + torch.arange(width, device=which.device)).flatten()
+        self.matrix[places] = way.items.matrix[of_items]
+        self.counts.n[places], self.counts.right[places] = way.counts.n[of_items], way.counts.right[of_items]
+        self.counts.respondents[which] = way.counts.respondents[leaving]
+        self.counts.log_likelihoods[which] = way.counts.log_likelihoods[leaving]
+        self.converged[which] = there[leaving]
+        self.gradient[which], self.change[which] = size[leaving], way.change[leaving]
+
+
+def find_modes(
+    problem: StackProblem, start: ItemTensors, priors: Priors, *, tolerance: float, max_steps: int
+) -> StackModes:
+    """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all."""
+    coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
+    coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
+    problem = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
+    everybody, memory = torch.arange(problem.n_scales, device=device), StepMemory(problem.n_scales)
+    way = Climb.begin(replace(problem, nodes=coarse), everybody, start, memory)
+    steps = approach(way, most=min(MOST_COARSE, max_steps))
+    way = Climb.begin(problem, everybody, way.items, memory)
+    return climb(way, steps, priors, tolerance=tolerance, max_steps=max_steps)
+
+
+def approach(way: Climb, *, most: int) -> Tensor:
+    """Take so many steps, or until nearly all scales are near their maxima; how many each took."""
+    steps = torch.zeros_like(way.which)
+    for _ in range(most):
+        derivatives = item_derivatives(way.problem, way.items, way.counts)
+        uphill = scoring_step(way.problem, derivatives)
+        near = distances(way.problem, derivatives, uphill) < COARSE_TOLERANCE
+        if float(near.double().mean()) >= NEARLY_ALL:
+            break
+        steps += way.take(way.step(derivatives, uphill))
+    return steps
+
+
+def climb(way: Climb, steps: Tensor, priors: Priors, *, tolerance: float, max_steps: int) -> StackModes:
+    """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
+    found = StackModes.unknown(way, steps)
+    while len(way.which):
+        derivatives = item_derivatives(way.problem, way.items, way.counts)
+        uphill = scoring_step(way.problem, derivatives)
+        size = distances(way.problem, derivatives, uphill)
+        steep = way.problem.by_scale(way.items.slope[:, 0].abs()).amax(dim=1) > SLOPE_BOUND
+        lost = ~(size < math.inf) | steep | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
+        there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
+        leaving = there | lost
+        if bool(leaving.any()):
+            found.note(way, leaving, size, there)
+            way.keep(~leaving, priors)
+        else:
+            steps[way.which] += way.take(way.step(derivatives, uphill))
+    return found

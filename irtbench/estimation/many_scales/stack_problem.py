@@ -1,0 +1,188 @@
+"""What a fit of many scales works on: their items one after the other, with the prior of one Pyro model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.driver import own_parameters
+from irtbench.estimation.many_scales.stack import Stack
+from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import items_of_correlations
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
+from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import as_rows
+from irtbench.models.pyro_model.sites import is_flat, trace_model
+
+
+@dataclass(frozen=True)
+class StackCounts(Counts):
+    """Expected counts of several scales, see `Counts`: `respondents` has a row a scale.
+
+    Parameters
+    ----------
+    log_likelihoods
+        Marginal log-likelihood of each scale, shape (n_scales,).
+    """
+
+    log_likelihoods: Tensor
+
+    def merged(self, other: StackCounts, better: Tensor) -> StackCounts:
+        """The other's counts for the scales where it is better."""
+        of_items = better.repeat_interleave(len(self.n) // len(better))[:, None]
+        likelihoods = torch.where(better, other.log_likelihoods, self.log_likelihoods)
+        return StackCounts(
+            float(likelihoods.sum()),
+            torch.where(of_items, other.n, self.n),
+            torch.where(of_items, other.right, self.right),
+            None,
+            torch.where(better[:, None], other.respondents, self.respondents),
+            likelihoods,
+        )
+
+    def copied(self) -> StackCounts:
+        """The same in memory of its own."""
+        parts = (self.n, self.right, self.respondents, self.log_likelihoods)
+        n, right, respondents, likelihoods = (part.clone() for part in parts)
+        return StackCounts(self.log_likelihood, n, right, None, respondents, likelihoods)
+
+    def of_scales(self, which: Tensor, of_items: Tensor) -> StackCounts:
+        """Those of some scales, whose items are these."""
+        likelihoods = self.log_likelihoods[which]
+        n, right = self.n[of_items], self.right[of_items]
+        return StackCounts(float(likelihoods.sum()), n, right, None, self.respondents[which], likelihoods)
+
+
+@dataclass(frozen=True)
+class StackProblem(Problem):
+    """A problem of several scales of 2PL items, each with as many rows in what belongs to items.
+
+    Parameters
+    ----------
+    stack
+        The responses.
+    """
+
+    stack: Stack = field(kw_only=True)
+
+    @classmethod
+    def of_stack(cls, stack: Stack, nodes: NodeTensors, priors: Priors) -> StackProblem:
+        """The Pyro model of all items; its prior is what the model says, the rows are in the stack."""
+        n_items = len(stack) * stack.width
+        no_guessing = torch.zeros(n_items, dtype=torch.float64, device=stack.values.device)
+        model = partial(
+            logistic_model, priors=priors, guessing_free=no_guessing.to(torch.bool), guessing_fixed=no_guessing
+        )
+        one_row = as_rows(torch.zeros(1, n_items, dtype=torch.int8, device=stack.values.device))
+        at_one_node = replace(nodes, theta=nodes.theta[:1], log_weights=nodes.log_weights[:1])
+        with own_parameters():
+            prior, _ = trace_model(model, one_row, at_one_node)
+        return cls(model, one_row, nodes, prior, stack=stack)
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scales."""
+        return len(self.stack)
+
+    @cached_property
+    def free(self) -> Tensor:
+        """Slopes and intercepts of the items that there are, shape (n_scales * width, 3)."""
+        free = (self.stack.items.flatten()[:, None] > 0).repeat(1, 3)
+        free[:, GUESSING] = False
+        return free
+
+    @cached_property
+    def all_present(self) -> bool:
+        """Whether all scales have as many items."""
+        return bool((self.stack.items > 0).all())
+
+    def of_items(self, of_scales: Tensor) -> Tensor:
+        """A row for each scale as rows for its items."""
+        return of_scales.repeat_interleave(self.stack.width, dim=0)
+
+    def by_scale(self, of_items: Tensor) -> Tensor:
+        """The same with a dimension of scales before that of items."""
+        return of_items.unflatten(0, (self.n_scales, -1))
+
+    def of_scales(self, which: Tensor, priors: Priors) -> StackProblem:
+        """The problem of some scales."""
+        return StackProblem.of_stack(self.stack.of_scales(which), self.nodes, priors)
+
+    def log_priors(self, items: ItemTensors) -> Tensor:
+        """Log prior density of each scale, shape (n_scales,); that of what fills scales up is a constant."""
+        total = items.intercept.new_zeros(self.n_scales)
+        for name, value in self.prior.values_of(items).items():
+            if not is_flat(density := self.prior.densities[name]):
+                total = total + density.log_prob(value).reshape(self.n_scales, -1).sum(dim=1)
+        return total
+
+    def stack_row(self, items: ItemTensors) -> CollapsedScales:
+        """The distribution of a respondent's row of each scale."""
+        present = self.stack.items if self.stack.complete and not self.all_present else None
+        return CollapsedScales(self.by_scale(items.slope), self.by_scale(items.intercept), self.nodes, present)
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> StackCounts:
+        """One E step, see `e_step.posterior_sums`."""
+        assert not at_nodes
+        nodes, stack, row = self.nodes, self.stack, self.stack_row(items)
+        basis, n_nodes = nodes.basis.T.to(nodes.dtype), len(nodes.theta)
+        tiny = -80.0 if nodes.dtype == torch.float32 else -700.0
+        # where no exponential can be 0 or infinite there is nothing to be taken off before
+        moderate = nodes.dtype == torch.float64 and row.largest_exponent() < -tiny
+        theta_right, respondents, likelihoods = [], [], []
+        asked: list[Tensor] = []
+        for chunk in stack.chunks(n_nodes, nodes.dtype):
+            n_scales, _, n_rows = chunk.correct.shape
+            joint = stack.scratch.matrix("joint", n_scales * n_nodes, n_rows, basis).view(n_scales, n_nodes, n_rows)
+            row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed, out=joint)
+            if moderate:
+                top, posterior = joint.new_zeros(n_scales, 1, n_rows), joint.exp_()
+            else:
+                top = joint.amax(dim=1, keepdim=True)
+                posterior = joint.sub_(top).clamp_(min=tiny).exp_()
+            theta, total = torch.bmm(basis.repeat(n_scales, 1, 1), posterior).unbind(1)
+            share = chunk.respondents / total
+            likelihoods.append(((top[:, 0] + total.log()) * chunk.respondents).sum(dim=1, dtype=torch.float64))
+            # a row times a matrix takes a third of the time of the matrix times a column
+            theta_right.append(torch.bmm((theta * share)[:, None], chunk.correct.mT)[:, 0])
+            respondents.append(torch.bmm(share[:, None], posterior.mT)[:, 0])
+            if chunk.observed is not None:
+                asked.append(torch.bmm(chunk.observed, posterior.mul_(share[:, None]).mT))
+        by_scale = torch.cat(respondents).to(torch.float64)
+        n = torch.cat(asked).to(torch.float64) if asked else by_scale[:, None, :] * stack.items[:, :, None]
+        right = torch.stack([torch.cat(theta_right).to(torch.float64), stack.n_correct], dim=2)
+        # the constants that `log_shape` leaves out
+        each = torch.cat(likelihoods) + (stack.n_correct * self.by_scale(items.intercept)).sum(dim=1)
+        return StackCounts(float(each.sum()), n.flatten(0, 1), right.flatten(0, 1), None, by_scale, each)
+
+    def start(self) -> ItemTensors:
+        """Starting values, see `start.starting_values`."""
+        stack = self.stack
+        dtype, present = torch.float32, stack.items > 0
+        number = stack.n_observed.clamp(min=1)
+        p = torch.where(present, (stack.n_correct + 0.5) / (number + 1), 0.5)
+        deviation = (p * (1 - p)).sqrt()
+        rate, share = (1 / deviation).to(dtype)[:, None], (p / deviation).to(dtype)[:, None]
+        covariances = []
+        for chunk in stack.chunks(1, dtype):
+            respondents = chunk.respondents[:, None]
+            score = torch.bmm(rate[chunk.scales], chunk.correct)
+            if chunk.observed is not None:
+                score -= torch.bmm(share[chunk.scales], chunk.observed)
+                score /= chunk.observed.sum(dim=1, keepdim=True).clamp(min=1).sqrt()
+            n = respondents.sum(dim=2, keepdim=True)
+            score = (score - (score * respondents).sum(dim=2, keepdim=True) / n) * respondents
+            standard = score / (score.square().sum(dim=2, keepdim=True) / (n - 1)).sqrt().clamp(min=1e-12)
+            covariance = torch.bmm(standard, chunk.correct.mT)[:, 0]
+            if chunk.observed is not None:
+                covariance -= p.to(dtype)[chunk.scales] * torch.bmm(standard, chunk.observed.mT)[:, 0]
+            covariances.append(covariance)
+        correlation = torch.cat(covariances).to(torch.float64) / number / deviation * present
+        return items_of_correlations(p.flatten(), correlation.flatten(), torch.zeros_like(p).flatten())

@@ -1,0 +1,66 @@
+"""How much quicker scales are fitted together than one after the other, and how far the estimates are apart.
+
+    python scripts/many_scales.py [--scales 1000] [--respondents 1000] [--items 30] [--missing 0] [--rounds 3]
+
+The same responses are fitted both ways in turns, in blocks, in one process. Seconds are the processor's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import irtbench
+
+
+def simulated(n: int, n_items: int, missing: float, seed: int) -> irtbench.ResponseMatrix:
+    rng = np.random.default_rng(seed)
+    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
+    responses = irtbench.simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
+    return responses.select_respondents(responses.n_by_respondent > 0)
+
+
+def timed(fit: Callable[[], Any]) -> tuple[float, float, Any]:
+    clock, processor = time.perf_counter(), time.process_time()
+    found = fit()
+    return time.process_time() - processor, time.perf_counter() - clock, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scales", type=int, default=1000)
+    parser.add_argument("--respondents", type=int, default=1000)
+    parser.add_argument("--items", type=int, default=30)
+    parser.add_argument("--missing", type=float, default=0.0)
+    parser.add_argument("--rounds", type=int, default=3, help="blocks of scales, fitted both ways in turns")
+    parser.add_argument("--tolerance", type=float, default=1e-5)
+    parser.add_argument("--standard-errors", action="store_true")
+    options = parser.parse_args()
+    keywords = {"standard_errors": options.standard_errors, "tolerance": options.tolerance}
+    scales = [simulated(options.respondents, options.items, options.missing, seed) for seed in range(options.scales)]
+    irtbench.fit_many(scales[:5], **keywords)
+    rows, apart = [], []
+    for block in np.array_split(np.arange(len(scales)), options.rounds):
+        some = [scales[k] for k in block]
+        one_by_one = timed(lambda some=some: [irtbench.fit_model(one, **keywords) for one in some])
+        together = timed(lambda some=some: irtbench.fit_many(some, **keywords))
+        rows.append((*one_by_one[:2], *together[:2]))
+        for one, other in zip(together[2].fits, one_by_one[2], strict=True):
+            assert one is not None
+            assert one.converged == other.converged
+            if other.converged:
+                a = np.abs(one.items.discrimination - other.items.discrimination).max()
+                apart.append(max(a, np.abs(one.items.intercept - other.items.intercept).max()))
+        print(together[2], "ms a scale:", *(f"{1000 * part / len(block):.2f}" for part in rows[-1]), flush=True)
+    total = np.array(rows)
+    ratios = total[:, 0] / total[:, 2], total[:, 1] / total[:, 3]
+    print(f"one by one / together, processor: median {np.median(ratios[0]):.1f}, clock: {np.median(ratios[1]):.1f}")
+    print(f"estimates apart: median of the largest of a scale {np.median(apart):.1e}, largest {np.max(apart):.1e}")
+
+
+if __name__ == "__main__":
+    main()

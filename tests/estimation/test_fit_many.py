@@ -1,0 +1,241 @@
+"""Scales fitted together have what `fit_model` gives each of them, and every one says for itself how it ended."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import irtbench
+from builders.simulated import simulated
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench.estimation.many_scales.stack import GROUP_CELLS, Stack, groups_of
+from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.quadrature import normal_grid
+
+TIGHT = 1e-7  # standard errors: with the usual 1e-5 either fit is known to that only
+CPU = torch.device("cpu")
+
+
+def scales_of(sizes: list[tuple[int, int]], *, missing: float = 0.0) -> list[ResponseMatrix]:
+    """Responses of so many respondents to so many items, each with a crowd of its own."""
+    return [simulated(n, n_items, seed=k, missing=missing)[0] for k, (n, n_items) in enumerate(sizes)]
+
+
+def alike(one: FittedModel | None, other: FittedModel) -> None:
+    """The same estimates, errors and verdicts."""
+    assert one is not None
+    assert one.items.item_ids == other.items.item_ids
+    np.testing.assert_allclose(one.items.discrimination, other.items.discrimination, atol=1e-6)
+    np.testing.assert_allclose(one.items.intercept, other.items.intercept, atol=1e-6)
+    np.testing.assert_allclose(one.log_likelihood, other.log_likelihood, atol=1e-6)
+    assert (one.converged, one.doubts, one.n_responses) == (other.converged, other.doubts, other.n_responses)
+    if other.items.covariance is None:
+        assert one.items.covariance is None
+        return
+    assert one.items.covariance is not None
+    assert one.joint_error is not None
+    assert other.joint_error is not None
+    largest = np.abs(other.joint_error.covariance).max()
+    np.testing.assert_allclose(one.joint_error.covariance, other.joint_error.covariance, atol=1e-6 * largest)
+    np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["none", "weak"])
+@pytest.mark.parametrize("missing", [0.0, 0.25])
+@pytest.mark.parametrize(
+    "sizes",
+    [[(400, 12)] * 4, [(300, 9), (150, 14), (211, 5), (180, 11), (299, 10)], [(200, 3), (220, 2), (190, 3)]],
+    ids=["alike", "uneven", "tiny"],
+)
+def test_estimates_and_errors_are_those_of_single_fits(
+    sizes: list[tuple[int, int]], missing: float, prior: str
+) -> None:
+    scales = [irtbench.ResponseMatrix(*answered(one)) for one in scales_of(sizes, missing=missing)]
+    settings = irtbench.FitSettings(prior=prior, tolerance=TIGHT)  # type: ignore[arg-type]
+    found = fit_many(scales, settings)
+    for one, responses in zip(found.fits, scales, strict=True):
+        other = fit_model(responses, settings)
+        if other.converged:
+            alike(one, other)
+        else:
+            assert one is not None
+            assert one.status.stop is other.status.stop
+
+
+def answered(responses: ResponseMatrix) -> tuple[NDArray[np.float64], tuple[str, ...], tuple[str, ...]]:
+    """The respondents who answered something."""
+    some = responses.n_by_respondent > 0
+    names = [name for name, kept in zip(responses.respondent_ids, some, strict=True) if kept]
+    return responses.values[some], tuple(names), responses.item_ids
+
+
+def test_most_scales_take_their_steps_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control of the tests above: they do not compare `fit_model` with itself."""
+    monkeypatch.setattr("irtbench.estimation.many_scales.fit_many.fit_model", None)
+    assert len(fit_many(scales_of([(300, 8), (250, 10), (280, 9)])).not_converged) == 0
+
+
+def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
+    good = scales_of([(300, 8)] * 3)
+    all_right = np.ones((300, 4))
+    one_constant = good[0].values.copy()
+    one_constant[:, 2] = 1
+    steep = good[1].values.copy()
+    steep[:, 3] = steep[:, 4]  # two items of one answer: their slopes grow without end
+    scales = {"a": good[0], "all": all_right, "b": good[1], "one": one_constant, "steep": steep, "c": good[2]}
+    found = fit_many(scales)
+    assert found.names == tuple(scales)
+    assert found.not_converged == ("all", "one", "steep")
+    assert "NOT CONVERGED" in repr(found)
+    assert "2 not fitted" in repr(found)
+    with pytest.raises(InputError, match="scale one: fit: all responses are the same for item item3"):
+        found["one"]
+    with pytest.raises(InputError, match="no scale z; expected one of a, all"):
+        found["z"]
+    assert str(found["steep"].status) == str(fit_model(steep).status)
+    table = found.table().set_index("scale")
+    assert table["converged"].tolist() == [True, False, True, False, False, True]
+    assert "all responses are the same" in table.loc["all", "stopped_because"]
+    for name, responses in zip("abc", good, strict=True):
+        alike(fit_many(scales, tolerance=TIGHT)[name], fit_model(responses, tolerance=TIGHT))
+
+
+def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone() -> None:
+    rng = np.random.default_rng(0)
+    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(30)]
+    found = fit_many(scales, standard_errors=True)
+    alone = [fit_model(scale) for scale in scales]
+    assert 0 < sum(fitted.converged for fitted in alone) < 30
+    for one, other in zip(found.fits, alone, strict=True):
+        assert one is not None
+        assert one.status.stop is other.status.stop
+        assert one.doubts == other.doubts
+
+
+def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone() -> None:
+    narrow = scales_of([(150, 140), (140, 130), (130, 120), (130, 125)])
+    for one, responses in zip(fit_many(narrow, tolerance=TIGHT).fits, narrow, strict=True):
+        alike(one, fit_model(responses, tolerance=TIGHT))
+    few = scales_of([(200, 6)] * 3)
+    for keywords in ({"model": "rasch"}, {"guessing": 0.2, "prior": "weak"}, {"model": "3pl"}):
+        for one, responses in zip(fit_many(few, **keywords).fits, few, strict=True):
+            assert one is not None
+            other = fit_model(responses, **keywords)
+            np.testing.assert_array_equal(one.items.intercept, other.items.intercept)
+            assert one.nodes == other.nodes
+
+
+def test_order_is_kept_and_figures_are_the_same_again() -> None:
+    sizes = [(200 + 37 * (k % 5), 4 + k % 7) for k in range(20)]
+    scales = scales_of(sizes)
+    first, again = fit_many(scales), fit_many(scales)
+    assert first.names[:2] == ("scale1", "scale2")
+    for one, same, (n, n_items) in zip(first.fits, again.fits, sizes, strict=True):
+        assert one is not None
+        assert same is not None
+        assert (one.n_respondents, one.items.n_items) == (n, n_items)
+        np.testing.assert_array_equal(one.items.discrimination, same.items.discrimination)
+        assert one.log_likelihood == same.log_likelihood
+    items = first.items_table()
+    assert len(items) == sum(n_items for _, n_items in sizes)
+    assert items.columns[0] == "scale"
+
+
+def test_threads_change_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUP_CELLS, "cpu", 4 * 8 * 61)
+    scales = scales_of([(120, 8)] * 12)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for n_threads in (1, 3):
+            torch.set_num_threads(n_threads)
+            found.append(fit_many(scales).items_table())
+            assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
+    assert found[0].equals(found[1])
+
+
+def test_a_start_of_the_same_items_saves_steps_and_one_of_others_is_refused() -> None:
+    scales = scales_of([(500, 10)] * 4)
+    near = fit_model(scales[0]).items
+    found = fit_many([scales[0]] * 4, start=near)
+    assert all(fitted is not None and fitted.steps <= 3 for fitted in found.fits)
+    with pytest.raises(InputError, match="start is of other items than scale scale1"):
+        fit_many(scales_of([(500, 9)] * 3), start=near)
+
+
+def test_a_reversed_scale_is_turned_and_doubted_as_alone() -> None:
+    scales = [
+        irtbench.ResponseMatrix(1 - one.values, one.respondent_ids, one.item_ids) for one in scales_of([(300, 7)] * 3)
+    ]
+    half = scales[0].values.copy()
+    half[:, ::2] = 1 - half[:, ::2]
+    given = [scales[0], scales[1], half]
+    for one, responses in zip(fit_many(given, tolerance=TIGHT).fits, given, strict=True):
+        alike(one, fit_model(responses, tolerance=TIGHT))
+    assert fit_many(given).fits[2].doubts  # type: ignore[union-attr]
+
+
+def test_no_scales_and_wrong_values() -> None:
+    assert len(fit_many([])) == 0
+    assert fit_many({}).table().empty
+    with pytest.raises(InputError, match=r"scale words\[1, 0\]: expected 1, 0 or missing but got 3"):
+        fit_many({"sums": np.ones((20, 2)), "words": [[1, 0], [3, 0]]})
+
+
+def test_groups_are_of_like_sizes_and_hold_every_scale_once() -> None:
+    scales = scales_of([(20 + 40 * (k % 9), 3 + k % 4) for k in range(40)])
+    groups = groups_of(scales, 61, CPU)
+    assert sorted(k for group in groups for k in group) == list(range(40))
+    for group in groups:
+        stack = Stack.of([scales[k] for k in group], CPU)
+        for place, k in enumerate(group):
+            n, n_items = scales[k].values.shape
+            np.testing.assert_array_equal(stack.values[place, :n_items, :n].T.numpy(), scales[k].values)
+            assert (stack.values[place, n_items:] == -1).all()
+            assert (stack.values[place, :, n:] == -1).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_rows_of_several_scales_have_the_likelihood_of_each(missing: float) -> None:
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
+    scales = scales_of([(50, 6), (50, 6)], missing=missing)
+    slope, intercept = torch.rand(2, 6, 1, dtype=torch.float64), torch.randn(2, 6, dtype=torch.float64)
+    values = torch.tensor(np.nan_to_num([one.values for one in scales], nan=-1.0))
+    correct, observed = (values == 1).double().mT, (values >= 0).double().mT
+    shape = CollapsedScales(slope, intercept, nodes).log_shape(correct, observed if missing else None)
+    for k in range(2):
+        row = CollapsedLogistic(slope[k], intercept[k], None, nodes)
+        expected = row.log_shape(correct[k].T, observed[k].T if missing else None)
+        torch.testing.assert_close(shape[k].T, expected)
+    bound = CollapsedScales(slope, intercept, nodes).largest_exponent()
+    assert float(shape.abs().max()) <= bound
+
+
+def test_memory_of_several_scales_is_that_of_each() -> None:
+    generator = torch.Generator().manual_seed(0)
+    together, alone = StepMemory(2), [StepMemory(), StepMemory()]
+    curvature = torch.diag(torch.arange(1.0, 7.0, dtype=torch.float64))
+    for number in range(9):
+        values = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+        gradient = -values @ curvature
+        step = gradient / 3
+        together.add(values, gradient, step)
+        if number == 4:
+            together.forget(torch.tensor([False, True]))
+        for k in range(2):
+            alone[k].add(values[k], gradient[k], step[k])
+            if number == 4 and k == 1:
+                alone[1].forget()
+        expected = torch.stack([alone[k].accelerated() for k in range(2)])
+        torch.testing.assert_close(together.accelerated(), expected)
+    torch.testing.assert_close(together.of(torch.tensor([1])).accelerated()[0], expected[1])
+    assert float((expected[0] + values[0]).norm()) < float((step[0] + values[0]).norm())  # nearer to the maximum at 0
