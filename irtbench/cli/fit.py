@@ -17,10 +17,12 @@ from irtbench.cli.options import (
     AllowUnconverged,
     Folder,
     Json,
+    PriorItems,
     Quiet,
     Responses,
     Seed,
     demand_varied_items,
+    item_priors,
 )
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -100,6 +102,7 @@ def fit(
         str | None,
         typer.Option("--prior-intercept", metavar="normal:MEAN,SD", help="Prior of intercepts d = -a b, your own."),
     ] = None,
+    prior_items: PriorItems = None,
     prior_upper: Annotated[
         str | None,
         typer.Option(
@@ -229,6 +232,8 @@ def fit(
         )
     if reference is not None and groups is None:
         raise InputError("--reference: expected --groups with it")
+    if prior_items is not None and (several or four or grouped is not None or groups is not None):
+        raise InputError("--prior-items: go with rasch, 2pl or 3pl, without factors, testlets or groups")
     if groups is not None and (several or four or grouped is not None or known is not None):
         raise InputError("--groups: expected neither several abilities, testlets, a 4pl nor anchors with it")
     if grouped is not None and (several or settings != FitSettings(device=device) or known is not None):
@@ -251,6 +256,7 @@ def fit(
     ):
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
+        settings = replace(settings, prior_items=item_priors(prior_items, given.item_ids))
         data: AnyResponses
         if isinstance(given, StoredResponses):
             data, left_out, idle = estimable_stored(given, settings, responses, known)
@@ -350,7 +356,7 @@ def varied_items(
     """Items that can be fitted, and those that are left out."""
     from irtbench.building.removals import constant_items
 
-    left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
+    left_out = [removal for removal in constant_items(given) if not settings.bounds(removal.item_id)]
     left_out = [removal for removal in left_out if known is None or removal.item_id not in known.item_ids]
     gone = {removal.item_id for removal in left_out}
     kept = [item for item in given.item_ids if item not in gone]

@@ -9,13 +9,15 @@ import torch
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
+LEAST_SLOPE = 0.5  # where difficulty has a prior
 START_GUESSING = 1 / (1 + math.exp(1.7))
 
 
 def starting_values(problem: Problem) -> ItemTensors:
     """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
 
-    With several abilities these are the slopes on the first; the others are zero.
+    With several abilities these are the slopes on the first; the others are zero. Where difficulty has a prior slopes
+    are positive, for between a slope and one of the other sign there is no way of finite difficulties.
     """
     n_observed = torch.zeros_like(problem.rows.n_correct)
     for batch in problem.batches(dtype=torch.float64):
@@ -36,6 +38,8 @@ def starting_values(problem: Problem) -> ItemTensors:
         covariance += batch.correct_by_item @ standard - p * batch.observed_by_item_sums(standard)
     correlation = (covariance / n_observed / deviation_of_item).clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation**2).sqrt()
+    if (drawn := problem.prior.difficulty_drawn) is not None:
+        slope = torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)
     c = torch.where(problem.guessing_free, START_GUESSING, problem.prior.fixed.guessing)
     above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
     p_start = torch.where(c > 0, above_guessing, p)
