@@ -27,7 +27,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty, explain_responses
+from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
+from irtbench.analysis.explained_responses import explain_responses
 from irtbench.building.removals import constant_items
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix

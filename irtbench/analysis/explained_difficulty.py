@@ -1,24 +1,23 @@
-"""Why an item is hard: difficulty explained by features of the items.
+"""Why an item is hard: difficulty explained by features of the items (NumPy only).
 
-Of responses the regression is fitted with the items (`explanatory_items`); of items that are known already it is a
-second step, which has their errors. Either way what is known of each difficulty is an estimate with an error, from
-which all else follows.
+Of items that are known already the regression is a second step, which has their errors; of responses it is fitted with
+the items (`explained_responses`). Either way what is known of each difficulty is an estimate with an error, from which
+all else follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm, t
 
-from irtbench.analysis.explanatory_items import ExplanatoryItems, Kind, fit_explanatory_items
 from irtbench.analysis.meta_regression import Errors, MetaRegression, meta_regression
-from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import name_first
@@ -35,6 +34,7 @@ Shrinkage = Literal["auto", "none", "learnt"]
 FEWEST_ITEMS = 8
 ITEMS_A_FEATURE = 5  # with fewer items for each feature effects are shrunk unless said otherwise
 N_FOLDS = 10
+LEAST_ANSWERS, MOST_ANSWERS = 1e-3, 1e6
 N_SAMPLES = {False: 400, True: 200}  # of the parametric bootstrap of R2, without and with shrunken effects
 
 Array = NDArray[np.float64]
@@ -179,9 +179,11 @@ def explain_difficulty(
     shrunk. Items are predicted by fits to nine tenths of the others, drawn at random. The interval of R2 is that of a
     parametric bootstrap, bias-corrected (Efron, 1987).
 
-    A prediction N(m, v) of a new item's difficulty is worth n = (1 / v - 1 / v_0) / I answers, where v_0 is the
-    variance of difficulties and I the information that an answer of a person of the population tells of the difficulty
-    of an item, on average over the items.
+    A prediction N(m, v) of a new item's difficulty is worth the n answers after which, of an item like these without a
+    prediction, as much is known on average: the mean over the items of 1 / (1 / v_0 + n I_j) is v, where v_0 is the
+    variance of difficulties and I_j what an answer of a person of the population tells of b_j, the slope being known no
+    better than that log a is N(m, t^2), with the t^2 of the items, and what the answers say of it. Where an answer
+    tells I of every item that is n = (1 / v - 1 / v_0) / I.
 
     Parameters
     ----------
@@ -226,7 +228,7 @@ def explain_difficulty(
     1     length     0.8  0.1
     """
     known = as_parameters(items)
-    given = _features(features, level)
+    given = features_of(features, level)
     b, se = known.difficulty, standard_errors
     if se is None:
         se = known.standard_errors()["difficulty"]
@@ -242,77 +244,7 @@ def explain_difficulty(
         errors = joint_errors(known, joint_error.select(places.tolist()))
     estimates = Estimates(b[places], errors)
     design = Design.of(given, known.item_ids, shrinkage)
-    return _explained(known, estimates, estimates, given, design, population, level, rng)
-
-
-def explain_responses(
-    responses: ResponsesLike,
-    features: ItemFeatures | pd.DataFrame,
-    *,
-    model: Kind = "2pl",
-    shrinkage: Shrinkage = "auto",
-    level: float = 0.95,
-    rng: np.random.Generator,
-    progress: Callable[[str], None] = lambda message: None,
-) -> ExplainedDifficulty:
-    """Difficulty regressed on features of the items, both fitted to the responses at once.
-
-    The model is that of `explain_difficulty`, in which b_j is no estimate but a parameter of the likelihood, with
-    abilities and items integrated out (`fit_explanatory_items`): no item is left out for being answered all right or
-    all wrong, and with ten answers an item effects, residual and R2 are what they are with many. The standard deviation
-    of the difficulties, with which R2 compares the residual, is that of the same model without features, whose
-    estimates are also those that predictions of items left out are judged by, and that are told.
-
-    Parameters
-    ----------
-    responses
-        Graded responses.
-    features
-        Of at least the items of the responses; items beyond are new ones, whose difficulty is predicted.
-    model
-        ``2pl`` or ``rasch``.
-    shrinkage, level, rng
-        As for `explain_difficulty`.
-    progress
-        Told of each update.
-
-    Raises
-    ------
-    InputError
-        As `explain_difficulty`, but for the standard errors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import irtbench
-    >>> rng = np.random.default_rng(3)
-    >>> length = rng.normal(size=40)
-    >>> items = irtbench.ItemParameters.from_difficulty(np.full(40, 1.2), 0.8 * length + rng.normal(0, 0.4, 40))
-    >>> responses = irtbench.simulate_responses(rng.normal(size=200), items, rng=rng, missing=0.8)
-    >>> features = irtbench.ItemFeatures(items.item_ids, ("length",), length[:, None])
-    >>> found = irtbench.explain_responses(responses, features, rng=rng)
-    >>> found.table().round(1)[["term", "effect", "se"]]
-            term  effect   se
-    0  intercept    -0.2  0.1
-    1     length     0.8  0.1
-    """
-    data = as_responses(responses)
-    given = _features(features, level)
-    design = Design.of(given, data.item_ids, shrinkage)
-    seed = int(rng.integers(2**31))
-
-    def fitted(columns: Array, shrink: bool, words: str) -> ExplanatoryItems:
-        progress(words)
-        return fit_explanatory_items(data, columns, kind=model, shrink=shrink, seed=seed, progress=progress)
-
-    full = fitted(design.columns, design.shrink, "items with the regression on their features")
-    plain = fitted(design.columns[:, :0], False, "items without features")
-    found = _explained(
-        full.items, Estimates(full.estimates, full.errors), Estimates(plain.estimates, plain.errors), given, design,
-        full.population, level, rng,
-    )  # fmt: skip
-    settled = full.learning.settled and plain.learning.settled
-    return replace(found, with_items=True, converged=settled)
+    return explained(known, estimates, estimates, given, design, population, level, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,14 +320,14 @@ def joint_errors(items: ItemParameters, joint: JointError) -> Errors:
     return Errors.of_covariance(np.einsum("ja,jalb,lb->jl", by, joint.covariance[:, :2][:, :, :, :2], by))
 
 
-def _features(given: ItemFeatures | pd.DataFrame, level: float) -> ItemFeatures:
+def features_of(given: ItemFeatures | pd.DataFrame, level: float) -> ItemFeatures:
     """The features as ours."""
     if not 0 < level < 1:
         raise InputError(f"difficulty: level must be between 0 and 1 but got {level:g}")
     return given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
 
 
-def _explained(
+def explained(
     items: ItemParameters,
     estimates: Estimates,
     plain: Estimates,
@@ -518,8 +450,22 @@ def _interval_of_r2(
 
 
 def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression, population: Quadrature) -> float:
-    """Answers that tell as much of a new item's difficulty as its features do, by the items' average information."""
-    # a^2 P Q, the information of an answer on ability, is that on difficulty too
-    told = float((population.weights @ information(population.nodes, items)).mean())
+    """Answers after which items without features are known as well as features say, on average; see the explanation."""
     before = null.residual_sd**2
-    return max(1 / variance - 1 / before, 0.0) / told if before > 0 and variance > 0 else float("nan")
+    if not (before > 0 and variance > 0):
+        return float("nan")
+    items = items.select([name for name, a in zip(items.item_ids, items.discrimination, strict=True) if a > 0])
+    spread = float(np.log(items.discrimination).std())
+    away = population.nodes[:, None] - items.difficulty
+    told = population.weights[:, None] * information(population.nodes, items)  # of b: as much as of ability
+    own, across, of_slope = (np.sum(told * part, axis=0) for part in (1.0, -away, away**2))
+
+    def left(log_answers: float) -> float:
+        n = float(np.exp(log_answers))
+        by_slope = n * across**2 * spread**2 / (1 + n * of_slope * spread**2)
+        return float(np.mean(1 / (1 / before + n * (own - by_slope)))) - variance
+
+    lowest, highest = np.log(LEAST_ANSWERS), np.log(MOST_ANSWERS)
+    if not items.n_items or left(highest) > 0:
+        return float("nan")
+    return 0.0 if left(lowest) <= 0 else float(np.exp(brentq(left, lowest, highest)))

@@ -132,7 +132,7 @@ def explained_answers(
     progress: Callable[[str], None],
 ) -> tuple[ExplainedDifficulty, LinearLogisticTest | None, list[str]]:
     """The regression fitted with the items to responses, the LLTM with rasch, and the items without features."""
-    from irtbench.analysis.explained_difficulty import explain_responses
+    from irtbench.analysis.explained_responses import explain_responses
     from irtbench.analysis.linear_logistic_test import linear_logistic_test
 
     given = reading.matrix(source)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from irtbench.analysis.explained_difficulty import explain_difficulty, explain_responses
+from irtbench.analysis.explained_difficulty import explain_difficulty
+from irtbench.analysis.explained_responses import explain_responses
 from irtbench.analysis.explanatory_items import ExplanatoryFit, Kind, Told, fit_explanatory_items
 from irtbench.analysis.meta_regression import meta_regression
 from irtbench.data.input_error import InputError
@@ -150,7 +151,7 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
     n_sets = 12
     for seed in range(n_sets):
         data, features, b = study(120, 100, seed=100 + seed, missing=0.85, kind="2pl")
-        known, x = data.item_ids[:80], features.values
+        known = data.item_ids[:80]
         some = data.select_items(known)
         found = explain_responses(
             some.select_respondents(some.n_by_respondent > 0), features, rng=np.random.default_rng(seed)
@@ -163,10 +164,9 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
             found.r2_lower <= truth <= found.r2_upper,
             ((found.new_lower <= b[80:]) & (b[80:] <= found.new_upper)).mean(),
         ]
-        assert len(x) == 100
     assert np.mean(r2) == pytest.approx(0.76, abs=0.08)
-    # standard errors: effects .045, s and R2 .063, items .02
-    assert (covered / n_sets > [0.83, 0.75, 0.75, 0.88]).all()
+    # standard errors: effects .045, s and R2 .063, items .03 (of 24 sets .89 are covered)
+    assert (covered / n_sets > [0.83, 0.75, 0.75, 0.82]).all()
 
 
 def test_features_that_say_nothing_explain_nothing() -> None:
