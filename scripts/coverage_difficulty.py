@@ -1,7 +1,7 @@
 """Explained difficulty: the regression fitted with the items or after them; and predictions as a prior of new items.
 
     python scripts/coverage_difficulty.py regression [--kind rasch] [--replications 20] [--design NUMBER ...]
-    python scripts/coverage_difficulty.py prior [--replications 20] [--effects 0.6 -0.4 0]
+    python scripts/coverage_difficulty.py prior [--replications 20] [--effects 0.6 -0.4 0] [--joint]
 
 The difficulty of items is linear in three features of standard deviation 1, with effects .6, -.4 and 0, and a residual
 of standard deviation .6; slopes are log-normal(.2, .3), or 1 with Rasch; abilities normal(0, 1).
@@ -139,16 +139,20 @@ def regression(kind: Kind, designs: list[int], replications: int, seed: int) -> 
             print(f"{kind}, {design.name}, {way}, {len(rows)} of {replications}: {told}", flush=True)
 
 
-def prior(effects: Array, replications: int, seed: int) -> None:
-    """Print a row a number of answers and way."""
+def prior(effects: Array, replications: int, seed: int, *, joint: bool) -> None:
+    """Print a row a number of answers and way; the predictions are of the bank, or of its responses."""
     rows = []
     for k in range(replications):
         rng = np.random.default_rng([seed, 7, k])
         features, a, b = drawn_items(160, "2pl", effects, rng)
         items = ItemParameters.from_difficulty(a, b)
         old = items.item_ids[:100]
-        bank = fit_model(simulate_responses(rng.normal(size=1000), items.select(old), rng=rng))
-        told = explain_difficulty(bank.items, features, joint_error=bank.joint_error, rng=rng)
+        responses = simulate_responses(rng.normal(size=1000), items.select(old), rng=rng)
+        bank = fit_model(responses)
+        if joint:
+            told = explain_responses(responses, features, rng=rng)
+        else:
+            told = explain_difficulty(bank.items, features, joint_error=bank.joint_error, rng=rng)
         mean, sd, worth = float(told.difficulty.mean()), told.total_sd, round(told.answers_worth)
         from_features = {row.item_id: (row.mean, row.sd) for row in told.prior_table().itertuples()}
         like_others = dict.fromkeys(from_features, (mean, sd))
@@ -190,12 +194,13 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=20)
     parser.add_argument("--design", type=int, nargs="*", default=list(range(len(DESIGNS))))
     parser.add_argument("--effects", type=float, nargs="*", default=EFFECTS.tolist())
+    parser.add_argument("--joint", action="store_true", help="predictions fitted with the bank's items")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if given.what == "regression":
         regression(given.kind, given.design, given.replications, given.seed)
     else:
-        prior(np.array(given.effects), given.replications, given.seed)
+        prior(np.array(given.effects), given.replications, given.seed, joint=given.joint)
 
 
 if __name__ == "__main__":
