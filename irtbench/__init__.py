@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
     from irtbench.analysis.explained_difficulty import ExplainedDifficulty as ExplainedDifficulty
     from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
+    from irtbench.analysis.explained_responses import explain_responses as explain_responses
     from irtbench.analysis.factor_test import one_more_factor as one_more_factor
     from irtbench.analysis.guessing import GuessingTest as GuessingTest
     from irtbench.analysis.guessing import guessing_test as guessing_test
@@ -433,6 +434,7 @@ _NAMES = {
     "analysis.item_shifts": "ItemShifts item_shifts",
     "analysis.shift_control": "ShiftControl shift_control",
     "analysis.explained_difficulty": "ExplainedDifficulty explain_difficulty",
+    "analysis.explained_responses": "explain_responses",
     "analysis.linear_logistic_test": "LinearLogisticTest linear_logistic_test",
     "analysis.wrong_keys": "WrongKeys wrong_keys",
     "analysis.mantel_haenszel": "MantelHaenszel mantel_haenszel",

@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.explained_difficulty import explain_difficulty
+from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
+from irtbench.analysis.explained_responses import explain_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 
@@ -62,17 +62,19 @@ def features_of_questions(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def show(name: str, responses: ResponseMatrix, features: pd.DataFrame, **model: Any) -> None:
-    """Fit the items and print what the features explain of their difficulty."""
+def of_estimates(responses: ResponseMatrix, features: pd.DataFrame, rng: np.random.Generator) -> ExplainedDifficulty:
+    """Items first, then the regression of those that have a difficulty to speak of."""
     p = responses.proportion_correct()
     varied = [item for item, share in zip(responses.item_ids, p, strict=True) if 0 < share < 1]
-    fitted = fit_model(responses.select_items(varied), **model)
-    slopes = fitted.items.discrimination > 0.3  # elsewhere there is no difficulty to speak of
+    fitted = fit_model(responses.select_items(varied), model="2pl", prior="weak")
+    slopes = fitted.items.discrimination > 0.3
     items = fitted.items.select([item for item, there in zip(fitted.items.item_ids, slopes, strict=True) if there])
-    found = explain_difficulty(items, features, population=fitted.quadrature, rng=np.random.default_rng(1))
-    print(f"\n{name}: {found.in_short()}")
-    print(f"difficulty sd {found.total_sd:.2f}, unexplained {found.residual_sd:.2f}")
-    print(found.table().round(3).to_string(index=False))
+    return explain_difficulty(items, features, population=fitted.quadrature, rng=rng)
+
+
+def of_answers(responses: ResponseMatrix, features: pd.DataFrame, rng: np.random.Generator) -> ExplainedDifficulty:
+    """Items and regression at once: ten answers an item know no difficulty of their own, and no slope."""
+    return explain_responses(responses, features, model="rasch", rng=rng)
 
 
 def main() -> None:
@@ -80,14 +82,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     data = parser.parse_args().data
-    for folder, of, model in (
-        ("snow2008_rte", features_of_pairs, {"model": "rasch"}),  # ten answers an item know no slopes
-        ("openllm_leaderboard", features_of_questions, {"model": "2pl", "prior": "weak"}),
+    for folder, of, explained in (
+        ("snow2008_rte", features_of_pairs, of_answers),
+        ("openllm_leaderboard", features_of_questions, of_estimates),
     ):
         answers = next((data / folder).glob("responses.csv*"))
         table = pd.read_csv(answers, dtype={"item_id": str}).rename(columns={"correct": "response"})
         responses = ResponseMatrix.from_long(table[["respondent_id", "item_id", "response"]])
-        show(folder, responses, of(pd.read_csv(data / folder / "items.csv")), **model)
+        found = explained(responses, of(pd.read_csv(data / folder / "items.csv")), np.random.default_rng(1))
+        print(f"\n{folder}: {found.in_short()}")
+        print(f"difficulty sd {found.total_sd:.2f}, unexplained {found.residual_sd:.2f}", flush=True)
+        print(found.table().round(3).to_string(index=False))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ INNER_FUNCTIONS = {
     "diagnostics.moments": "shares_of",
     "diagnostics.logistic_regression": "logistic_regression",
     "analysis.dependence_bootstrap": "bootstrap_p",
+    "analysis.explanatory_items": "fit_explanatory_items",
     "analysis.item_shifts": "number_right",
     "analysis.linked_groups": "link",
     "analysis.meta_regression": "meta_regression",
@@ -75,6 +76,7 @@ INNER_FUNCTIONS = {
     "building.link_error": "moved_joint_error",
     "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
+    "models.pyro_model.difficulty_prior": "by_slope_and_intercept difficulty_of",
     "models.pyro_model.grouped_model": "items_of_group",
     "scoring.ability": "abilities_of",
     "scoring.modal": "find_modes",
@@ -98,11 +100,12 @@ INNER_FILES = {
     "readers.r_parameters "
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
-    "models": "curve_tensors factor_quadrature theta_posterior pyro_model.rows pyro_model.sites",
+    "models": "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
+    "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
-    "analysis": "effect_size linked_groups matching_score meta_regression option_model robust_linking "
-    "shift_likelihood time_left",
+    "analysis": "effect_size explanatory_items linked_groups matching_score meta_regression option_model "
+    "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
     "scoring": "comparability item_selection modal eap_sum",

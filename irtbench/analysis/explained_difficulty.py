@@ -1,22 +1,30 @@
-"""Why an item is hard: difficulty explained by features of the items (NumPy only)."""
+"""Why an item is hard: difficulty explained by features of the items (NumPy only).
+
+Of items that are known already the regression is a second step, which has their errors; of responses it is fitted with
+the items (`explained_responses`). Either way what is known of each difficulty is an estimate with an error, from which
+all else follows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm, t
 
-from irtbench.analysis.meta_regression import MetaRegression, meta_regression
+from irtbench.analysis.meta_regression import Errors, MetaRegression, meta_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.curves import information
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
@@ -26,6 +34,7 @@ Shrinkage = Literal["auto", "none", "learnt"]
 FEWEST_ITEMS = 8
 ITEMS_A_FEATURE = 5  # with fewer items for each feature effects are shrunk unless said otherwise
 N_FOLDS = 10
+LEAST_ANSWERS, MOST_ANSWERS = 1e-3, 1e6
 N_SAMPLES = {False: 400, True: 200}  # of the parametric bootstrap of R2, without and with shrunken effects
 
 Array = NDArray[np.float64]
@@ -44,8 +53,8 @@ class ExplainedDifficulty(Drawn):
     effect, se, lower, upper, p
         Of each on the difficulty, per unit of the feature, shape (n_terms,); of shrunken effects the posterior's
         moments, and p then is of the posterior z.
-    residual_sd
-        Standard deviation s of what the features leave unexplained.
+    residual_sd, residual_lower, residual_upper
+        Standard deviation s of what the features leave unexplained, and its 95% interval by the marginal likelihood.
     total_sd
         Standard deviation of the difficulties themselves, estimation error taken off.
     r2, r2_lower, r2_upper
@@ -58,13 +67,18 @@ class ExplainedDifficulty(Drawn):
         Estimates that were explained, shape (n_items,).
     predicted, predicted_lower, predicted_upper
         Of each item, from a fit without it, with the interval for its true difficulty.
-    new_item_ids, new_predicted, new_lower, new_upper
-        Items of the table of features whose difficulty is not known.
+    new_item_ids, new_predicted, new_sd, new_lower, new_upper
+        Items of the table of features whose difficulty is not known; the standard deviation is that of the normal
+        density of the same interval.
     answers_worth
         As many answers of the population as the features of a new item are worth, beside knowing that it is an item
         like the others.
     shrunk
         Whether effects were drawn to 0.
+    with_items
+        Whether the regression was fitted with the items.
+    converged
+        Whether that fit came to an end.
     level
         Nominal coverage of the intervals.
     """
@@ -77,6 +91,8 @@ class ExplainedDifficulty(Drawn):
     upper: Array
     p: Array
     residual_sd: float
+    residual_lower: float
+    residual_upper: float
     total_sd: float
     r2: float
     r2_lower: float
@@ -89,10 +105,13 @@ class ExplainedDifficulty(Drawn):
     predicted_upper: Array
     new_item_ids: tuple[str, ...]
     new_predicted: Array
+    new_sd: Array
     new_lower: Array
     new_upper: Array
     answers_worth: float
     shrunk: bool
+    with_items: bool
+    converged: bool
     level: float
 
     def table(self) -> pd.DataFrame:
@@ -124,6 +143,10 @@ class ExplainedDifficulty(Drawn):
             }
         )
 
+    def prior_table(self) -> pd.DataFrame:
+        """One row a new item, the prior of its difficulty: columns of prior_items.csv."""
+        return pd.DataFrame({"item_id": self.new_item_ids, "mean": self.new_predicted, "sd": self.new_sd})
+
     def in_short(self) -> str:
         """R2 with its interval, cross-validated, and what it is worth."""
         return (
@@ -138,25 +161,29 @@ def explain_difficulty(
     features: ItemFeatures | pd.DataFrame,
     *,
     standard_errors: NDArray[np.float64] | None = None,
+    joint_error: JointError | None = None,
     shrinkage: Shrinkage = "auto",
     population: Quadrature | None = None,
     level: float = 0.95,
     rng: np.random.Generator,
 ) -> ExplainedDifficulty:
-    """Difficulty regressed on features of the items: a linear logistic test model with error, in two steps.
+    """Difficulty of items that are known regressed on features: a linear logistic test model with error, in two steps.
 
     The model is that of De Boeck & Wilson (2004): b_j = w_0 + x_j'w + e_j with e_j ~ N(0, s^2). Of the items known are
     estimates with standard errors, so that the regression has both errors: b_j's estimate is N(w_0 + x_j'w,
     s^2 + se_j^2), and s is found by the largest marginal likelihood (REML). With fewer than five items a feature,
-    effects of features of standard deviation 1 are N(0, lambda^2), with lambda found likewise.
+    effects of features of standard deviation 1 are N(0, lambda^2), with lambda found likewise. Where responses are at
+    hand and few an item, `explain_responses` is better, which takes no estimate for normal.
 
     Intervals and p of effects take t with as many degrees of freedom as items less terms, where effects are not
     shrunk. Items are predicted by fits to nine tenths of the others, drawn at random. The interval of R2 is that of a
     parametric bootstrap, bias-corrected (Efron, 1987).
 
-    A prediction N(m, v) of a new item's difficulty is worth n = (1 / v - 1 / v_0) / I answers, where v_0 is the
-    variance of difficulties and I the information that an answer of a person of the population tells of the difficulty
-    of an item, on average over the items.
+    A prediction N(m, v) of a new item's difficulty is worth the n answers after which, of an item like these without a
+    prediction, as much is known on average: the mean over the items of 1 / (1 / v_0 + n I_j) is v, where v_0 is the
+    variance of difficulties and I_j what an answer of a person of the population tells of b_j, the slope being known no
+    better than that log a is N(m, t^2), with the t^2 of the items, and what the answers say of it. Where an answer
+    tells I of every item that is n = (1 / v - 1 / v_0) / I.
 
     Parameters
     ----------
@@ -166,6 +193,9 @@ def explain_difficulty(
         Of at least these items; items beyond are new ones, whose difficulty is predicted.
     standard_errors
         Of the difficulties, shape (n_items,); None for those by the items' covariance.
+    joint_error
+        Of all items together, which then stands for the standard errors: what their errors have in common, the zero and
+        the unit of the scale above all. None where errors are taken as independent.
     shrinkage
         Whether effects are drawn to 0: ``none``, ``learnt``, or by the number of items a feature (``auto``).
     population
@@ -198,38 +228,130 @@ def explain_difficulty(
     1     length     0.8  0.1
     """
     known = as_parameters(items)
-    given = features if isinstance(features, ItemFeatures) else ItemFeatures.from_frame(features)
-    if not 0 < level < 1:
-        raise InputError(f"difficulty: level must be between 0 and 1 but got {level:g}")
-    b = known.difficulty
-    se = known.standard_errors()["difficulty"] if standard_errors is None else np.asarray(standard_errors, np.float64)
+    given = features_of(features, level)
+    b, se = known.difficulty, standard_errors
+    if se is None:
+        se = known.standard_errors()["difficulty"]
+    se = np.asarray(se, dtype=np.float64)
     if se.shape != b.shape:
         raise InputError(f"difficulty: {se.size} standard errors for {b.size} items; expected one each")
-    usable = np.isfinite(b) & np.isfinite(se)
-    if not usable.any():
+    places = np.flatnonzero(np.isfinite(b) & (np.isfinite(se) | (joint_error is not None)))
+    if not places.size:
         raise InputError("difficulty: standard errors of the difficulties are not known; expected those of a fit")
-    ids = tuple(item for item, there in zip(known.item_ids, usable, strict=True) if there)
-    known, b, se = known.select(ids), b[usable], se[usable]
-    columns, scale = _standardised(given.select(ids), len(b))
-    shrink = shrinkage == "learnt" or (shrinkage == "auto" and len(b) < ITEMS_A_FEATURE * len(given.names))
-    if not shrink and np.linalg.matrix_rank(columns - columns.mean(axis=0)) < columns.shape[1]:
-        raise InputError("difficulty: features determine each other; leave one out, or expected shrinkage learnt")
-    if not shrink and len(b) < columns.shape[1] + 3:
-        raise InputError(f"difficulty: {len(b)} items for {columns.shape[1]} features; expected shrinkage learnt")
-    found = meta_regression(b, se, columns, shrink=shrink)
-    null = meta_regression(b, se, columns[:, :0], shrink=False)
+    known = known.select([known.item_ids[place] for place in places])
+    errors = Errors(se[places])
+    if joint_error is not None:
+        errors = joint_errors(known, joint_error.select(places.tolist()))
+    estimates = Estimates(b[places], errors)
+    design = Design.of(given, known.item_ids, shrinkage)
+    return explained(known, estimates, estimates, given, design, population, level, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Difficulties as they are known of the items themselves, and their errors."""
+
+    values: Array
+    errors: Errors
+
+    def select(self, places: NDArray[np.intp]) -> Estimates:
+        """Those of some items."""
+        return Estimates(self.values[places], self.errors.select(places))
+
+    def regressed(
+        self, columns: Array, *, shrink: bool, near: MetaRegression | None = None, interval: bool = False
+    ) -> MetaRegression:
+        """Their regression on features."""
+        return meta_regression(self.values, self.errors, columns, shrink=shrink, near=near, interval=interval)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Features of the items of known difficulty, with mean 0 and standard deviation 1.
+
+    Parameters
+    ----------
+    columns
+        Shape (n_items, n_features).
+    mean, sd
+        Of the features as they are given, shape (n_features,).
+    shrink
+        Whether effects are to be drawn to 0.
+    """
+
+    columns: Array
+    mean: Array
+    sd: Array
+    shrink: bool
+
+    @classmethod
+    def of(cls, given: ItemFeatures, item_ids: Sequence[str], shrinkage: Shrinkage) -> Design:
+        """Refuse too few items, and features that say nothing, or the same as others where effects are not shrunk."""
+        n_items, features = len(item_ids), given.select(item_ids)
+        if n_items < FEWEST_ITEMS:
+            raise InputError(f"difficulty: {n_items} items of known difficulty; expected at least {FEWEST_ITEMS}")
+        mean, sd = features.values.mean(axis=0), features.values.std(axis=0)
+        same = [name for name, spread in zip(features.names, sd, strict=True) if spread < 1e-12]
+        if same:
+            raise InputError(f"difficulty: {name_first(same)} is the same for all items; leave it out")
+        columns = (features.values - mean) / sd
+        shrink = shrinkage == "learnt" or (shrinkage == "auto" and n_items < ITEMS_A_FEATURE * len(given.names))
+        if not shrink and np.linalg.matrix_rank(columns - columns.mean(axis=0)) < columns.shape[1]:
+            raise InputError("difficulty: features determine each other; leave one out, or expected shrinkage learnt")
+        if not shrink and n_items < columns.shape[1] + 3:
+            raise InputError(f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt")
+        return cls(columns, mean, sd, shrink)
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Of the residual; infinite where effects are shrunk."""
+        return np.inf if self.shrink else len(self.columns) - self.columns.shape[1] - 1
+
+    def effects(self, found: MetaRegression) -> tuple[Array, Array]:
+        """Intercept and effects per unit of each feature, with standard errors."""
+        back = np.diag(np.concatenate([[1.0], 1 / self.sd]))
+        back[0, 1:] = -self.mean / self.sd
+        return back @ found.coefficients, np.sqrt(np.diagonal(back @ found.covariance @ back.T))
+
+
+def joint_errors(items: ItemParameters, joint: JointError) -> Errors:
+    """Errors of all difficulties together, by those of slopes and intercepts: db = -(b da + dd) / a."""
+    by = -np.stack([items.difficulty, np.ones(items.n_items)], axis=1) / items.discrimination[:, None]
+    return Errors.of_covariance(np.einsum("ja,jalb,lb->jl", by, joint.covariance[:, :2][:, :, :, :2], by))
+
+
+def features_of(given: ItemFeatures | pd.DataFrame, level: float) -> ItemFeatures:
+    """The features as ours."""
+    if not 0 < level < 1:
+        raise InputError(f"difficulty: level must be between 0 and 1 but got {level:g}")
+    return given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
+
+
+def explained(
+    items: ItemParameters,
+    estimates: Estimates,
+    plain: Estimates,
+    given: ItemFeatures,
+    design: Design,
+    population: Quadrature | None,
+    level: float,
+    rng: np.random.Generator,
+) -> ExplainedDifficulty:
+    """All that follows from estimates with errors: those under the model with features, and those without."""
+    columns, shrink, df = design.columns, design.shrink, design.degrees_of_freedom
+    found = estimates.regressed(columns, shrink=shrink, interval=True)
+    null = plain.regressed(columns[:, :0], shrink=False)
     r2 = share_explained(found, null)
-    df = np.inf if shrink else len(b) - columns.shape[1] - 1
     reach = float(t.ppf((1 + level) / 2, df)) if np.isfinite(df) else float(norm.ppf((1 + level) / 2))
-    effect, errors = _of_terms(found, scale)
+    effect, errors = design.effects(found)
     z = np.abs(effect) / errors
-    predicted, variance, mean_of_others = _left_out(b, se, columns, found, shrink, rng)
-    new = tuple(item for item in given.item_ids if item not in set(known.item_ids))
-    new_predicted, new_variance = found.predicted((given.select(new).values - scale.mean) / scale.sd)
+    predicted, variance, mean_of_others = _left_out(estimates, plain, columns, found, shrink, rng)
+    new = tuple(item for item in given.item_ids if item not in set(items.item_ids))
+    new_predicted, new_variance = found.predicted((given.select(new).values - design.mean) / design.sd)
     spread = [reach * np.sqrt(v) for v in (variance, new_variance)]
-    lower, upper = _interval_of_r2(r2, found, null, b, se, columns, shrink, level, rng)
+    lower, upper = _interval_of_r2(r2, found, null, estimates.errors, columns, shrink, level, rng)
     return ExplainedDifficulty(
-        item_ids=ids,
+        item_ids=items.item_ids,
         terms=("intercept", *given.names),
         effect=effect,
         se=errors,
@@ -237,49 +359,29 @@ def explain_difficulty(
         upper=effect + reach * errors,
         p=2 * (t.sf(z, df) if np.isfinite(df) else norm.sf(z)),
         residual_sd=found.residual_sd,
+        residual_lower=found.residual_lower,
+        residual_upper=found.residual_upper,
         total_sd=null.residual_sd,
         r2=r2,
         r2_lower=lower,
         r2_upper=upper,
-        r2_cross_validated=_predicted_share(b, se, predicted, mean_of_others),
-        difficulty=b,
-        se_difficulty=se,
+        r2_cross_validated=_predicted_share(plain, null, predicted, mean_of_others),
+        difficulty=plain.values,
+        se_difficulty=np.sqrt(plain.errors.variances),
         predicted=predicted,
         predicted_lower=predicted - spread[0],
         predicted_upper=predicted + spread[0],
         new_item_ids=new,
         new_predicted=new_predicted,
+        new_sd=spread[1] / float(norm.ppf((1 + level) / 2)),
         new_lower=new_predicted - spread[1],
         new_upper=new_predicted + spread[1],
-        answers_worth=_answers_worth(known, float(np.median(variance)), null, population or STANDARD_NORMAL),
+        answers_worth=_answers_worth(items, float(np.median(variance)), null, population or STANDARD_NORMAL),
         shrunk=shrink,
+        with_items=False,
+        converged=True,
         level=level,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """Mean and standard deviation of each feature over the items."""
-
-    mean: Array
-    sd: Array
-
-
-def _standardised(features: ItemFeatures, n_items: int) -> tuple[Array, Scaling]:
-    if n_items < FEWEST_ITEMS:
-        raise InputError(f"difficulty: {n_items} items of known difficulty; expected at least {FEWEST_ITEMS}")
-    scale = Scaling(features.values.mean(axis=0), features.values.std(axis=0))
-    same = [name for name, sd in zip(features.names, scale.sd, strict=True) if sd < 1e-12]
-    if same:
-        raise InputError(f"difficulty: {name_first(same)} is the same for all items; leave it out")
-    return (features.values - scale.mean) / scale.sd, scale
-
-
-def _of_terms(found: MetaRegression, scale: Scaling) -> tuple[Array, Array]:
-    """Intercept and effects per unit of each feature, with standard errors."""
-    back = np.diag(np.concatenate([[1.0], 1 / scale.sd]))
-    back[0, 1:] = -scale.mean / scale.sd
-    return back @ found.coefficients, np.sqrt(np.diagonal(back @ found.covariance @ back.T))
 
 
 def share_explained(found: MetaRegression, null: MetaRegression) -> float:
@@ -290,22 +392,29 @@ def share_explained(found: MetaRegression, null: MetaRegression) -> float:
 
 
 def _left_out(
-    b: Array, se: Array, columns: Array, found: MetaRegression, shrink: bool, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
+    estimates: Estimates, plain: Estimates, columns: Array, found: MetaRegression, shrink: bool,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Prediction of each item by a fit without its tenth of the items, its variance, and the mean of the others."""
-    predicted, variance, mean = np.empty((3, len(b)))
-    order = rng.permutation(len(b))
-    for fold in np.array_split(order, min(N_FOLDS, len(b))):
+    n_items = len(estimates.values)
+    predicted, variance, mean = np.empty((3, n_items))
+    order = rng.permutation(n_items)
+    for fold in np.array_split(order, min(N_FOLDS, n_items)):
         others = np.setdiff1d(order, fold)
-        fitted = meta_regression(b[others], se[others], columns[others], shrink=shrink, near=found)
+        fitted = estimates.select(others).regressed(columns[others], shrink=shrink, near=found)
         predicted[fold], variance[fold] = fitted.predicted(columns[fold])
-        mean[fold] = meta_regression(b[others], se[others], columns[others][:, :0], shrink=False).coefficients[0]
+        mean[fold] = plain.select(others).regressed(columns[others][:, :0], shrink=False).coefficients[0]
     return predicted, variance, mean
 
 
-def _predicted_share(b: Array, se: Array, predicted: Array, mean: Array) -> float:
-    """1 - mean squared error of the predictions over that of the mean, the estimates' own error taken off both."""
-    error, total = (float(np.sum((b - by) ** 2 - se**2)) for by in (predicted, mean))
+def _predicted_share(plain: Estimates, null: MetaRegression, predicted: Array, mean: Array) -> float:
+    """1 - mean squared error of the predictions over that of the mean, the estimates' own error taken off both.
+
+    Items count by how well they are known, 1 / (s_0^2 + se^2)^2.
+    """
+    own = plain.errors.variances
+    weight = (null.residual_sd**2 + own) ** -2.0
+    error, total = (float(weight @ ((plain.values - by) ** 2 - own)) for by in (predicted, mean))
     return 1 - max(error, 0.0) / total if total > 0 else float("nan")
 
 
@@ -313,8 +422,7 @@ def _interval_of_r2(
     r2: float,
     found: MetaRegression,
     null: MetaRegression,
-    b: Array,
-    se: Array,
+    errors: Errors,
     columns: Array,
     shrink: bool,
     level: float,
@@ -329,10 +437,9 @@ def _interval_of_r2(
         fitted = fitted * explained / fitted.std()
     drawn = np.empty(N_SAMPLES[shrink])
     for k in range(drawn.size):
-        sample = fitted + rng.normal(0, np.sqrt(found.residual_sd**2 + se**2))
+        sample = Estimates(fitted + errors.draw(found.residual_sd, rng), errors)
         drawn[k] = share_explained(
-            meta_regression(sample, se, columns, shrink=shrink, near=found),
-            meta_regression(sample, se, columns[:, :0], shrink=False),
+            sample.regressed(columns, shrink=shrink, near=found), sample.regressed(columns[:, :0], shrink=False)
         )
     drawn = drawn[~np.isnan(drawn)]
     below = (np.sum(drawn < r2) + 0.5 * np.sum(drawn == r2)) / drawn.size
@@ -343,8 +450,22 @@ def _interval_of_r2(
 
 
 def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression, population: Quadrature) -> float:
-    """Answers that tell as much of a new item's difficulty as its features do, by the items' average information."""
-    # a^2 P Q, the information of an answer on ability, is that on difficulty too
-    told = float((population.weights @ information(population.nodes, items)).mean())
+    """Answers after which items without features are known as well as features say, on average; see the explanation."""
     before = null.residual_sd**2
-    return max(1 / variance - 1 / before, 0.0) / told if before > 0 and variance > 0 else float("nan")
+    if not (before > 0 and variance > 0):
+        return float("nan")
+    items = items.select([name for name, a in zip(items.item_ids, items.discrimination, strict=True) if a > 0])
+    spread = float(np.log(items.discrimination).std())
+    away = population.nodes[:, None] - items.difficulty
+    told = population.weights[:, None] * information(population.nodes, items)  # of b: as much as of ability
+    own, across, of_slope = (np.sum(told * part, axis=0) for part in (1.0, -away, away**2))
+
+    def left(log_answers: float) -> float:
+        n = float(np.exp(log_answers))
+        by_slope = n * across**2 * spread**2 / (1 + n * of_slope * spread**2)
+        return float(np.mean(1 / (1 / before + n * (own - by_slope)))) - variance
+
+    lowest, highest = np.log(LEAST_ANSWERS), np.log(MOST_ANSWERS)
+    if not items.n_items or left(highest) > 0:
+        return float("nan")
+    return 0.0 if left(lowest) <= 0 else float(np.exp(brentq(left, lowest, highest)))

@@ -3,19 +3,66 @@
     b_j = w_0 + x_j'w + e_j + error_j,   e_j ~ N(0, s^2),   error_j ~ N(0, se_j^2),   w ~ N(0, lambda^2 I) or flat.
 
 The marginal likelihood of s (and lambda) has all else integrated out, which for flat effects is REML (NumPy only).
+Errors that go together are independent along the axes of their covariance matrix, and a residual that is alike for all
+items is so along any axes: the regression is one of what lies along these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize, minimize_scalar
+from scipy.stats import chi2
 
 Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation of the estimates
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of estimates.
+
+    Parameters
+    ----------
+    sd
+        Standard deviations along the axes, shape (n_items,).
+    axes
+        Orthonormal columns, shape (n_items, n_items); None where each estimate is an axis of its own.
+    """
+
+    sd: Array
+    axes: Array | None = None
+
+    @classmethod
+    def of_covariance(cls, covariance: Array) -> Errors:
+        """Errors with this covariance matrix; a variance that rounding made negative is 0."""
+        values, vectors = np.linalg.eigh(covariance)
+        return cls(np.sqrt(values.clip(min=0)), vectors)
+
+    def along(self, matrix: Array) -> Array:
+        """Rows of the items as rows of the axes."""
+        return matrix if self.axes is None else self.axes.T @ matrix
+
+    @property
+    def variances(self) -> Array:
+        """Of each estimate's error."""
+        return self.sd**2 if self.axes is None else self.axes**2 @ self.sd**2
+
+    def draw(self, residual: float, rng: np.random.Generator) -> Array:
+        """Errors drawn together with a residual of this standard deviation, shape (n_items,)."""
+        drawn = rng.normal(0, np.sqrt(residual**2 + self.sd**2))
+        return drawn if self.axes is None else self.axes @ drawn
+
+    def select(self, places: NDArray[np.intp]) -> Errors:
+        """Those of some of the estimates."""
+        if self.axes is None:
+            return Errors(self.sd[places])
+        rows = self.axes[places]
+        return Errors.of_covariance((rows * self.sd**2) @ rows.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +77,9 @@ class MetaRegression:
         Theirs; of shrunken effects the posterior's.
     residual_sd
         s.
+    residual_lower, residual_upper
+        Of s, where the marginal likelihood falls by half the 95% point of chi-square with 1 df, lambda staying; NaN
+        where they were not asked for.
     effect_sd
         lambda, of effects of columns as they are given; infinite where they are flat.
     log_likelihood
@@ -41,6 +91,8 @@ class MetaRegression:
     residual_sd: float
     effect_sd: float
     log_likelihood: float
+    residual_lower: float = float("nan")
+    residual_upper: float = float("nan")
 
     def predicted(self, columns: Array) -> tuple[Array, Array]:
         """Mean and variance of the true values of new items, s^2 + x'Vx."""
@@ -55,14 +107,20 @@ def with_intercept(columns: Array) -> Array:
 
 
 def meta_regression(
-    estimates: Array, errors: Array, columns: Array, *, shrink: bool, near: MetaRegression | None = None
+    estimates: Array,
+    errors: Array | Errors,
+    columns: Array,
+    *,
+    shrink: bool,
+    near: MetaRegression | None = None,
+    interval: bool = False,
 ) -> MetaRegression:
     """Fit by the largest marginal likelihood.
 
     Parameters
     ----------
     estimates, errors
-        b_j and se_j, shape (n_items,).
+        b_j, and se_j where errors are independent, shape (n_items,) each.
     columns
         Features, of like scales where they are shrunk, shape (n_items, n_columns).
     shrink
@@ -70,18 +128,23 @@ def meta_regression(
     near
         A fit to like data, from whose standard deviations the search starts where effects are shrunk; None for
         several starts.
+    interval
+        Whether the interval of s is wanted.
     """
+    if not isinstance(errors, Errors):
+        errors = Errors(errors)
     # as many columns as items suffice: rotating features leaves equal prior variances of their effects as they are
     rotation = np.eye(columns.shape[1])
     if columns.shape[1] > len(columns):
         _, _, right = np.linalg.svd(columns, full_matrices=False)
         rotation = right.T
-    x = with_intercept(columns @ rotation)
+    x = errors.along(with_intercept(columns @ rotation))
+    along, sd = errors.along(estimates), errors.sd
     scale = max(float(np.std(estimates)), 1e-6)
     bounds = [(np.log(SMALLEST * scale), np.log(LARGEST * scale))] * (2 if shrink else 1)
 
     def negative(logs: Array) -> float:
-        return -_fitted(estimates, errors, x, float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf)[1]
+        return -_fitted(along, sd, x, float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf)[1]
 
     if shrink:
         starts = [scale * np.array([share, share / np.sqrt(x.shape[1])]) for share in (0.7, 0.05)]
@@ -94,14 +157,30 @@ def meta_regression(
     residual, effect = float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf
     if residual < 2 * SMALLEST * scale:
         residual = 0.0
-    coefficients, value, precision = _fitted(estimates, errors, x, max(residual, 1e-9 * scale), effect)
+    coefficients, value, precision = _fitted(along, sd, x, max(residual, 1e-9 * scale), effect)
     covariance = np.linalg.inv(precision)
     back = np.zeros((columns.shape[1] + 1, x.shape[1]))
     back[0, 0], back[1:, 1:] = 1.0, rotation
     covariance = back @ covariance @ back.T
     if rotation.shape[1] < rotation.shape[0]:  # what the items say nothing of keeps its prior
         covariance[1:, 1:] += effect**2 * (np.eye(len(rotation)) - rotation @ rotation.T)
-    return MetaRegression(back @ coefficients, covariance, residual, effect, value)
+    lower = upper = float("nan")
+    if interval:
+        lower, upper = _ends(lambda s: _fitted(along, sd, x, s, effect)[1], residual, bounds[0])
+    return MetaRegression(back @ coefficients, covariance, residual, effect, value, lower, upper)
+
+
+def _ends(level: Callable[[float], float], best: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Where a likelihood of s has fallen by half the 95% point of chi-square; 0 where it has not on the way down."""
+    least, most = np.exp(bounds)
+    top = max(best, least)
+    height = level(top) - 0.5 * float(chi2.ppf(0.95, 1))
+
+    def above(log: float) -> float:
+        return level(float(np.exp(log))) - height
+
+    lower = float(np.exp(brentq(above, bounds[0], np.log(top)))) if top > least and above(bounds[0]) < 0 else 0.0
+    return lower, float(np.exp(brentq(above, np.log(top), bounds[1]))) if above(bounds[1]) < 0 else float(most)
 
 
 def _fitted(estimates: Array, errors: Array, x: Array, residual: float, effect: float) -> tuple[Array, float, Array]:

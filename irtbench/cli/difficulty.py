@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,22 +12,24 @@ import typer
 from numpy.typing import NDArray
 
 from irtbench.cli.link_options import chosen_scale
-from irtbench.cli.options import FiguresOrBeside, Folder, Json, Quiet, Seed, demand_varied_items
+from irtbench.cli.options import AllowUnconverged, FiguresOrBeside, Folder, Json, Quiet, Seed, demand_varied_items
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
-from irtbench.cli.progress import reporting
+from irtbench.cli.progress import demand_converged, reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
-    from irtbench.analysis.explained_difficulty import ExplainedDifficulty
+    from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage
     from irtbench.analysis.linear_logistic_test import LinearLogisticTest
     from irtbench.data.item_features import ItemFeatures
-    from irtbench.models.item_parameters import ItemParameters
-    from irtbench.models.quadrature import Quadrature
 
-FEW_ANSWERS = 50  # to an item, below which the residual comes out too small
-FILES = ("effects.csv", "difficulty.json", "predictions.csv", "lltm.csv", "predicted_difficulty.svg", "effects.svg")
+Model = Literal["rasch", "2pl"]
+
+FILES = (
+    "effects.csv", "difficulty.json", "predictions.csv", "prior_items.csv", "lltm.csv", "predicted_difficulty.svg",
+    "effects.svg",
+)  # fmt: skip
 
 
 @reads_files(trials="count")
@@ -44,9 +47,7 @@ def difficulty(
     exclude: Annotated[
         list[str], typer.Option("--exclude-features", metavar="COLUMN", help="A column that is no feature.")
     ] = [],  # noqa: B006
-    model: Annotated[
-        Literal["rasch", "2pl"], typer.Option("--model", help="Of RESPONSES; with rasch the LLTM is tested too.")
-    ] = "2pl",
+    model: Annotated[Model, typer.Option("--model", help="Of RESPONSES; with rasch the LLTM is tested too.")] = "2pl",
     shrinkage: Annotated[
         Literal["auto", "none", "learnt"],
         typer.Option("--shrinkage", help="Whether effects are drawn to 0; auto: with under five items a feature."),
@@ -56,6 +57,7 @@ def difficulty(
     ] = None,
     figures: FiguresOrBeside = None,
     seed: Seed = 0,
+    allow_unconverged: AllowUnconverged = False,
     quiet: Quiet = False,
     json: Json = False,
     *,
@@ -63,36 +65,34 @@ def difficulty(
 ) -> None:
     """Explain the difficulty of items by their features, and predict that of new ones.
 
-    Difficulties with their standard errors are regressed on the features, with a residual. Writes effects.csv;
-    difficulty.json: R2 with an interval, cross-validated R2, and how many answers the features of a new item are worth;
-    and predictions.csv, every item predicted by a fit without it, and those of F that have no difficulty yet. With
-    RESPONSES and --model rasch also lltm.csv: the linear logistic test model, whose test is in difficulty.json.
+    Difficulty is regressed on the features, with a residual: of RESPONSES together with the items, of a bank in a
+    second step that has the errors of its items. Writes effects.csv; difficulty.json: R2 with an interval,
+    cross-validated R2, and how many answers the features of a new item are worth; predictions.csv, every item predicted
+    by a fit without it, and those of F that have no difficulty yet; and prior_items.csv, what is expected of these, for
+    `extend --prior-items` and `fit --prior-items`. With RESPONSES and --model rasch also lltm.csv: the linear logistic
+    test model, whose test is in difficulty.json.
     """
-    from irtbench.analysis.explained_difficulty import explain_difficulty
     from irtbench.data.readers.feature_table import read_features
 
+    test: LinearLogisticTest | None = None
     with (
         reporting(quiet=quiet) as progress,
         output_folder(output, files=FILES) as folder,
         figures_in(figures, beside=folder) as draw,
     ):
         known = read_features(features, columns=tuple(columns), exclude=tuple(exclude))
-        items, population, test = items_and_test(source, known, model, scale, reading, progress)
-        there = [item for item in items.item_ids if item in set(known.item_ids)]
-        without = sorted(set(items.item_ids) - set(there))
-        if not there:
-            raise InputError(f"{features}: none of its items is among those of {source}; expected a row for each")
+        rng = np.random.default_rng(seed)
+        if holds_items(source):
+            found, without = explained_bank(source, known, features, scale, shrinkage, rng)
+        else:
+            found, test, without = explained_answers(source, known, features, model, shrinkage, reading, rng, progress)
         if without:
             progress(f"left out, no row in {features.name}: {', '.join(without[:5])}")
-        chosen = items.select(there)
-        errors = errors_of_table(source, chosen.item_ids) if chosen.covariance is None else None
-        found = explain_difficulty(
-            chosen, known, standard_errors=errors, shrinkage=shrinkage, population=population,
-            rng=np.random.default_rng(seed),
-        )  # fmt: skip
         about = about_difficulty(found, test) | {"items_left_out": without}
         write_table(found.table(), folder / "effects.csv")
         write_table(found.predictions_table(), folder / "predictions.csv")
+        if found.new_item_ids:
+            write_table(found.prior_table(), folder / "prior_items.csv")
         if test is not None:
             write_table(test.table(), folder / "lltm.csv")
         if draw is not None:
@@ -105,41 +105,74 @@ def difficulty(
     elif not quiet:
         show_table(found.table(), title=f"difficulty of {len(found.item_ids)} items")
         tell(found, test)
+    unsettled = [] if found.converged else ["regression and items did not settle: there are too few responses"]
+    demand_converged(unsettled, allow_unconverged=allow_unconverged, quiet=True)
 
 
-def items_and_test(
+def explained_bank(
+    source: Path, known: ItemFeatures, features: Path, scale: str | None, shrinkage: Shrinkage, rng: np.random.Generator
+) -> tuple[ExplainedDifficulty, list[str]]:
+    """The second step on a bank's items, and those of them without features."""
+    from irtbench.analysis.explained_difficulty import explain_difficulty
+    from irtbench.bank.known_items import read_bank
+
+    own = chosen_scale(read_bank(source), scale, source)
+    there, without = with_features(own.items.item_ids, known, source, features)
+    chosen = own.select(there)
+    errors = errors_of_table(source, chosen.items.item_ids) if chosen.items.covariance is None else None
+    found = explain_difficulty(
+        chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage,
+        population=own.population, rng=rng,
+    )  # fmt: skip
+    return found, without
+
+
+def explained_answers(
     source: Path,
     known: ItemFeatures,
-    model: Literal["rasch", "2pl"],
-    scale: str | None,
+    features: Path,
+    model: Model,
+    shrinkage: Shrinkage,
     reading: Reading,
-    progress: Any,
-) -> tuple[ItemParameters, Quadrature | None, LinearLogisticTest | None]:
-    """Items with standard errors, of a bank or fitted to responses, their population, and the LLTM if wanted."""
+    rng: np.random.Generator,
+    progress: Callable[[str], None],
+) -> tuple[ExplainedDifficulty, LinearLogisticTest | None, list[str]]:
+    """The regression fitted with the items to responses, the LLTM with rasch, and the items without features."""
+    from irtbench.analysis.explained_responses import explain_responses
     from irtbench.analysis.linear_logistic_test import linear_logistic_test
-    from irtbench.bank.known_items import read_bank
-    from irtbench.estimation.fit import fit_model
 
-    if holds_items(source):
-        own = chosen_scale(read_bank(source), scale, source)
-        return own.items, own.population, None
-    data = reading.matrix(source)
+    given = reading.matrix(source)
+    answered = [item for item, n in zip(given.item_ids, given.n_by_item, strict=True) if n]
+    there, without = with_features(answered, known, source, features)
+    data = given.select_items(there)
+    data = data.select_respondents(data.n_by_respondent > 0)
     p = data.proportion_correct()
     varied = [item for item, share in zip(data.item_ids, p, strict=True) if 0 < share < 1]
     demand_varied_items(varied, source)
-    data = data.select_items([item for item in varied if item in set(known.item_ids)] or varied)
     progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    answers = float(np.median(data.n_by_item))
-    if answers < FEW_ANSWERS:
-        progress(
-            f"items have {answers:.0f} answers (median): with fewer than {FEW_ANSWERS} errors of difficulty are not "
-            "normal, and R2 comes out too large; believe the cross-validated one"
-        )
+    found = explain_responses(data, known, model=model, shrinkage=shrinkage, rng=rng, progress=progress)
+    test = None
     if model == "rasch":
-        test = linear_logistic_test(data, known)
-        return test.rasch.items, test.rasch.quadrature, test
-    fitted = fit_model(data)
-    return fitted.items, fitted.quadrature, None
+        some = data.select_items(varied)
+        test = linear_logistic_test(some.select_respondents(some.n_by_respondent > 0), known)
+    return found, test, without
+
+
+def with_features(
+    item_ids: Sequence[str], known: ItemFeatures, source: Path, features: Path
+) -> tuple[list[str], list[str]]:
+    """The items that have features, and those that have none.
+
+    Raises
+    ------
+    InputError
+        If it is none of them.
+    """
+    named = set(known.item_ids)
+    there = [item for item in item_ids if item in named]
+    if not there:
+        raise InputError(f"{features}: none of its items is among those of {source}; expected a row for each")
+    return there, sorted(set(item_ids) - named)
 
 
 def holds_items(source: Path) -> bool:
@@ -173,9 +206,13 @@ def about_difficulty(found: ExplainedDifficulty, test: LinearLogisticTest | None
         "r2_upper": found.r2_upper,
         "r2_cross_validated": found.r2_cross_validated,
         "residual_sd": found.residual_sd,
+        "residual_sd_lower": found.residual_lower,
+        "residual_sd_upper": found.residual_upper,
         "difficulty_sd": found.total_sd,
         "answers_worth": found.answers_worth,
         "shrunk": found.shrunk,
+        "with_items": found.with_items,
+        "converged": found.converged,
         "n_new_items": len(found.new_item_ids),
     }
     if test is not None:
@@ -199,7 +236,8 @@ def tell(found: ExplainedDifficulty, test: LinearLogisticTest | None) -> None:
         f"({found.r2_lower:.0%} to {found.r2_upper:.0%}); of items left out {found.r2_cross_validated:.0%}"
     )
     say(
-        f"difficulties have standard deviation {found.total_sd:.2f}, {found.residual_sd:.2f} of it unexplained; "
+        f"difficulties have standard deviation {found.total_sd:.2f}, {found.residual_sd:.2f} "
+        f"({found.residual_lower:.2f} to {found.residual_upper:.2f}) of it unexplained; "
         f"the features of a new item are worth {found.answers_worth:.0f} answers"
     )
     if found.shrunk:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from irtbench.cli.fit import estimable, fit_one_ability, provenance_of
 from irtbench.cli.link_options import (
@@ -16,14 +18,30 @@ from irtbench.cli.link_options import (
     chosen_scale,
     parted,
 )
-from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Responses, Seed
+from irtbench.cli.options import (
+    AllowUnconverged,
+    Figures,
+    Folder,
+    Json,
+    PriorItems,
+    Quiet,
+    Responses,
+    Seed,
+    item_priors,
+)
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.responses import name_first
 
+if TYPE_CHECKING:
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.data.sparse_responses import SparseResponses
+    from irtbench.models.item_parameters import ItemParameters
+
 FILES = ("bank.json", "extend.json", "drift.csv")
+LEAST_SD_OF_SLOPES = 0.1  # of the prior of new items' slopes, where the bank's are alike
 
 
 @reads_files(trials="count")
@@ -35,6 +53,15 @@ def extend(
     scale: ScaleName = None,
     model: ModelOfNew = "2pl",
     prior: PriorOfNew = None,
+    prior_items: PriorItems = None,
+    prior_slope: Annotated[
+        str | None,
+        typer.Option(
+            "--prior-slope",
+            metavar="normal:MEAN,SD",
+            help="Prior of the slopes of new items; with --prior-items that of the bank's slopes if not said.",
+        ),
+    ] = None,
     figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
@@ -48,6 +75,9 @@ def extend(
     The old items are first estimated anew by these people, and those that drifted are no anchors. In the bank they stay
     as they were. Writes bank.json; extend.json, these people's mean and standard deviation on the old scale, and the
     items added; and drift.csv, a common item a row. Standard errors take the anchors as known.
+
+    With --prior-items what is expected of new items, on the bank's scale (`difficulty` writes it), counts beside their
+    answers, so that they need fewer: a new item needs no answers both right and wrong then.
     """
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.bank.known_items import read_bank
@@ -56,15 +86,21 @@ def extend(
     from irtbench.estimation.fit import fit_model
     from irtbench.estimation.settings import FitSettings
 
-    settings = FitSettings(kind=model, prior=prior)
+    plain = FitSettings(kind=model, prior=prior, prior_slope=prior_slope)
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         known = read_bank(bank)
         old = chosen_scale(known, scale, bank)
-        data, left_out, _ = estimable(reading.response_matrix(responses), settings, responses)
+        given, settings = reading.response_matrix(responses), plain
+        if prior_items is not None:
+            new = [item for item in given.item_ids if item not in set(old.items.item_ids)]
+            slopes = slopes_of(old.items) if prior is None and prior_slope is None else prior_slope
+            settings = replace(plain, prior_items=item_priors(prior_items, new), prior_slope=slopes)
+        data, left_out, _ = estimable(given, settings, responses)
         if left_out:
             progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items, on their own and beside anchors")
-        tested = find_drift(old.items, fit_model(data, settings, seed=seed).items)
+        own = data if prior_items is None else estimable(present(given, old.items), plain, responses)[0]
+        tested = find_drift(old.items, fit_model(own, plain, seed=seed).items)
         common, released = parted(tested, drift)
         anchors = old.items.select(common)
         fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
@@ -82,6 +118,7 @@ def extend(
             "group_sd": fit["population_sd"],
             "group_se_mean": fit["population_se_mean"],
             "group_se_sd": fit["population_se_sd"],
+            "prior": fit["prior"],
             "converged": fit["converged"],
             "stopped_because": fit["stopped_because"],
         }
@@ -104,3 +141,14 @@ def extend(
     say_doubts(fit.get("doubts", []))
     unconverged = [] if fit["converged"] else [str(fit["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+
+
+def present(given: ResponseMatrix | SparseResponses, items: ItemParameters) -> ResponseMatrix | SparseResponses:
+    """The responses to these items alone."""
+    return given.select_items([item for item in given.item_ids if item in set(items.item_ids)])
+
+
+def slopes_of(items: ItemParameters) -> str:
+    """The prior that slopes are like those of these items."""
+    mean, sd = float(items.discrimination.mean()), float(items.discrimination.std())
+    return f"normal:{mean:.4g},{max(sd, LEAST_SD_OF_SLOPES):.4g}"

@@ -13,7 +13,18 @@ import typer
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.fit_stored import fit_stored, given_responses
 from irtbench.cli.large import large_table
-from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Responses, Seed, demand_varied_items
+from irtbench.cli.options import (
+    AllowUnconverged,
+    Figures,
+    Folder,
+    Json,
+    PriorItems,
+    Quiet,
+    Responses,
+    Seed,
+    demand_varied_items,
+    item_priors,
+)
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -94,6 +105,7 @@ def fit(
         str | None,
         typer.Option("--prior-intercept", metavar="normal:MEAN,SD", help="Prior of intercepts d = -a b, your own."),
     ] = None,
+    prior_items: PriorItems = None,
     prior_upper: Annotated[
         str | None,
         typer.Option(
@@ -224,6 +236,8 @@ def fit(
         )
     if reference is not None and groups is None:
         raise InputError("--reference: expected --groups with it")
+    if prior_items is not None and (several or four or grouped is not None or groups is not None):
+        raise InputError("--prior-items: go with rasch, 2pl or 3pl, without factors, testlets or groups")
     if groups is not None and (several or four or grouped is not None or known is not None):
         raise InputError("--groups: expected neither several abilities, testlets, a 4pl nor anchors with it")
     if grouped is not None and (several or settings != FitSettings(device=device) or known is not None):
@@ -244,6 +258,7 @@ def fit(
     if ranks is not None and not ranks.is_first:  # takes the same steps with responses of its own; the first says all
         with given_responses(responses, table, reading, cache, print, ranks, remove_cache=remove_cache) as given:
             assert isinstance(given, StoredResponses)
+            settings = replace(settings, prior_items=item_priors(prior_items, given.item_ids))
             data, *_ = estimable_stored(given, settings, responses, known)
             fit_stored(data, settings, seed, known, None if scores_as == "none" else output, print, ranks)
         return
@@ -255,6 +270,7 @@ def fit(
     ):
         if unknown := sorted(set(models) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
+        settings = replace(settings, prior_items=item_priors(prior_items, given.item_ids))
         if isinstance(given, StoredResponses):
             data, left_out, idle = estimable_stored(given, settings, responses, known)
         else:
@@ -357,7 +373,7 @@ def varied_items(
     """Items that can be fitted, and those that are left out."""
     from irtbench.building.removals import constant_items
 
-    left_out = constant_items(given) if not settings.priors.bounds_difficulty else []
+    left_out = [removal for removal in constant_items(given) if not settings.bounds(removal.item_id)]
     left_out = [removal for removal in left_out if known is None or removal.item_id not in known.item_ids]
     gone = {removal.item_id for removal in left_out}
     kept = [item for item in given.item_ids if item not in gone]

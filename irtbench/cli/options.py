@@ -109,6 +109,14 @@ UnknownItemsOption = Annotated[
 Where = Annotated[
     list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
 ]
+PriorItems = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior-items",
+        metavar="FILE",
+        help="Normal priors of the difficulty of single items: item_id, mean, sd (prior_items.csv of difficulty).",
+    ),
+]
 AllowUnconverged = Annotated[
     bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
 ]
@@ -140,6 +148,25 @@ def mapped(given: list[str]) -> dict[str, str]:
         If one has no equals sign or nothing before it, or an answer is mapped twice.
     """
     return named("--map", [pair.strip() for text in given for pair in text.split(",")])
+
+
+def item_priors(file: Path | None, item_ids: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Priors of the difficulty of those of these items that ``--prior-items`` names; none where it is not given.
+
+    Raises
+    ------
+    InputError
+        If the file is wrong, or names none of the items.
+    """
+    from irtbench.models.parameter_table import read_item_priors
+
+    if file is None:
+        return {}
+    given, items = read_item_priors(file), set(item_ids)
+    found = {item: moments for item, moments in given.items() if item in items}
+    if not found:
+        raise InputError(f"{file}: none of its items is among those of the responses; expected some of them")
+    return found
 
 
 def demand_varied_items(kept: Sequence[str], file: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ def distractor_table(
     responses: ResponsesLike,
     *,
     options: dict[str, list[str]] | None = None,
+    scored: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Every option of every item, columns of distractors.csv.
 
@@ -42,6 +45,8 @@ def distractor_table(
         The answers as graded by the keys, by the same respondents (`as_responses`).
     options
         Options offered by an item, if known: those that nobody chose are then listed too.
+    scored
+        Items that the score is made of; None for all of the responses.
 
     Returns
     -------
@@ -81,8 +86,9 @@ def distractor_table(
     answers = answers[answers["answer"].fillna("") != ""]
     check_respondents_agree(answers, responses)
     seen = ~np.isnan(responses.values)
-    right = np.where(seen, responses.values, 0.0)
-    n_seen = seen.sum(axis=1)
+    counts = np.array([scored is None or item in scored for item in responses.item_ids])
+    right = np.where(seen & counts, responses.values, 0.0)
+    n_seen = (seen & counts).sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         score = right.sum(axis=1) / n_seen
     low, high = np.nanquantile(score, [1 / 3, 2 / 3]) if n_seen.any() else (np.nan, np.nan)
@@ -93,7 +99,8 @@ def distractor_table(
     for k, item in enumerate(responses.item_ids):
         asked = seen[:, k]
         with np.errstate(invalid="ignore", divide="ignore"):
-            rest = (right.sum(axis=1) - right[:, k]) / np.where(n_seen > 1, n_seen - seen[:, k], np.nan)
+            n_others = n_seen - (asked & counts[k])
+            rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
         chosen = np.full(responses.n_respondents, "", dtype=object)
         if item in by_item:
             given = by_item[item].drop_duplicates("respondent_id")

@@ -101,12 +101,14 @@ class BifactorModel(InformationCriteria):
     @property
     def stopped_because(self) -> str:
         """Why the iterations ended, in words."""
-        if self.status.stop is Stop.AT_BOUND and set(self.alike) != set(self.names):
+        equal = "take one specific slope for each testlet (--specific-slopes equal)"
+        all_alike = set(self.alike) == set(self.names)
+        if self.status.stop is Stop.AT_BOUND and not all_alike:
             return (
                 f"{name_first(self.status.steep_items)}: slopes grow without end, for testlets have hardly anything of "
-                "their own in common; take one specific slope for each testlet (--specific-slopes equal)"
+                f"their own in common; {equal}"
             )
-        return str(self.status)
+        return self.status.in_words(instead="take fewer testlets" if all_alike else equal)
 
     @property
     def n_parameters(self) -> int:

@@ -91,7 +91,7 @@ class FactorModel(InformationCriteria):
     @property
     def stopped_because(self) -> str:
         """Why the iterations ended, in words."""
-        return str(self.status)
+        return self.status.in_words(instead="take fewer abilities" if self.n_factors > 1 else "")
 
     @property
     def steps(self) -> int:

@@ -38,9 +38,15 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
-from irtbench.estimation.marginal.shared_scale import ability_vanishes
+from irtbench.estimation.marginal.shared_scale import ability_vanishes, population_of
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
-from irtbench.estimation.shared_items import anchors_among, at_anchors, shared_parameters, told
+from irtbench.estimation.shared_items import (
+    anchors_among,
+    at_anchors,
+    demand_new_items,
+    shared_parameters,
+    told,
+)
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
@@ -49,6 +55,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -57,6 +64,8 @@ from irtbench.models.pyro_model.shared import POPULATION_SD
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
+
+MOST_PLACINGS_OF_PRIORS, SAME_POPULATION = 10, 1e-4  # of priors beside anchors, and a mean and sd that stay
 
 
 def fit_model(
@@ -138,7 +147,8 @@ def fit_model(
         demand_streamed(settings)
     elif ranks is not None:
         raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
-    check_estimable(responses, settings.priors, () if known is None else known.item_ids)
+    bounded = [item for item in settings.prior_items if settings.bounds(item)]
+    check_estimable(responses, settings.priors, () if known is None else known.item_ids, bounded)
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
@@ -161,7 +171,10 @@ def estimate(
     with torch.no_grad():
         start = rough_start(problem) if given_start is None else RoughStart(items_on_device(problem, given_start))
         problem = with_adapted_nodes(problem, start.items, room=0.6)
-        problem, priors, found = find_estimate(problem, start, settings)
+        if anchors is not None and settings.prior_items:
+            problem, priors, found = find_beside_anchors(problem, start, settings)
+        else:
+            problem, priors, found = find_estimate(problem, start, settings)
         shared = problem.prior.shared is not None
         if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
             found = replace(found, abilities=joint_abilities(problem, found.items))
@@ -263,6 +276,7 @@ def problem_of(
     free, fixed = settings.guessing_of(responses.item_ids)
     shared = shared_parameters(responses.item_ids, settings, anchors, device)
     if anchors is not None:
+        demand_new_items(settings.prior_items, anchors)
         at_anchors(free, fixed, responses.item_ids, anchors)
     model = partial(
         logistic_model,
@@ -270,6 +284,7 @@ def problem_of(
         guessing_free=torch.from_numpy(free).to(device),
         guessing_fixed=torch.from_numpy(fixed).to(device),
         shared=shared,
+        difficulty=DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device),
     )
     nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
     rows = encode_responses(responses, device)
@@ -318,19 +333,46 @@ def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) ->
     return problem, priors, mode
 
 
+def find_beside_anchors(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
+    """The estimate where new items have priors on the anchors' scale, on which the population is not known beforehand.
+
+    The priors are taken to the scale on which these respondents are N(0, 1), by the mean and the standard deviation
+    found last, until these stay. That new items came out harder or easier than expected does not move the respondents:
+    what moves them is the responses, to anchors and, as far as their priors are sure, to new items.
+    """
+    difficulty, slope = problem.model.keywords["difficulty"], settings.priors.slope  # type: ignore[attr-defined]
+    mean, sd, steps = 0.0, 1.0, 0
+    for _ in range(MOST_PLACINGS_OF_PRIORS):
+        priors = settings.priors
+        if slope is not None:
+            priors = replace(priors, slope=(sd * slope[0], sd * slope[1]))
+        own = partial(problem.model, priors=priors, difficulty=difficulty and difficulty.seen_by(mean, sd))
+        problem, _, found = find_estimate(Problem.of(own, problem.rows, problem.nodes), start, settings)
+        steps += found.status.steps
+        before, (mean, sd), start = (mean, sd), population_of(problem, found.items), RoughStart(found.items)
+        if not found.status.converged or max(abs(mean - before[0]), abs(sd - before[1])) < SAME_POPULATION:
+            break
+    return problem, settings.priors, replace(found, status=replace(found.status, steps=steps))
+
+
 def shared_quadrature(nodes: NodeTensors) -> Quadrature:
     """The density on the nodes, as it leaves the device."""
     return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
 
 
-def check_estimable(responses: AnyResponses, priors: Priors, anchors: Sequence[str] = ()) -> None:
-    """Refuse data that do not determine the parameters; see `fit_model` for the errors."""
+def check_estimable(
+    responses: AnyResponses, priors: Priors, anchors: Sequence[str] = (), bounded: Sequence[str] = ()
+) -> None:
+    """Refuse data that do not determine the parameters; see `fit_model` for the errors.
+
+    `bounded` are items whose own priors keep their parameters finite, whatever was answered.
+    """
     if responses.n_respondents < FEWEST_RESPONDENTS:
         raise InputError(
             f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
             "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
         )
-    if priors.slope is not None and responses.n_items > responses.n_respondents:
+    if priors.slope is not None and responses.n_items > responses.n_respondents and not anchors:
         which = "weak" if priors.name == "weak" else "of slopes"
         raise InputError(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
@@ -346,7 +388,7 @@ def check_estimable(responses: AnyResponses, priors: Priors, anchors: Sequence[s
     if unanswered:
         raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
     constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
-    constant = [item for item in constant if item not in set(anchors)]
+    constant = [item for item in constant if item not in {*anchors, *bounded}]
     if constant and not priors.bounds_difficulty:
         raise InputError(
             f"fit: all responses are the same for item {name_first(constant)}; "

@@ -200,6 +200,8 @@ def of_three_parameters(settings: FitSettings | None, keywords: Mapping[str, Any
     ):  # fmt: skip
         if getattr(settings, name) != getattr(usual, name):
             raise InputError(f"fit: {name} {getattr(settings, name)!r} does not go with a 4pl; expected {expected}")
+    if settings.prior_items:
+        raise InputError("fit: prior_items do not go with a 4pl; expected a 2pl or 3pl")
     if settings.device == "cuda":
         raise InputError("fit: device cuda does not go with a 4pl; expected auto or cpu")
     if settings.prior == "hierarchical":

@@ -277,6 +277,8 @@ def check_groups(
         raise InputError(f"groups: items common to groups are 2pl or 3pl but kind is {settings.kind}")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
+    if settings.prior_items:
+        raise InputError("groups: prior_items go with one group of respondents")
     if settings.optimiser == "adam":
         raise InputError("groups: expected the preconditioned optimiser")
     check_estimable(responses, settings.priors)

@@ -51,6 +51,10 @@ class FitSettings(Settings):
         A prior ``normal:MEAN,SD`` of the slope a in place of the one that `prior` brings.
     prior_intercept
         The same of the intercept d.
+    prior_items
+        Mean and standard deviation of a normal prior of the difficulty b of single items, in place of one of their
+        intercepts, as `explain_difficulty` predicts them; on the scale of the anchors, where there are any, as
+        `prior_slope` then is. Items that the data lack are passed over.
     population
         ``normal``, or a density ``estimated`` with the items, of mean 0 and standard deviation 1: a mixture of as many
         normal ones as BIC asks for.
@@ -81,6 +85,7 @@ class FitSettings(Settings):
     prior_guessing: str | None = None
     prior_slope: str | None = None
     prior_intercept: str | None = None
+    prior_items: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     population: Literal["normal", "estimated"] = "normal"
     optimiser: Literal["fisher_scoring", "adam"] = "fisher_scoring"
     tolerance: Annotated[float, Range(above=0, at_most=0.1)] = 1e-5
@@ -114,6 +119,8 @@ class FitSettings(Settings):
                     raise InputError(f"FitSettings: prior hierarchical is learnt from the items; expected no {name}")
         if self.prior_slope is not None and self.kind == "rasch":
             raise InputError("FitSettings: prior_slope: slopes of a rasch model are 1; expected another kind")
+        if self.prior_items:
+            self._demand_difficulties()
         if self.posterior is not None and self.estimates_guessing and self.priors.guessing is None:
             raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
         if self.posterior is not None and not self.standard_errors:
@@ -131,6 +138,25 @@ class FitSettings(Settings):
             )
         if self.posterior is not None:
             raise InputError(f"FitSettings: a posterior goes with kind 2pl or 3pl but got {self.kind}")
+
+    def _demand_difficulties(self) -> None:
+        """Refuse priors of difficulty that are none, and what they do not go with."""
+        for item, (_, deviation) in self.prior_items.items():
+            if deviation <= 0:
+                raise InputError(
+                    f"FitSettings: prior_items: item {item}: expected mean and standard deviation, the second above 0, "
+                    f"but got {deviation:g}"
+                )
+        for what, there in (
+            ("kind 1pl", self.kind == "1pl"),
+            ("prior hierarchical", self.prior == "hierarchical"),
+            ("a posterior", self.posterior is not None),
+        ):
+            if there:
+                raise InputError(
+                    f"FitSettings: prior_items go with kind rasch, 2pl or 3pl, prior none or weak, and no posterior; "
+                    f"they do not with {what}"
+                )
 
     @property
     def has_common_slope(self) -> bool:
@@ -153,7 +179,12 @@ class FitSettings(Settings):
             priors = replace(priors, slope=normal_prior("prior_slope", self.prior_slope))
         if self.prior_intercept is not None:
             priors = replace(priors, intercept=normal_prior("prior_intercept", self.prior_intercept))
-        return priors
+        return replace(priors, difficulty=self.prior_items) if self.prior_items else priors
+
+    def bounds(self, item: str) -> bool:
+        """Whether the item has a finite mode even where all got it right, or all wrong."""
+        priors, slopes_known = self.priors, self.kind == "rasch"
+        return priors.bounds_difficulty or (item in self.prior_items and (slopes_known or priors.slope is not None))
 
     def for_samples(self) -> FitSettings:
         """The same for responses drawn in a bootstrap: no standard errors, and a thousandth of one is close enough."""

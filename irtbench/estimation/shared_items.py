@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import (
@@ -66,6 +67,12 @@ def shared_parameters(
     known[places], slope[places], intercept[places] = 1.0, anchors.discrimination, anchors.intercept
     slopes, intercepts, where = (torch.from_numpy(part).to(device) for part in (slope, intercept, known))
     return SharedParameters.anchored(slopes, intercepts, where > 0)
+
+
+def demand_new_items(prior_items: Mapping[str, tuple[float, float]], anchors: ItemParameters) -> None:
+    """Refuse priors of items whose parameters are known and stay."""
+    if known := [item for item in anchors.item_ids if item in prior_items]:
+        raise InputError(f"fit: prior_items: {name_first(known)} is an anchor, which stays as it is; leave it out")
 
 
 def at_anchors(

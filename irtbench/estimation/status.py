@@ -121,8 +121,18 @@ class Status:
 
     def __str__(self) -> str:
         """The reason in words."""
+        return self.in_words()
+
+    def in_words(self, *, instead: str = "") -> str:
+        """The reason in words, with what to do.
+
+        Parameters
+        ----------
+        instead
+            What to do besides leaving items out, where the model takes no prior; empty where it takes one.
+        """
         parts = [words_of_learning(self.learning)] if self.learning is not None else []
-        parts.append(words_of_stop(self))
+        parts.append(words_of_stop(self, instead))
         if self.guessing_at_zero:
             parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
         if self.posterior:
@@ -138,8 +148,11 @@ def words_of_learning(learning: Learning) -> str:
     return words if learning.settled else f"{words}; {UNSETTLED}"
 
 
-def words_of_stop(status: Status) -> str:
-    """Say why the steps on the items ended."""
+def words_of_stop(status: Status, instead: str = "") -> str:
+    """Say why the steps on the items ended; `instead` of taking a prior, see `Status.in_words`."""
+    advice = ADVICE.get(status.stop, "")
+    if instead:
+        advice = f"leave out items that hardly anybody got right or wrong, or {instead}"
     gradient = f"largest gradient {status.gradient:.1e} standard errors"
     match status.stop:
         case Stop.CONVERGED if math.isnan(status.gradient):
@@ -149,15 +162,15 @@ def words_of_stop(status: Status) -> str:
         case Stop.STEP_LIMIT if math.isnan(status.gradient):
             return ""
         case Stop.STEP_LIMIT:
-            return f"no convergence in {status.steps} steps: {gradient}; {ADVICE[status.stop]}"
+            return f"no convergence in {status.steps} steps: {gradient}; {advice}"
         case Stop.AT_BOUND if status.steep:
             who = name_first(status.steep_items) if status.steep_items else f"{len(status.steep)} items"
             plural = len(status.steep) > 1
             return (
                 f"{who}: the slope{'s grow' if plural else ' grows'} without end, for the likelihood is highest where "
                 f"the item{'s tell' if plural else ' tells'} right from wrong without error; leave "
-                f"{'them' if plural else 'it'} out, or take --prior weak (with fewer respondents than items --prior "
-                "hierarchical)"
+                f"{'them' if plural else 'it'} out, or "
+                + (instead or "take --prior weak (with fewer respondents than items --prior hierarchical)")
             )
         case Stop.AT_BOUND:
             return (
@@ -165,11 +178,11 @@ def words_of_stop(status: Status) -> str:
                 "2pl for these items (--by-item)"
             )
         case Stop.NO_ASCENT:
-            return f"no step raises the likelihood any more: {gradient}; {ADVICE[status.stop]}"
+            return f"no step raises the likelihood any more: {gradient}; {advice}"
         case Stop.NODES_NOT_RIGHT:
             return (
                 "the likelihood changes with the nodes over which ability is integrated out, however they are placed; "
-                + ADVICE[status.stop]
+                + advice
             )
         case stop:
-            return f"{stop.value}; {ADVICE[stop]}"
+            return f"{stop.value}; {advice}"

@@ -250,6 +250,30 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
     return models
 
 
+def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
+    """Read normal priors of the difficulty of items from a table with ``item_id, mean, sd``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, an item is named twice, a value is no finite number, or a
+        standard deviation is not above 0.
+    """
+    table = read_table(path)
+    demand_columns(table, ["item_id", "mean", "sd"], path)
+    if table["item_id"].duplicated().any():
+        raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
+    moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in ("mean", "sd")}
+    for name, values in moments.items():
+        wrong = np.flatnonzero(~np.isfinite(values) | ((values <= 0) & (name == "sd")))
+        if wrong.size:
+            place = field_places(path, name)(int(wrong[0]))
+            expected = "a number above 0" if name == "sd" else "a number"
+            raise InputError(f"{place}: expected {expected} but got {table[name].iloc[wrong[0]]!r}")
+    pairs = zip(moments["mean"].tolist(), moments["sd"].tolist(), strict=True)
+    return dict(zip(table["item_id"], pairs, strict=True))
+
+
 def read_pattern(path: str | Path, item_ids: Sequence[str]) -> NDArray[np.bool_]:
     """Read which slopes of a model with several abilities are zero, shape (n_items, n_factors).
 

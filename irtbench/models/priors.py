@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from scipy.special import polygamma
+
+from irtbench.data.shown import counted
 
 PriorName = Literal["none", "weak", "hierarchical"]
 
@@ -191,6 +193,11 @@ class Priors:
         Density of ``log |a|`` and d (or b) together, instead of those of slope and intercept.
     upper
         Density of the upper asymptote u of a 4PL, in the same forms as that of guessing.
+    log_slope
+        Mean and standard deviation of a normal density of log |a|, instead of one of the slope.
+    difficulty
+        Means and standard deviations of normal densities of the difficulty b of single items, by their names, instead
+        of one of their intercepts.
     """
 
     name: PriorName
@@ -199,6 +206,8 @@ class Priors:
     guessing: GuessingPrior | None = None
     hierarchy: Hierarchy | None = None
     upper: GuessingPrior | None = None
+    log_slope: tuple[float, float] | None = None
+    difficulty: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
     def named(cls, name: PriorName, *, n_options: int = 4, guessing_estimated: bool = True) -> Priors:
@@ -236,8 +245,8 @@ class Priors:
     @property
     def is_flat(self) -> bool:
         """Whether there is no density at all: marginal maximum likelihood."""
-        densities = (self.slope, self.intercept, self.guessing, self.hierarchy, self.upper)
-        return all(density is None for density in densities)
+        densities = (self.slope, self.intercept, self.guessing, self.hierarchy, self.upper, self.log_slope)
+        return all(density is None for density in densities) and not self.difficulty
 
     @property
     def bounds_difficulty(self) -> bool:
@@ -253,6 +262,10 @@ class Priors:
             parts.append(f"a ~ Normal({self.slope[0]:.4g}, {self.slope[1]:.4g})")
         if self.intercept is not None:
             parts.append(f"d ~ Normal({self.intercept[0]:.4g}, {self.intercept[1]:.4g})")
+        if self.log_slope is not None:
+            parts.append(f"log |a| ~ Normal({self.log_slope[0]:.4g}, {self.log_slope[1]:.4g})")
+        if self.difficulty:
+            parts.append(f"b ~ Normal of its own for {counted(len(self.difficulty), 'item')}")
         if self.hierarchy is not None:
             several = len(self.hierarchy.parts) > 1
             for weight, part in self.hierarchy.parts:
@@ -261,5 +274,5 @@ class Priors:
             parts.append(self.guessing.describe())
         if self.upper is not None:
             parts.append(self.upper.describe("u"))
-        own = self.name == "none" and (self.slope, self.intercept) != (None, None)
+        own = self.name == "none" and (self.slope, self.intercept, self.difficulty) != (None, None, {})
         return f"{'own' if own else self.name}: " + ", ".join(parts)

@@ -120,7 +120,9 @@ def _add_options(drawn: dict[str, dict[str, Any]], scale: ScaleStudy) -> None:
     if scale.analysis is None or scale.analysis.options.empty:
         return
     names = ["option", "is_key", "n", "share_low", "share_middle", "share_high", "flags"]
-    for item, options in scale.analysis.options.groupby("item_id", sort=False):
+    for item, options in pd.concat([scale.analysis.options, scale.analysis.removed_options]).groupby(
+        "item_id", sort=False
+    ):
         found = drawn[str(item)]
         found["options"] = [
             [printable(option), bool(is_key), int(n), *(_whole(share) for share in shares), flags]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from irtbench.bank.scale import Scale
 from irtbench.building.pruning import answered
 from irtbench.data.grading import GradingSettings, as_compared, normalised_keys
+from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.classical import ClassicalStatistics, classical_statistics
@@ -32,11 +34,14 @@ class ItemAnalysis(Shown):
         Of the scale.
     options
         Every option of every item, see `distractor_table`; empty where there are no raw answers.
+    removed_options
+        The same of the items that were removed, by the score on those kept.
     """
 
     classical: ClassicalStatistics
     reliability: ScaleReliability
     options: pd.DataFrame
+    removed_options: pd.DataFrame
 
     def table(self) -> pd.DataFrame:
         """One row an item, as `ClassicalStatistics.table`."""
@@ -52,6 +57,7 @@ def analyse_items(
     scale: Scale,
     abilities: Abilities,
     answers: pd.DataFrame | None,
+    items: ItemTable,
     grading: GradingSettings,
 ) -> ItemAnalysis | None:
     """Item analysis of a scale; None with fewer than three items, or several trials of an item.
@@ -66,6 +72,8 @@ def analyse_items(
         Of the respondents who answered any of its items.
     answers
         Raw answers of these and others; None if there are none.
+    items
+        All items that were given, with their keys.
     grading
         How they were graded.
     """
@@ -75,11 +83,16 @@ def analyse_items(
     reliability = scale_reliability(
         data, scale.items, abilities.theta, abilities.standard_error, population=scale.population or STANDARD_NORMAL
     )
-    options = pd.DataFrame()
-    keys = normalised_keys(scale.details, grading)
+    options = removed_options = pd.DataFrame()
+    keys = normalised_keys(items, grading)
     if answers is not None and set(data.item_ids) <= set(keys):
-        here = answers["item_id"].isin(data.item_ids) & answers["respondent_id"].isin(data.respondent_ids)
+        removed = [item for item in responses.item_ids if item in keys and item not in set(data.item_ids)]
+        whole = responses.select_respondents(np.isin(responses.respondent_ids, data.respondent_ids))
+        whole = whole.select_items([*data.item_ids, *removed])
+        here = answers["item_id"].isin(whole.item_ids) & answers["respondent_id"].isin(data.respondent_ids)
         given = answers[here]
         given = given.assign(answer=as_compared(given["answer"], grading))
-        options = distractor_table(given, keys, data)
-    return ItemAnalysis(classical_statistics(data), reliability, options)
+        found = distractor_table(given, keys, whole, scored=set(data.item_ids))
+        gone = found["item_id"].isin(removed)
+        options, removed_options = found[~gone].reset_index(drop=True), found[gone].reset_index(drop=True)
+    return ItemAnalysis(classical_statistics(data), reliability, options, removed_options)

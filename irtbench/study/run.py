@@ -114,7 +114,7 @@ def run_study(
             folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
             found = study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns)
             if found.scale is not None and found.abilities is not None:
-                analysis = analyse_items(part, found.scale, found.abilities, data.answers, settings.grading)
+                analysis = analyse_items(part, found.scale, found.abilities, data.answers, data.items, settings.grading)
                 found = replace(found, analysis=analysis)
             scales.append(found)
         rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
-from irtbench.analysis.meta_regression import meta_regression, with_intercept
+from irtbench.analysis.meta_regression import Errors, meta_regression, with_intercept
 
 
 def test_without_errors_it_is_least_squares(reference: Path) -> None:
@@ -66,3 +66,55 @@ def test_more_features_than_items_predict_as_without_the_rotation() -> None:
     at = with_intercept(new)
     np.testing.assert_allclose(mean, at @ covariance @ design.T @ weight @ b, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(variance, found.residual_sd**2 + np.einsum("jp,pq,jq->j", at, covariance, at), rtol=1e-3)
+
+
+def correlated(n_items: int, rng: np.random.Generator) -> np.ndarray:
+    """A covariance of errors with much in common."""
+    root = rng.normal(0, 0.15, (n_items, n_items))
+    return root @ root.T / n_items + np.diag(rng.uniform(0.02, 0.2, n_items)) + 0.05
+
+
+def test_correlated_errors_are_those_of_generalised_least_squares_and_reml() -> None:
+    rng = np.random.default_rng(5)
+    x, covariance = rng.normal(size=(20, 2)), correlated(20, rng)
+    b = x @ [0.6, -0.3] + rng.multivariate_normal(np.zeros(20), covariance + 0.16 * np.eye(20))
+    found = meta_regression(b, Errors.of_covariance(covariance), x, shrink=False, interval=True)
+    design = with_intercept(x)
+
+    def restricted(s: float) -> float:
+        v = covariance + s**2 * np.eye(20)
+        inverse = np.linalg.inv(v)
+        precision = design.T @ inverse @ design
+        rest = b - design @ np.linalg.solve(precision, design.T @ inverse @ b)
+        return -0.5 * float(np.linalg.slogdet(v)[1] + np.linalg.slogdet(precision)[1] + rest @ inverse @ rest)
+
+    v = np.linalg.inv(covariance + found.residual_sd**2 * np.eye(20))
+    expected = np.linalg.inv(design.T @ v @ design)
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8)
+    np.testing.assert_allclose(found.coefficients, expected @ design.T @ v @ b, rtol=1e-8)
+    top = restricted(found.residual_sd)
+    assert max(restricted(1.02 * found.residual_sd), restricted(0.98 * found.residual_sd)) < top
+    for end in (found.residual_lower, found.residual_upper):  # half the 95% point of chi-square with 1 df
+        assert restricted(end) == pytest.approx(top - 1.9207, abs=1e-3)
+
+
+def test_errors_of_some_items_and_draws_are_those_of_their_covariance() -> None:
+    rng = np.random.default_rng(6)
+    covariance = correlated(6, rng)
+    errors, chosen = Errors.of_covariance(covariance), np.array([4, 0, 3])
+    np.testing.assert_allclose(errors.variances, np.diagonal(covariance), rtol=1e-10)
+    some = errors.select(chosen)
+    np.testing.assert_allclose((some.axes * some.sd**2) @ some.axes.T, covariance[np.ix_(chosen, chosen)], atol=1e-12)
+    drawn = np.stack([errors.draw(0.5, rng) for _ in range(20_000)])
+    np.testing.assert_allclose(np.cov(drawn.T), covariance + 0.25 * np.eye(6), atol=0.02)
+    plain = Errors(np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_allclose(plain.select(np.array([2, 0])).variances, [0.09, 0.01])
+    assert plain.draw(0.0, rng).shape == (3,)
+
+
+def test_a_residual_of_nothing_has_an_interval_from_nothing() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(30, 1))
+    found = meta_regression(x[:, 0] + rng.normal(0, 0.3, 30), np.full(30, 0.5), x, shrink=False, interval=True)
+    assert found.residual_sd == found.residual_lower == 0.0
+    assert 0 < found.residual_upper < 0.5

@@ -34,10 +34,15 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
         out = tmp_path / str(k)
         done = run("difficulty", study / source, "--features", study / "features.csv", "-o", out, "--json")
         said.append(json.loads(done.stdout))
-        assert sorted(path.name for path in out.iterdir()) == ["difficulty.json", "effects.csv", "predictions.csv"]
-    for other in said[1:]:
-        assert other["r2"] == pytest.approx(said[0]["r2"], abs=1e-3)
-        assert other["answers_worth"] == pytest.approx(said[0]["answers_worth"], rel=1e-2)
+        files = ["difficulty.json", "effects.csv", "predictions.csv", "prior_items.csv"]
+        assert sorted(path.name for path in out.iterdir()) == files
+    assert [one["with_items"] for one in said] == [False, False, True]
+    bank, table, joint = said  # a table of items has no joint error; with responses the residual is fitted with them
+    assert table["r2"] == pytest.approx(bank["r2"], abs=5e-3)
+    assert table["answers_worth"] == pytest.approx(bank["answers_worth"], rel=0.1)
+    assert joint["r2"] == pytest.approx(bank["r2"], abs=1e-2)
+    assert joint["residual_sd"] == pytest.approx(bank["residual_sd"], rel=0.25)
+    assert all(one["residual_sd_lower"] < one["residual_sd"] < one["residual_sd_upper"] for one in said)
     effects = pd.read_csv(tmp_path / "0" / "effects.csv").set_index("term")
     assert list(effects.index) == ["intercept", "length", "kind=law"]
     assert effects.loc["length", "lower"] < 0.9 < effects.loc["length", "upper"]

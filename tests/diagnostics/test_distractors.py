@@ -82,3 +82,23 @@ def test_frames_give_what_the_matrix_gives_and_strangers_are_refused() -> None:
     pd.testing.assert_frame_equal(distractor_table(pd.concat([long, stranger]), keys, responses), expected)
     with pytest.raises(InputError, match="answers: respondent zoe has answers but no row in the responses"):
         distractor_table(pd.concat([long, stranger.assign(answer="a")]), keys, responses)
+
+
+def test_an_item_that_is_not_scored_is_seen_by_the_score_of_the_others() -> None:
+    rng = np.random.default_rng(4)
+    values = (rng.random((90, 6)) < 1 / (1 + np.exp(-rng.normal(size=(90, 1))))).astype(float)
+    values[rng.random(values.shape) < 0.1] = np.nan
+    data = ResponseMatrix(values, tuple(f"p{k}" for k in range(90)), tuple(f"i{k}" for k in range(6)))
+    answers = data.to_long()
+    answers = answers.assign(answer=np.where(answers["response"] == 1, "a", "b")).drop(columns="response")
+    keys = dict.fromkeys(data.item_ids, "a")
+    others = set(data.item_ids) - {"i2"}
+    whole = distractor_table(answers, keys, data).set_index(["item_id", "option"])
+    found = distractor_table(answers, keys, data, scored=others).set_index(["item_id", "option"])
+    # the score of those kept is what the rest of the score is to the one removed
+    np.testing.assert_allclose(found.loc["i2", "point_biserial"], whole.loc["i2", "point_biserial_rest"])
+    np.testing.assert_allclose(found.loc["i2", "point_biserial_rest"], whole.loc["i2", "point_biserial_rest"])
+    kept = [item for item in data.item_ids if item in others]
+    alone = distractor_table(answers[answers["item_id"] != "i2"], keys, data.select_items(kept))
+    there = found.drop(index="i2", level="item_id").reset_index()
+    pd.testing.assert_frame_equal(there, alone, check_like=True)

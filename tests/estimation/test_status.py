@@ -13,6 +13,14 @@ def test_each_ending_but_the_good_one_says_what_to_do(stop: Stop) -> None:
     assert stop is Stop.AT_BOUND or ADVICE[stop] in text
 
 
+@pytest.mark.parametrize("stop", [stop for stop in Stop if stop is not Stop.CONVERGED])
+def test_where_no_prior_is_taken_none_is_advised(stop: Stop) -> None:
+    status = Status(stop, 7, gradient=0.1, change=0.1, steep=(2,))
+    text = status.in_words(instead="take fewer abilities")
+    assert "prior" not in text
+    assert text.endswith("or take fewer abilities")
+
+
 def test_items_that_run_away_are_named_five_at_most() -> None:
     names = tuple(f"item i{k} (9 of 10 right)" for k in range(7))
     text = str(Status(Stop.AT_BOUND, 7, steep=tuple(range(7)), steep_items=names))

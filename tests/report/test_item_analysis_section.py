@@ -8,7 +8,9 @@ import pytest
 
 import irtbench
 from irtbench.report import item_analysis_tables
+from irtbench.report.addresses import item_anchor
 from irtbench.report.html import render_report
+from irtbench.report.item_details import items_of_study
 
 STUDY = """
 [data]
@@ -87,3 +89,21 @@ def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
     assert item_analysis_tables.options_table(study.scales).empty
     assert item_analysis_tables.said_of_options(study.scales) == ""
     assert "Upper third" not in render_report(study)
+
+
+def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: Path) -> None:
+    study_of(tmp_path, misleads=True)
+    text = STUDY.replace('preset = "none"', 'preset = "none"\nexclude = [{ item_id = "i9", reason = "misleads" }]')
+    (tmp_path / "study.toml").write_text(text)
+    found = irtbench.run_study(irtbench.read_study(tmp_path / "study.toml"))
+    analysis = found.scales[0].analysis
+    assert analysis is not None
+    assert set(analysis.options["item_id"]) == {f"i{k}" for k in range(9)}
+    assert set(analysis.removed_options["item_id"]) == {"i9"}
+    table, details = items_of_study(found.scales, found.items)
+    drawn = details["items"][item_anchor("i9")]["options"]  # type: ignore[index]
+    assert [row[0] for row in drawn][:2] == ["a", "b"]
+    assert "able" in drawn[1][-1]
+    assert "a (key)" in table.loc[table["item_id"] == "i9", "answers_by_third"].iloc[0]
+    # what is said of the scale is of the items kept
+    assert "i9" not in set(item_analysis_tables.options_table(found.scales).get("item_id", []))

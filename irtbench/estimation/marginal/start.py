@@ -11,13 +11,15 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.spans import total
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
+LEAST_SLOPE = 0.5  # where difficulty has a prior
 START_GUESSING = 1 / (1 + math.exp(1.7))
 
 
 def starting_values(problem: Problem) -> ItemTensors:
     """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
 
-    With several abilities these are the slopes on the first; the others are zero.
+    With several abilities these are the slopes on the first; the others are zero. Where difficulty has a prior slopes
+    are positive, for between a slope and one of the other sign there is no way of finite difficulties.
     """
     n_observed = torch.zeros_like(problem.rows.n_correct)
     for batch in problem.batches(dtype=torch.float64):
@@ -43,13 +45,20 @@ def starting_values(problem: Problem) -> ItemTensors:
     (covariance,) = total(problem.rows, covariance)
     correlation = covariance / n_observed / deviation_of_item
     c = torch.where(problem.guessing_free, START_GUESSING, problem.prior.fixed.guessing)
-    return items_of_correlations(p, correlation, c, problem.n_factors)
+    return items_of_correlations(p, correlation, c, problem.n_factors, drawn=problem.prior.difficulty_drawn)
 
 
-def items_of_correlations(p: Tensor, correlation: Tensor, c: Tensor, n_factors: int = 1) -> ItemTensors:
-    """Items by their proportions correct, their correlations with the score and their guessing, shape (n_items,)."""
+def items_of_correlations(
+    p: Tensor, correlation: Tensor, c: Tensor, n_factors: int = 1, *, drawn: Tensor | None = None
+) -> ItemTensors:
+    """Items by their proportions correct, their correlations with the score and their guessing, shape (n_items,).
+
+    Where difficulty has a prior (`drawn`), slopes are not near 0 at first.
+    """
     correlation = correlation.clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation**2).sqrt()
+    if drawn is not None:
+        slope = torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)
     above_guessing = ((p - c) / (1 - c)).clamp(0.05, 0.999)
     p_start = torch.where(c > 0, above_guessing, p)
     intercept = torch.logit(p_start) * (1 + slope**2 / 2.89).sqrt()

@@ -19,6 +19,7 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedToUpper
+from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
@@ -41,6 +42,7 @@ def logistic_model(
     slopes_free: Tensor | None = None,
     slope_sign: Tensor | None = None,
     shared: SharedParameters | None = None,
+    difficulty: DifficultyPrior | None = None,
     testlets: ItemGroups | None = None,
     upper: bool = False,
     learn_mean: bool = False,
@@ -48,8 +50,9 @@ def logistic_model(
 ) -> None:
     """Items drawn from their priors, and rows of responses from `CollapsedLogistic` at these items.
 
-    The sites are ``slope`` and ``intercept``, or ``log_slope_and_intercept`` under a hierarchy, ``guessing_logit``
-    where c is estimated, ``upper_logit`` with upper asymptotes, and ``responses``; ``common_slope`` (Rasch, 1PL),
+    The sites are ``slope`` (or ``log_slope``, if that has the prior) and ``intercept`` (``difficulty`` of the items
+    whose difficulty has one), or ``log_slope_and_intercept`` under a hierarchy; ``guessing_logit`` where c is
+    estimated, ``upper_logit`` with upper asymptotes, and ``responses``; ``common_slope`` (Rasch, 1PL),
     ``specific_slope`` (testlets) or ``population_sd`` and ``population_mean`` (known items) where items share
     parameters.
 
@@ -68,9 +71,12 @@ def logistic_model(
     slopes_free
         Where slopes are estimated, shape (n_items, n_factors); elsewhere they are zero. None for all.
     slope_sign
-        1 or -1 for each slope, shape (n_items,), where a hierarchy is of ``log |a|``; None for all positive.
+        1 or -1 for each slope, shape (n_items,), where the prior is one of ``log |a|``; None for all positive.
     shared
         What slopes and intercepts are made of that are not an item's own; None where all are.
+    difficulty
+        Items that have a prior of b, in place of one of the intercept; by z, or by theta where one slope is shared and
+        slopes by theta are 1. None for none.
     testlets
         Items that share a specific ability, the second slope being that on it; None for none. Without guessing, on
         nodes that are `BifactorNodes`.
@@ -100,20 +106,26 @@ def logistic_model(
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
     if shared is not None:
-        slope, intercept = shared_items(shared, priors, nodes.theta)
+        slope, intercept = shared_items(shared, priors, nodes.theta, difficulty)
     elif priors.hierarchy is None:
-        if slopes_free is None:
+        if priors.log_slope is not None:
+            values = pyro.sample("log_slope", normal_or_flat(priors.log_slope, like(n_items)).to_event(1))
+            slope = signed_slope(values, slope_sign)
+        elif slopes_free is None:
             slope = pyro.sample("slope", normal_or_flat(priors.slope, like((n_items, n_factors))).to_event(2))
         else:
             density = normal_or_flat(priors.slope, like(int(slopes_free.sum()))).to_event(1)
             values = pyro.sample("slope", density, infer={FILLS: slopes_free})
             slope = like((n_items, n_factors)).masked_scatter(slopes_free, values)
-        intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
+        if difficulty is None:
+            intercept = pyro.sample("intercept", normal_or_flat(priors.intercept, like(n_items)).to_event(1))
+        else:
+            intercept = own_intercepts(priors, slope[:, 0], torch.ones_like(guessing_free), difficulty)
     else:
         pair = hierarchy_density(priors.hierarchy, nodes.theta, learn_mean=learn_mean)
         values = pyro.sample("log_slope_and_intercept", pair.expand((n_items,)).to_event(1))
         log_slope, intercept = values.unbind(-1)
-        slope = (log_slope.exp() if slope_sign is None else slope_sign * log_slope.exp())[:, None]
+        slope = signed_slope(log_slope, slope_sign)
     log_guessing = torch.log(guessing_fixed) if bool((guessing_free | (guessing_fixed > 0)).any()) else None
     if log_guessing is not None and bool(guessing_free.any()):
         density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
@@ -134,7 +146,29 @@ def logistic_model(
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
 
 
-def shared_items(shared: SharedParameters, priors: Priors, like: Tensor) -> tuple[Tensor, Tensor]:
+def signed_slope(log_slope: Tensor, sign: Tensor | None) -> Tensor:
+    """Slopes of these logarithms, shape (n_items, 1)."""
+    return (log_slope.exp() if sign is None else sign * log_slope.exp())[:, None]
+
+
+def own_intercepts(
+    priors: Priors, slope: Tensor, own: Tensor, difficulty: DifficultyPrior | None, *, by_theta: bool = False
+) -> Tensor:
+    """Draw the intercepts of the items that have their own, by their difficulty where that has a prior; else 0."""
+    intercept, rest = torch.zeros_like(slope), own if difficulty is None else own & ~difficulty.chosen
+    if bool(rest.any()):
+        density = normal_or_flat(priors.intercept, slope.new_zeros(int(rest.sum()))).to_event(1)
+        intercept = intercept.masked_scatter(rest, pyro.sample("intercept", density, infer={FILLS: rest}))
+    if difficulty is not None:
+        chosen = difficulty.chosen
+        b = pyro.sample("difficulty", difficulty.density.to_event(1), infer={FILLS: chosen})
+        intercept = intercept.masked_scatter(chosen, intercept_of(slope[chosen], b, by_theta=by_theta))
+    return intercept
+
+
+def shared_items(
+    shared: SharedParameters, priors: Priors, like: Tensor, difficulty: DifficultyPrior | None = None
+) -> tuple[Tensor, Tensor]:
     """Draw shared parameters and the items' own: slopes, shape (n_items, n_factors), and intercepts, (n_items,)."""
     prior_of = {COMMON_SLOPE: priors.slope}
     shape = (shared.n_values,) if shared.together else ()
@@ -151,8 +185,9 @@ def shared_items(shared: SharedParameters, priors: Priors, like: Tensor) -> tupl
         density = normal_or_flat(priors.slope, like.new_zeros(int(own[0].sum()))).to_event(1)
         slope = slope.masked_scatter(own[0], pyro.sample("slope", density, infer={FILLS: own[0]}))
     if bool(own[1].any()):
-        density = normal_or_flat(priors.intercept, like.new_zeros(int(own[1].sum()))).to_event(1)
-        intercept = intercept.masked_scatter(own[1], pyro.sample("intercept", density, infer={FILLS: own[1]}))
+        by_theta = COMMON_SLOPE in shared.names
+        drawn_ones = own_intercepts(priors, slope[:, 0], own[1], difficulty, by_theta=by_theta)
+        intercept = torch.where(own[1], drawn_ones, intercept)
     return slope, intercept
 
 

@@ -21,8 +21,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
-from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, SHARED
+from irtbench.models.pyro_model.difficulty_prior import by_slope_and_intercept, difficulty_of, intercept_of
+from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR, SLOPES, ItemTensors
+from irtbench.models.pyro_model.model import FILLS, FIXED_GUESSING, SHARED, signed_slope
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.shared import (
@@ -37,7 +38,9 @@ from irtbench.models.pyro_model.shared import (
 ItemModel = Callable[..., Any]
 
 SHARED_SITES = (COMMON_SLOPE, SPECIFIC_SLOPE, POPULATION_SD, POPULATION_MEAN)
-ITEM_SITES = ("slope", "intercept", "log_slope_and_intercept", "guessing_logit", *SHARED_SITES)
+ITEM_SITES = (
+    "slope", "log_slope", "intercept", "difficulty", "log_slope_and_intercept", "guessing_logit", *SHARED_SITES,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class ItemPrior:
         Sign of each slope where the model draws log |a|, shape (n_items,); None elsewhere.
     shared
         What slopes and intercepts are made of that are not an item's own; None where all are.
+    difficulty_drawn
+        Items of which the model draws the difficulty, shape (n_items,); None for none.
     """
 
     densities: Mapping[str, dist.TorchDistribution]
@@ -66,6 +71,7 @@ class ItemPrior:
     slopes_free: Tensor | None
     slope_sign: Tensor | None
     shared: SharedParameters | None = field(default=None, kw_only=True)
+    difficulty_drawn: Tensor | None = field(default=None, kw_only=True)
 
     @property
     def guessing_is_flat(self) -> bool:
@@ -76,14 +82,35 @@ class ItemPrior:
     def slope_is_flat(self) -> bool:
         """Whether no density keeps slopes from growing."""
         named = self.densities.get("slope", self.densities.get(COMMON_SLOPE))
-        return "log_slope_and_intercept" not in self.densities and is_flat(named)
+        of_logarithm = {"log_slope", "log_slope_and_intercept"} & set(self.densities)
+        return not of_logarithm and is_flat(named)
+
+    @property
+    def by_theta(self) -> bool:
+        """Whether slopes by theta are 1, and difficulties minus the intercepts."""
+        return self.shared is not None and COMMON_SLOPE in self.shared.names
+
+    def _difficulty(self, items: ItemTensors) -> Tensor:
+        """Of the items of which the model draws it."""
+        chosen = self.difficulty_drawn
+        return difficulty_of(items.slope[chosen, 0], items.intercept[chosen], by_theta=self.by_theta)
+
+    def _with_drawn(self, slope: Tensor, intercept: Tensor, values: Mapping[str, Tensor]) -> Tensor:
+        """Intercepts with those in place that the model draws, or that follow from difficulties."""
+        if "intercept" in values:
+            intercept = intercept.masked_scatter(self._intercepts_drawn, values["intercept"])
+        chosen = self.difficulty_drawn
+        if chosen is None:
+            return intercept
+        own = intercept_of(slope[chosen, 0], values["difficulty"], by_theta=self.by_theta)
+        return intercept.masked_scatter(chosen, own)
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
         values = {}
         if self.shared is not None:
             own, nearest = self.shared.own, self.shared.nearest(items.linear)
-            parts = {"slope": items.slope[own[:, :-1]], "intercept": items.intercept[own[:, -1]]}
+            parts = {"slope": items.slope[own[:, :-1]], "intercept": items.intercept[self._intercepts_drawn]}
             values = {name: parts[name] for name in self.densities if name in parts}
             values = self.shared.by_site(nearest) | values
         for name in self.densities:
@@ -91,25 +118,39 @@ class ItemPrior:
                 continue
             if name == "slope":
                 values[name] = items.slope if self.slopes_free is None else items.slope[self.slopes_free]
+            elif name == "log_slope":
+                values[name] = items.slope[:, 0].abs().log()
             elif name == "intercept":
-                values[name] = items.intercept
+                values[name] = items.intercept[self._intercepts_drawn]
+            elif name == "difficulty":
+                values[name] = self._difficulty(items)
             elif name == "log_slope_and_intercept":
                 values[name] = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1)
             else:
                 values[name] = torch.logit(items.guessing[self.guessing_free])
         return values
 
+    @property
+    def _intercepts_drawn(self) -> Tensor:
+        """Items of which the model draws the intercept, shape (n_items,)."""
+        own = torch.ones_like(self.guessing_free) if self.shared is None else self.shared.own[:, -1]
+        return own if self.difficulty_drawn is None else own & ~self.difficulty_drawn
+
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the item sites."""
         if self.shared is not None:
             slope, intercept = self._shared_items(self.shared, values)
-        elif "slope" in values:
-            slope, intercept = values["slope"], values["intercept"]
+        elif "log_slope_and_intercept" in values:
+            log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
+            slope = signed_slope(log_slope, self.slope_sign)
+        else:
+            slope = signed_slope(values["log_slope"], self.slope_sign) if "log_slope" in values else values["slope"]
             if self.slopes_free is not None:
                 slope = self.fixed.slope.masked_scatter(self.slopes_free, slope)
-        else:
-            log_slope, intercept = values["log_slope_and_intercept"].unbind(-1)
-            slope = (log_slope.exp() if self.slope_sign is None else self.slope_sign * log_slope.exp())[:, None]
+            if self.difficulty_drawn is None:
+                intercept = values["intercept"]
+            else:
+                intercept = self._with_drawn(slope, torch.zeros_like(self.fixed.intercept), values)
         guessing = self.fixed.guessing
         if "guessing_logit" in values:
             guessing = guessing.masked_scatter(self.guessing_free, torch.sigmoid(values["guessing_logit"]))
@@ -120,9 +161,7 @@ class ItemPrior:
         slope, intercept = linear[:, :-1], linear[:, -1]
         if "slope" in values:
             slope = slope.masked_scatter(shared.own[:, :-1], values["slope"])
-        if "intercept" in values:
-            intercept = intercept.masked_scatter(shared.own[:, -1], values["intercept"])
-        return slope, intercept
+        return slope, self._with_drawn(slope, intercept, values)
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density on the scale of the model's sites: of a, d or log |a|, d, and of logit c."""
@@ -162,7 +201,7 @@ class ItemPrior:
         curvature = torch.zeros_like(gradient)
         values = self.values_of(items)
         for name, density in self.densities.items():
-            if name == "log_slope_and_intercept" or is_flat(density):
+            if name in ("log_slope", "difficulty", "log_slope_and_intercept") or is_flat(density):
                 continue
             first, second = density_derivatives(density, values[name])
             if name == "guessing_logit":
@@ -172,10 +211,11 @@ class ItemPrior:
                 gradient[:, 0], curvature[:, 0] = first / n_items, second / n_items
             elif self.shared is not None:
                 column = SLOPES if name == "slope" else slice(INTERCEPT, GUESSING)
-                own = self.shared.own[:, slice(None, -1) if name == "slope" else slice(-1, None)]
+                own = self.shared.own[:, :-1] if name == "slope" else self._intercepts_drawn[:, None]
                 gradient[:, column][own], curvature[:, column][own] = first, second
             elif name == "intercept":
-                gradient[:, INTERCEPT], curvature[:, INTERCEPT] = first, second
+                chosen = self._intercepts_drawn
+                gradient[chosen, INTERCEPT], curvature[chosen, INTERCEPT] = first, second
             else:
                 if self.slopes_free is not None:
                     zeros = torch.zeros_like(items.slope)
@@ -184,6 +224,18 @@ class ItemPrior:
         if positive:
             curvature = curvature.clamp(min=0)
         information = torch.diag_embed(curvature)
+        if "log_slope" in self.densities:
+            first, second = density_derivatives(self.densities["log_slope"], values["log_slope"])
+            slope = items.slope[:, 0]
+            gradient[:, 0] += first / slope
+            information[:, 0, 0] += (second if positive else second + first) / slope**2
+        if (drawn := self.difficulty_drawn) is not None:
+            first, second = density_derivatives(self.densities["difficulty"], values["difficulty"])
+            by_items, curved = by_slope_and_intercept(
+                items.slope[drawn, 0], items.intercept[drawn], first, second, by_theta=self.by_theta, positive=positive
+            )
+            gradient[drawn, LINEAR] += by_items
+            information[drawn, LINEAR, LINEAR] += curved
         if "log_slope_and_intercept" in self.densities:
             excess, precision = self._hierarchy(items)
             pull = excess @ precision
@@ -324,13 +376,15 @@ def item_prior(drawn: Mapping[str, Any], items: ItemTensors, fixed_guessing: Ten
     guessing_given = items.guessing if fixed_guessing is None else fixed_guessing
     fixed = torch.where(free, items.guessing, guessing_given)
     shared = next((site["infer"][SHARED] for site in drawn.values() if SHARED in site["infer"]), None)
+    of_logarithm = {"log_slope", "log_slope_and_intercept"}
     return ItemPrior(
         densities={name: without_independent(site["fn"]) for name, site in drawn.items()},
         guessing_free=free,
         fixed=ItemTensors(items.slope.detach(), items.intercept.detach(), fixed.detach()),
         slopes_free=drawn["slope"]["infer"].get(FILLS) if "slope" in drawn and shared is None else None,
-        slope_sign=items.slope[:, 0].detach().sign() if "log_slope_and_intercept" in drawn else None,
+        slope_sign=items.slope[:, 0].detach().sign() if of_logarithm & set(drawn) else None,
         shared=shared,
+        difficulty_drawn=drawn["difficulty"]["infer"].get(FILLS) if "difficulty" in drawn else None,
     )
 
 

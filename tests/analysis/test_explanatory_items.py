@@ -1,0 +1,209 @@
+"""The regression of difficulty fitted with the items: against lme4, by brute force, and where two steps go wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from irtbench.analysis.explained_difficulty import explain_difficulty
+from irtbench.analysis.explained_responses import explain_responses
+from irtbench.analysis.explanatory_items import ExplanatoryFit, Kind, Told, fit_explanatory_items
+from irtbench.analysis.meta_regression import meta_regression
+from irtbench.data.input_error import InputError
+from irtbench.data.item_features import ItemFeatures
+from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.fit import fit_model
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import STANDARD_NORMAL
+
+EFFECTS = np.array([0.8, -0.4])
+
+
+def study(
+    n_respondents: int, n_items: int, *, seed: int, missing: float = 0.0, kind: Kind = "rasch", residual: float = 0.5
+) -> tuple[ResponseMatrix, ItemFeatures, NDArray[np.float64]]:
+    """Responses to items whose difficulty is linear in two features but for a residual; the features; difficulties."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_items, 2))
+    b = x @ EFFECTS + rng.normal(0, residual, n_items)
+    a = np.ones(n_items) if kind == "rasch" else rng.lognormal(0.2, 0.3, n_items)
+    items = ItemParameters.from_difficulty(a, b)
+    values = simulate_responses(rng.normal(size=n_respondents), items, rng=rng, missing=missing).values
+    there = ~np.isnan(values).all(axis=1)
+    ids = tuple(f"r{k}" for k in range(int(there.sum())))
+    return ResponseMatrix(values[there], ids, items.item_ids), ItemFeatures(items.item_ids, ("x", "y"), x), b
+
+
+def test_verbal_aggression_is_that_of_lme4(reference: Path) -> None:
+    """glmer with persons and items at random, by Laplace's approximation and maximum likelihood; ours is REML's."""
+    folder = reference / "next" / "10_lltm"
+    features = pd.read_csv(folder / "verbal_features.csv").rename(columns={"item": "item_id"})
+    values = pd.read_csv(reference / "next" / "data" / "verbal.csv")[features["item_id"]].to_numpy(float)
+    data = ResponseMatrix(values, tuple(f"r{k}" for k in range(len(values))), tuple(features["item_id"]))
+    found = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
+    printed = pd.read_csv(folder / "verbal_lltm_coef.csv").set_index("term").loc[list(found.terms)]
+    fit = pd.read_csv(folder / "verbal_fit.csv").set_index("stat")["value"]
+    # effects on easiness there; standard errors of ours are .17
+    np.testing.assert_allclose(found.effect, -printed["glmer_random_item"], atol=0.005)
+    as_ml = np.sqrt((24 - 5) / 24)
+    assert found.residual_sd * as_ml == pytest.approx(fit["sd_item_random_item"], abs=0.01)
+    assert found.residual_lower < fit["sd_item_random_item"] < found.residual_upper
+    np.testing.assert_allclose(found.se * as_ml, printed["se_glmer_random_item"], rtol=0.03)
+    joint = fit_explanatory_items(data, features.drop(columns="item_id").to_numpy(float), kind="rasch")
+    assert joint.population.deviation == pytest.approx(fit["sd_person_random_item"], abs=0.01)
+    assert found.converged
+    assert found.with_items
+
+
+@pytest.mark.parametrize("kind", ["rasch", "2pl"])
+def test_posteriors_of_items_are_those_of_brute_force(kind: Kind) -> None:
+    """Of one item, the others at the mode: likelihood times priors on a fine grid, by nothing but NumPy."""
+    data, features, _ = study(60, 10, seed=4, missing=0.5, kind=kind)
+    with fenced(0), torch.no_grad():
+        fit = ExplanatoryFit.of(data, features.values, kind, False)
+        fit.to_mode()
+        told = fit.told()
+        expected = fit.expected.numpy()
+    x, nodes, weights = data.values, STANDARD_NORMAL.nodes, STANDARD_NORMAL.weights
+    slope, intercept = fit.items.slope[:, 0].numpy(), fit.items.intercept.numpy()
+    logs = np.log1p(np.exp(-(nodes[:, None] * slope + intercept)))  # of 1 / P
+    against = logs + nodes[:, None] * slope + intercept  # of 1 / (1 - P)
+    for j in (0, 6):
+        others = np.arange(10) != j
+        seen = ~np.isnan(x)
+        right, wrong = np.where(seen, x, 0.0), np.where(seen, 1 - x, 0.0)
+        rest = np.exp(-right[:, others] @ logs[:, others].T - wrong[:, others] @ against[:, others].T) * weights
+        b = np.linspace(-6, 6, 241)
+        log_a = np.log(slope[:1]) if kind == "rasch" else np.linspace(-2.5, 2.5, 101)
+        level = np.empty((len(log_a), len(b)))
+        answered, given = seen[:, j], x[seen[:, j], j, None, None] == 1
+        for k, la in enumerate(log_a):
+            # of Rasch the nodes are of z = theta / sd, sd being the common slope
+            at = nodes - b[:, None] / (slope[0] if kind == "rasch" else 1.0)
+            p = 1 / (1 + np.exp(-np.exp(la) * at))
+            level[k] = np.log(np.einsum("iq,ibq->ib", rest[answered], np.where(given, p, 1 - p))).sum(axis=0)
+            level[k] -= 0.5 * ((b - expected[j]) / fit.priors.residual) ** 2
+            if kind == "2pl":
+                level[k] -= 0.5 * ((la - fit.priors.slope[0]) / fit.priors.slope[1]) ** 2
+        mass = np.exp(level - level.max())
+        mass /= mass.sum()
+        mean = mass.sum(axis=0) @ b
+        assert told.mean[j, 1] == pytest.approx(mean, abs=0.01)
+        assert told.variance[j, 1] == pytest.approx(mass.sum(axis=0) @ (b - mean) ** 2, rel=0.03)
+        if kind == "2pl":
+            mean = mass.sum(axis=1) @ log_a
+            assert told.mean[j, 0] == pytest.approx(mean, abs=0.01)
+            assert told.variance[j, 0] == pytest.approx(mass.sum(axis=1) @ (log_a - mean) ** 2, rel=0.03)
+
+
+def test_a_normal_posterior_gives_the_estimate_back() -> None:
+    estimate, error, expected, residual = 1.2, 0.4, 0.3, 0.6
+    variance = 1 / (error**-2 + residual**-2)
+    mean = variance * (estimate / error**2 + expected / residual**2)
+    told = Told(np.array([[0.0, mean]]), np.array([[1.0, variance]]))
+    assert [float(part[0]) for part in told.by_responses(1, expected, residual)] == pytest.approx([estimate, error])
+
+
+def test_with_many_answers_both_ways_are_one() -> None:
+    data, features, _ = study(3000, 30, seed=2)
+    joint = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
+    fitted = fit_model(data, kind="rasch")
+    steps = explain_difficulty(
+        fitted.items, features, joint_error=fitted.joint_error, population=fitted.quadrature,
+        rng=np.random.default_rng(1),
+    )  # fmt: skip
+    np.testing.assert_allclose(joint.effect, steps.effect, atol=0.004)
+    np.testing.assert_allclose(joint.se, steps.se, rtol=0.03)
+    assert joint.residual_sd == pytest.approx(steps.residual_sd, rel=0.01)
+    assert joint.r2 == pytest.approx(steps.r2, abs=0.005)
+    assert joint.answers_worth == pytest.approx(steps.answers_worth, rel=0.03)
+    np.testing.assert_allclose(joint.difficulty, steps.difficulty, atol=0.01)
+    np.testing.assert_allclose(joint.predicted, steps.predicted, atol=0.01)
+
+
+def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
+    residuals = []
+    for seed in range(4):
+        data, features, _ = study(100, 100, seed=seed, missing=0.9, residual=0.6)
+        joint = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
+        assert joint.converged
+        assert len(joint.item_ids) == 100  # those that all got right among them
+        assert np.isfinite(joint.difficulty).all()
+        kept = (data.proportion_correct() > 0) & (data.proportion_correct() < 1)
+        some = data.select_items([item for item, one in zip(data.item_ids, kept, strict=True) if one])
+        fitted = fit_model(some.select_respondents(some.n_by_respondent > 0), kind="rasch")
+        se = fitted.items.standard_errors()["difficulty"]
+        steps = meta_regression(fitted.items.difficulty, se, features.values[kept], shrink=False)
+        residuals.append((joint.residual_sd, steps.residual_sd))
+    joint_mean, steps_mean = np.mean(residuals, axis=0)
+    assert joint_mean == pytest.approx(0.6, abs=0.12)
+    assert steps_mean < 0.45
+
+
+@pytest.mark.slow
+def test_intervals_cover_with_few_uneven_answers() -> None:
+    covered, r2 = np.zeros(4), []
+    n_sets = 12
+    for seed in range(n_sets):
+        data, features, b = study(120, 100, seed=100 + seed, missing=0.85, kind="2pl")
+        known = data.item_ids[:80]
+        some = data.select_items(known)
+        found = explain_responses(
+            some.select_respondents(some.n_by_respondent > 0), features, rng=np.random.default_rng(seed)
+        )
+        r2.append(found.r2)
+        truth = EFFECTS @ EFFECTS / (EFFECTS @ EFFECTS + 0.25)
+        covered += [
+            ((found.lower[1:] <= EFFECTS) & (found.upper[1:] >= EFFECTS)).mean(),
+            found.residual_lower <= 0.5 <= found.residual_upper,
+            found.r2_lower <= truth <= found.r2_upper,
+            ((found.new_lower <= b[80:]) & (b[80:] <= found.new_upper)).mean(),
+        ]
+    assert np.mean(r2) == pytest.approx(0.76, abs=0.08)
+    # standard errors: effects .045, s and R2 .063, items .03 (of 24 sets .89 are covered)
+    assert (covered / n_sets > [0.83, 0.75, 0.75, 0.82]).all()
+
+
+def test_features_that_say_nothing_explain_nothing() -> None:
+    rng, lower, crossed = np.random.default_rng(8), [], []
+    for seed in range(6):
+        data, features, _ = study(150, 50, seed=seed, missing=0.7)
+        noise = ItemFeatures(features.item_ids, ("u", "v"), rng.normal(size=(50, 2)))
+        found = explain_responses(data, noise, model="rasch", rng=np.random.default_rng(1))
+        lower.append(found.r2_lower)
+        crossed.append(found.r2_cross_validated)
+    assert np.mean(np.array(lower) < 1e-3) >= 5 / 6
+    assert np.median(crossed) < 0.02
+
+
+def test_items_answered_alike_by_all_and_with_trials_are_items_like_others() -> None:
+    data, features, _ = study(200, 40, seed=3)
+    values = data.values.copy()
+    values[:, 5], values[:, 6] = 1.0, 0.0
+    plain = ResponseMatrix(values, data.respondent_ids, data.item_ids)
+    found = fit_explanatory_items(plain, features.values, kind="2pl")
+    assert found.learning.settled
+    assert found.posterior_mean[5] < -1.5
+    assert found.posterior_mean[6] > 1.5
+    assert (found.posterior_sd > 0).all()
+    assert found.items.n_items == 40
+
+
+def test_wrong_input_is_named() -> None:
+    data, features, _ = study(100, 20, seed=1)
+    rng = np.random.default_rng(1)
+    with pytest.raises(InputError, match="no row for item item1"):
+        explain_responses(data, features.select(features.item_ids[1:]), rng=rng)
+    with pytest.raises(InputError, match="7 items of known difficulty; expected at least 8"):
+        explain_responses(data.select_items(data.item_ids[:7]), features, rng=rng)
+    frame = features.table()
+    frame.loc[3, "x"] = np.nan
+    with pytest.raises(InputError, match="x of item item4 is empty"):
+        explain_responses(data, frame, rng=rng)
+    with pytest.raises(InputError, match="level must be between 0 and 1"):
+        explain_responses(data, features, level=95, rng=rng)
