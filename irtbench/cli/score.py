@@ -18,6 +18,7 @@ from irtbench.cli.output import demand_table_name, output_file, output_folder, s
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
 from irtbench.cli.score_words import (
     interval_texts,
@@ -149,10 +150,15 @@ def score(
         if reading.format in ("long", "wide"):
             layout = "long" if reading.format == "long" else "wide"
         by_study: list[LeftOut] = []
-        with output_file(output) as file, reporting(quiet=quiet) as progress:
+        with (
+            output_file(output) as file,
+            unfinished_folder(output) as unfinished,
+            reporting(quiet=quiet) as progress,
+        ):
             n = score_file(
                 known, responses, file, settings, layout=layout, content=content, columns=reading.columns,
-                unknown_items=unknown_items, grading=grading_of(known, meant), left_out=by_study, progress=progress,
+                unknown_items=unknown_items, grading=grading_of(known, meant), left_out=by_study,
+                unfinished=unfinished, progress=progress,
             )  # fmt: skip
         say_left_out(by_study)
         if json:

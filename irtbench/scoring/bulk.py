@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,13 @@ from irtbench.bank.scale import Scale
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TableFile, TextAmongNumbers
+from irtbench.data.readers.batches import TableFile, TextAmongNumbers, without_guards
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
+from irtbench.data.readers.part_values import Keys
 from irtbench.data.readers.recognise import mostly_responses
-from irtbench.data.readers.wide_parts import ROWS, Part, read_wide_parts
+from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, read_wide_parts
 from irtbench.data.stored_responses import MISSING, StoredResponses
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.models.curves import items_curve, log_icc
@@ -44,10 +47,12 @@ from irtbench.models.theta_posterior import (
 from irtbench.scoring.ability import AT_END, Abilities
 from irtbench.scoring.complete_patterns import LEAST_VARIANCE_LEFT, CompletePatterns, PatternScores
 from irtbench.scoring.item_error import with_line_error
+from irtbench.scoring.kept_scores import KeptScores
 from irtbench.scoring.scores import (
     ScoringSettings,
     check_known,
     fit_is_defined,
+    grading_of,
     in_order_of_respondents,
     keys_of,
     score_responses,
@@ -78,6 +83,7 @@ def score_file(
     unknown_items: UnknownItems = "error",
     grading: GradingSettings | None = None,
     left_out: list[LeftOut] | None = None,
+    unfinished: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
@@ -113,6 +119,9 @@ def score_file(
         How answers are compared with the key; None for as the bank's study did.
     left_out
         Here are added the items of the table that the bank's own study left out, which are no error.
+    unfinished
+        A folder for the scores of finished parts of a wide Parquet file, which a run that was stopped leaves there and
+        the next takes up; None to begin anew.
     progress
         Called with a line now and then.
 
@@ -155,14 +164,20 @@ def score_file(
     for as_text in (False, True):
         try:
             if wide:
-                respondents = columns.get("respondent_id", file.names[0])
-                items = [name for name in file.names if name != respondents]
-                left_out[:] = check_known(items, bank.scales, unknown_items)
-                known = {item for scale in bank.scales for item in scale.items.item_ids}
-                items = [item for item in items if item in known]
-                keys = keys_of(bank, grading) if _holds_answers(file, items, content) else None
-                parts = read_wide_parts(file, respondents, items, keys=keys, as_text=as_text)
-                return _write(bank, items, settings, parts, target, progress)
+                return _score_wide(
+                    bank,
+                    file,
+                    content,
+                    columns,
+                    unknown_items,
+                    grading,
+                    left_out,
+                    as_text,
+                    settings,
+                    target,
+                    unfinished,
+                    progress,
+                )
             return _score_long(
                 bank,
                 file,
@@ -188,18 +203,55 @@ def score_stored(
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
+    kept: KeptScores | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score stored responses into a file as ``score_file`` does; the number of respondents."""
-    bank = ItemBank((scale,))
-    return _write(bank, responses.item_ids, settings or ScoringSettings(), stored_parts(responses), target, progress)
+    """Score stored responses into a file as ``score_file`` does, from parts that are kept; how many respondents."""
+    return _write(
+        ItemBank((scale,)),
+        responses.item_ids,
+        settings or ScoringSettings(),
+        lambda n_done, seen: stored_parts(responses, n_done),
+        target,
+        progress,
+        kept,
+    )
 
 
-def stored_parts(responses: StoredResponses) -> Iterator[Part]:
-    """Stored responses some respondents at a time."""
-    for start in range(0, responses.n_respondents, ROWS):
-        stop = min(start + ROWS, responses.n_respondents)
-        yield Part(responses.respondent_ids(start, stop), in_single(responses.rows(start, stop)))
+def score_parts(
+    scale: Scale, responses: StoredResponses, target: str | Path, numbers: Iterable[int], kept: KeptScores
+) -> None:
+    """Score parts of stored responses, by their numbers from 0, of which no scores are kept yet.
+
+    Parameters
+    ----------
+    scale, responses, target
+        As of ``score_stored``, which writes the scores later.
+    numbers
+        Of some parts, such as another process does not score; they end where a number is beyond the last part.
+    kept
+        Where they go.
+    """
+    settings = ScoringSettings()
+    scorer, file = PartScorer(ItemBank((scale,)), responses.item_ids, settings), ScoresFile(target)
+    for number in numbers:
+        if number * ROWS >= responses.n_respondents:
+            return
+        if not kept.has(number):
+            part = stored_part(responses, number * ROWS)
+            kept.put(number, file.rows_of(scorer(part)), len(part.respondent_ids))
+
+
+def stored_parts(responses: StoredResponses, n_done: int = 0) -> Iterator[UnmadePart]:
+    """Stored responses some respondents at a time, without so many of the first."""
+    for start in range(n_done, responses.n_respondents, ROWS):
+        yield partial(stored_part, responses, start)
+
+
+def stored_part(responses: StoredResponses, start: int) -> Part:
+    """As many respondents as are scored at a time."""
+    stop = min(start + ROWS, responses.n_respondents)
+    return Part(responses.respondent_ids(start, stop), in_single(responses.rows(start, stop)))
 
 
 def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
@@ -207,6 +259,37 @@ def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
     values = rows.astype(np.float32)
     values[rows == MISSING] = np.nan
     return values
+
+
+def _score_wide(
+    bank: ItemBank,
+    file: TableFile,
+    content: Content,
+    columns: Mapping[str, str],
+    unknown_items: UnknownItems,
+    grading: GradingSettings | None,
+    left_out: list[LeftOut],
+    as_text: bool,
+    settings: ScoringSettings,
+    target: str | Path,
+    unfinished: Path | None,
+    progress: Callable[[str], None],
+) -> int:
+    respondents = columns.get("respondent_id", file.names[0])
+    items = [name for name in file.names if name != respondents]
+    left_out[:] = check_known(items, bank.scales, unknown_items)
+    known = {item for scale in bank.scales for item in scale.items.item_ids}
+    items = [item for item in items if item in known]
+    keys = keys_of(bank, grading) if _holds_answers(file, items, content) else None
+    kept = None
+    if unfinished is not None and file.separator is None:
+        identity = identity_of(bank, file, target, settings, [respondents, *items], keys, grading)
+        kept = KeptScores(unfinished, identity)
+
+    def parts(n_done: int, seen: SeenNames) -> Iterator[UnmadePart]:
+        return read_wide_parts(file, respondents, items, keys=keys, as_text=as_text, n_done=n_done, seen=seen)
+
+    return _write(bank, items, settings, parts, target, progress, kept)
 
 
 def _score_long(
@@ -238,10 +321,10 @@ def _score_long(
     of_study = items_left_out(bank.scales)
     long = LongFile(file, *pair, said, items, unknown_items, keys, as_text, trial, n_trials, of_study.keys())
     try:
-        n = _write(bank, items, settings, read_together(long), target, progress)
+        n = _write(bank, items, settings, lambda *_: map(made, read_together(long)), target, progress)
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
-        n = _write(bank, items, settings, read_scattered(long, progress), target, progress)
+        n = _write(bank, items, settings, lambda *_: map(made, read_scattered(long, progress)), target, progress)
     left_out[:] = among(of_study, sorted(long.seen_left_out))
     return n
 
@@ -260,45 +343,114 @@ def _holds_answers(file: TableFile, items: Sequence[str], content: Content) -> b
     return not mostly_responses(cells.fillna(""))
 
 
-def _write(
-    bank: ItemBank,
-    items: Sequence[str],
-    settings: ScoringSettings,
-    parts: Iterator[Part],
-    target: str | Path,
-    progress: Callable[[str], None],
-) -> int:
-    """Score the parts into a file, and say how many respondents they held."""
-    shares_grid = settings.method == "eap" and settings.item_error == "none"
-    scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
+def made(part: Part) -> UnmadePart:
+    """A part that is there."""
+    return lambda: part
 
-    def score_part(part: Part) -> pd.DataFrame:
+
+def identity_of(
+    bank: ItemBank,
+    file: TableFile,
+    target: str | Path,
+    settings: ScoringSettings,
+    columns: Sequence[str],
+    keys: Keys | None,
+    grading: GradingSettings | None,
+) -> dict[str, Any]:
+    """All that scores of a file depend on."""
+    status = file.path.stat()
+    return {
+        "file": [str(file.path.resolve()), status.st_size, status.st_mtime_ns],
+        "bank": bank.content_hash,
+        "columns": columns,
+        "settings": repr(settings),
+        "grading": None if keys is None else repr(grading or grading_of(bank)),
+        "target": "".join(Path(target).suffixes),
+        "rows": ROWS,
+    }
+
+
+class PartScorer:
+    """Scores of one part of a table after the other.
+
+    Parameters
+    ----------
+    bank
+        The scales.
+    items
+        Items of the columns.
+    settings
+        Estimator, norm and level.
+    """
+
+    def __init__(self, bank: ItemBank, items: Sequence[str], settings: ScoringSettings) -> None:
+        self.bank, self.items, self.settings = bank, items, settings
+        shares_grid = settings.method == "eap" and settings.item_error == "none"
+        self.scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
+
+    def __call__(self, part: Part) -> pd.DataFrame:
+        """Rows of scores.csv."""
         single = part.trials is None or bool((part.trials <= 1).all())
-        if scorers and single:
-            scores = in_order_of_respondents([scorer.score(part.values, part.respondent_ids) for scorer in scorers])
+        if self.scorers and single:
+            tables = [scorer.score(part.values, part.respondent_ids) for scorer in self.scorers]
+            scores = tables[0] if len(tables) == 1 else in_order_of_respondents(tables)
         else:  # a grid shared by all patterns would have to be fine enough for any number of trials
-            scores = score_responses(bank, part.matrix(items), settings)
+            scores = score_responses(self.bank, part.matrix(self.items), self.settings)
         if part.trials is not None and "n_trials" not in scores:
             scores["n_trials"] = scores["n_items"]  # the columns of all parts are the same
         return scores
 
-    n = 0
-    with ScoresFile(target) as file:
-        for scores in _in_turn(score_part, parts):
-            file.write(scores)
-            n += len(scores) // len(bank.scales)
-            progress(f"{n} respondents scored")
-    if n == 0:
-        raise InputError("responses: no rows; expected at least one respondent")
+
+def _write(
+    bank: ItemBank,
+    items: Sequence[str],
+    settings: ScoringSettings,
+    parts: Callable[[int, SeenNames], Iterator[UnmadePart]],
+    target: str | Path,
+    progress: Callable[[str], None],
+    kept: KeptScores | None = None,
+) -> int:
+    """Score the parts behind those that are kept into a file, and say how many respondents they held."""
+    scorer = PartScorer(bank, items, settings)
+    n, n_parts, seen = 0, 0, SeenNames()
+    try:
+        with ScoresFile(target) as file:
+
+            def score(number: int, part: UnmadePart) -> pa.Table:
+                whole = part()
+                table = file.rows_of(scorer(whole))
+                if kept is not None:
+                    kept.put(number, table, len(whole.respondent_ids))
+                return table
+
+            for table, n_rows in kept.tables() if kept is not None else ():
+                names = without_guards(table.column("respondent_id").combine_chunks())
+                seen.add(names.to_pylist()[:: len(bank.scales)])
+                file.write(table)
+                n, n_parts = n + n_rows, n_parts + 1
+                progress(f"{n} respondents scored before")
+            calls = (partial(score, number, part) for number, part in enumerate(parts(n, seen), n_parts))
+            for table in _in_turn(calls):
+                file.write(table)
+                n += len(table) // len(bank.scales)
+                progress(f"{n} respondents scored")
+        if n == 0:
+            raise InputError("responses: no rows; expected at least one respondent")
+    except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input
+        if kept is not None:
+            kept.remove()
+        raise
+    if kept is not None:
+        kept.remove()
     return n
 
 
-def _in_turn(score_part: Callable[[Part], pd.DataFrame], parts: Iterator[Part]) -> Iterator[pd.DataFrame]:
-    """Results in the order of the parts, a few of which are worked on at a time."""
+def _in_turn(calls: Iterator[Callable[[], pa.Table]]) -> Iterator[pa.Table]:
+    """Results of calls in their order, a few of which are worked on at a time."""
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(WORKERS) as pool:
-        waiting: deque[Future[pd.DataFrame]] = deque()
-        for part in parts:
-            waiting.append(pool.submit(score_part, part))
+        waiting: deque[Future[pa.Table]] = deque()
+        for call in calls:
+            waiting.append(pool.submit(call))
             if len(waiting) > WORKERS:
                 yield waiting.popleft().result()
         while waiting:
@@ -354,6 +506,7 @@ class SharedGridScorer:
         else:
             by_slope, by_intercept, n_correct = (own @ self.complete.weights).T  # NaN where a response is missing
             has_gaps = np.isnan(n_correct)
+            by_slope[has_gaps], by_intercept[has_gaps] = 0, 0
             found = self.complete.at(by_slope, by_intercept)
             n_items = np.full(len(own), own.shape[1])
             if has_gaps.any():

@@ -115,8 +115,8 @@ class CompletePatterns:
         found = self.rises[cell]
         found *= (place - cell)[:, None]
         found += self.values[cell]
-        *posterior, constant, factor = found.T
-        return PatternScores(*posterior, lz_star=constant + factor * by_intercept)
+        theta, deviation, lower, upper, at_ends, constant, factor = found.T
+        return PatternScores(theta, deviation, lower, upper, at_ends, constant + factor * by_intercept)
 
 
 def posterior_summaries(sums: Array, nodes: Array, rest: Array, edges: Array, ends: Array) -> Array:

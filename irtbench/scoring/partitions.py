@@ -114,7 +114,7 @@ class PartitionScorer:
         names = frame[self.respondent]
         if names.isna().any():
             raise InputError(f"responses: column {self.respondent}: expected a name in every row")
-        ids = tuple(names.astype(str))
+        ids = tuple(names.astype(str).to_numpy(dtype=object).tolist())
         if len(set(ids)) < len(ids):
             repeated = names.astype(str)[names.astype(str).duplicated()].iloc[0]
             raise InputError(f"responses: respondent {repeated} comes twice in a part; expected a row each")

@@ -180,7 +180,10 @@ def mid_rank(theta: NDArray[np.float64], norms: Norms) -> NDArray[np.float64]:
     """Share of the norm sample below each ability, with half the share at it, from 0 to 1; NaN where theta is."""
     ascending, cumulative = norms.ranked
     rounded = theta.round(NORM_DECIMALS)
-    below, not_above = (np.searchsorted(ascending, rounded, side=side) for side in ("left", "right"))
+    order = np.argsort(rounded)  # places of neighbours are found one after the other, from the processor's cache
+    below, not_above = np.empty((2, len(theta)), dtype=np.intp)
+    below[order] = np.searchsorted(ascending, rounded[order], side="left")
+    not_above[order] = np.searchsorted(ascending, rounded[order], side="right")
     share = (cumulative[below] + cumulative[not_above]) / (2 * cumulative[-1])
     return np.where(np.isnan(theta), np.nan, share)
 

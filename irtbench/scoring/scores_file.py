@@ -38,9 +38,12 @@ class ScoresFile:
             if part is not None:
                 part.close()
 
-    def write(self, scores: pd.DataFrame) -> None:
+    def rows_of(self, scores: pd.DataFrame) -> pa.Table:
+        """Scores in the form in which they are written."""
+        return pa.Table.from_pandas(scores if self._parquet else guarded_table(scores), preserve_index=False)
+
+    def write(self, table: pa.Table) -> None:
         """Add rows; all parts have the columns of the first."""
-        table = pa.Table.from_pandas(scores if self._parquet else guarded_table(scores), preserve_index=False)
         if self._writer is None:
             self._writer = self._begin(table.schema)
         self._writer.write_table(table.cast(self._writer_schema))

@@ -73,7 +73,13 @@ class TableFile:
         return found
 
     def batches(
-        self, columns: Sequence[str], *, rows: int, coded: Sequence[str] = (), numbers: Sequence[str] = ()
+        self,
+        columns: Sequence[str],
+        *,
+        rows: int,
+        coded: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        n_done: int = 0,
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the file, at most so many at a time.
 
@@ -87,6 +93,8 @@ class TableFile:
             Those read as dictionaries of few texts.
         numbers
             Those of a CSV file that are read as numbers; the others are texts. Parquet says itself what it holds.
+        n_done
+            Number of rows, the first of a Parquet file, that are passed over.
 
         Raises
         ------
@@ -97,7 +105,12 @@ class TableFile:
         """
         if self.separator is None:
             file = pa.parquet.ParquetFile(self.path, read_dictionary=list(coded))
-            yield from file.iter_batches(rows, columns=list(columns), use_threads=True)
+            first, groups = 0, list(range(file.num_row_groups))
+            while groups and first + file.metadata.row_group(groups[0]).num_rows <= n_done:
+                first += file.metadata.row_group(groups.pop(0)).num_rows
+            if groups:
+                batches = file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=True)
+                yield from batches if first == n_done else cut_anew(batches, rows, n_done - first)
             return
         text = pa.string()
         of_names = dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text))
@@ -129,6 +142,24 @@ class TableFile:
             return True
         found = pa.parquet.ParquetFile(self.path).schema_arrow.field(column).type
         return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_dictionary(found))
+
+
+def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
+    """The rows behind the first so many, so many at a time, wherever batches end."""
+    held: list[pa.RecordBatch] = []
+    n = -n_done
+    for batch in batches:
+        n += len(batch)
+        if n <= 0:
+            continue
+        held.append(batch.slice(max(0, len(batch) - n)))
+        n = sum(map(len, held))
+        while n >= rows:
+            together = pa.Table.from_batches(held)
+            yield together.slice(0, rows).combine_chunks().to_batches()[0]
+            held, n = together.slice(rows).to_batches(), n - rows
+    if n > 0:
+        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]
 
 
 def without_guards(names: pa.Array) -> pa.Array:

@@ -1,0 +1,116 @@
+"""A run that was stopped while it scored goes on with the parts that are not there yet, to the same figures."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scoring.test_bulk import make_scale
+
+from irtbench.bank.bank import ItemBank
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import wide_parts
+from irtbench.data.readers.wide_parts import Part
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring import bulk
+from irtbench.scoring.bulk import PartScorer, score_file
+
+BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Parts of forty-eight respondents at most."""
+    monkeypatch.setattr(wide_parts, "ROWS", 48)
+    monkeypatch.setattr(bulk, "ROWS", 48)
+    monkeypatch.setattr(bulk, "WORKERS", 1)
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=250)
+    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
+    frame = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
+    frame.insert(0, "who", [f"r{k}" for k in range(250)])
+    frame.to_parquet(tmp_path / "in.parquet", index=False, row_group_size=60)
+    return tmp_path / "in.parquet"
+
+
+def stop_after(n: int) -> object:
+    said = iter(range(1, 100))
+
+    def progress(message: str) -> None:
+        if next(said) == n:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def rows_kept(place: Path) -> int:
+    """Rows of the parts in a folder, or of one."""
+    files = place.glob("*.arrow") if place.is_dir() else [place]
+    return sum(int(file.stem.split("-")[2]) for file in files)
+
+
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of the parts that are scored from now on."""
+    sizes: list[int] = []
+    score = PartScorer.__call__
+
+    def counting(self: PartScorer, part: Part) -> pd.DataFrame:
+        sizes.append(len(part.respondent_ids))
+        return score(self, part)
+
+    monkeypatch.setattr(PartScorer, "__call__", counting)
+    return sizes
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_run_goes_on_where_one_was_stopped(
+    suffix: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, again, unfinished = tmp_path / f"whole.{suffix}", tmp_path / f"again.{suffix}", tmp_path / "unfinished"
+    assert score_file(BANK, source, whole) == 250
+    with pytest.raises(KeyboardInterrupt):
+        score_file(BANK, source, again, unfinished=unfinished, progress=stop_after(3))
+    n_kept = rows_kept(unfinished)
+    assert 100 < n_kept < 250
+    sizes = scored(monkeypatch)
+    assert score_file(BANK, source, again, unfinished=unfinished) == 250
+    assert sum(sizes) == 250 - n_kept
+    assert again.read_bytes() == whole.read_bytes() or suffix == "parquet"
+    read = pd.read_parquet if suffix == "parquet" else pd.read_csv
+    pd.testing.assert_frame_equal(read(again), read(whole), check_exact=True)
+    assert list(unfinished.iterdir()) == []
+
+
+def test_what_is_kept_of_other_input_or_damaged_is_scored_anew(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, unfinished = tmp_path / "s.parquet", tmp_path / "unfinished"
+
+    def stop() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            score_file(BANK, source, target, unfinished=unfinished, progress=stop_after(4))
+
+    stop()
+    sizes = scored(monkeypatch)
+    score_file(ItemBank(BANK.scales[:1]), source, target, unfinished=unfinished, unknown_items="ignore")
+    assert sum(sizes) == 250  # another bank
+    stop()
+    (first,) = unfinished.glob("part-0000000-*")
+    (second,) = unfinished.glob("part-0000001-*")
+    n_kept = rows_kept(first)
+    second.write_bytes(second.read_bytes()[:100])
+    sizes.clear()
+    assert score_file(BANK, source, target, unfinished=unfinished) == 250
+    assert sum(sizes) == 250 - n_kept  # all from the damaged part on
+
+
+def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(source: Path, tmp_path: Path) -> None:
+    frame = pd.read_parquet(source)
+    frame.loc[230, "who"] = "r3"
+    frame.to_parquet(source, index=False, row_group_size=60)
+    target, unfinished = tmp_path / "s.parquet", tmp_path / "unfinished"
+    with pytest.raises(KeyboardInterrupt):
+        score_file(BANK, source, target, unfinished=unfinished, progress=stop_after(2))
+    with pytest.raises(InputError, match="respondent r3 comes twice"):
+        score_file(BANK, source, target, unfinished=unfinished)
+    assert list(unfinished.iterdir()) == []  # nothing is kept of input that is wrong
