@@ -47,10 +47,14 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
+    where = f" on {scale}" if scale else ""
     return on_axes(
-        name, lambda ax: plots.draw_positions(ax, own), heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.", height=0.9 + ROW * (len(own) + 1),
-    )  # fmt: skip
+        name,
+        lambda ax: plots.draw_positions(ax, own),
+        heading=scale,
+        description=f"Abilities of {plural(len(own), 'system')}{where}.",
+        height=0.9 + ROW * (len(own) + 1),
+    )
 
 
 def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float) -> list[Block]:
