@@ -38,6 +38,7 @@ def test_the_page_is_the_same_to_the_last_byte(folder: Path, tmp_path: Path, tex
         assert one.responses.respondent_ids == other.responses.respondent_ids
 
 
+@pytest.mark.filterwarnings("ignore:item fit. no degree of freedom is left:RuntimeWarning")
 def test_several_trials_of_an_item_are_kept(folder: Path, tmp_path: Path) -> None:
     text = PLAIN.replace("[data]", '[data]\ntrials = "count"')
     header, *rows = (folder / "responses.csv").read_text().splitlines()
