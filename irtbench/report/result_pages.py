@@ -281,14 +281,16 @@ def forms_page(scales: Sequence[Scale], found: AssembledForms) -> Page:
         )
         for row in reliable.head(MOST_SENTENCES).to_dict("records")
     ]
-    names = ["item_id", "scale", "difficulty", "discrimination", "guessing", "text", "label", "key", "form", "position"]
-    details = found.table()
+    details = found.table().rename(columns={"label": "group"})
+    names = ["item_id", "scale", "difficulty", "discrimination", "guessing", "text", "key", "form", "position"]
+    if "group" in details and not details["group"].equals(details["scale"]):
+        names.insert(2, "group")
     shown = details[[name for name in names if name in details and not (name == "form" and forms == 1)]]
     unique = details["item_id"].is_unique
     rows = ItemsTable(
         "The items of the form." if forms == 1 else "The items of each form.", write_table(shown),
         anchors=[item_anchor(item) for item in details["item_id"]] if unique else (),
-        filters=("form", "scale", "label"), words="item, text …",
+        filters=("form", "scale", "group"), words="item, text …",
     )  # fmt: skip
     precision = found.precision.drop(columns="form") if forms == 1 else found.precision
     blocks = [
