@@ -17,7 +17,7 @@ from irtbench.report.addresses import Sentence, item_anchor, linked_items
 from irtbench.report.bank_figures import form_figures
 from irtbench.report.blocks import Block, Heading, ItemsTable, Text, table
 from irtbench.report.check_figures import bias_figures, key_figures
-from irtbench.report.formatting import decimal, listing, p_value, percent, plural, write_table
+from irtbench.report.formatting import count, decimal, listing, p_value, percent, plural, write_table
 from irtbench.report.page import Page
 from irtbench.report.places import places
 from irtbench.report.scoring_figures import comparison_figures, score_figures
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from irtbench.building.assembly import AssembledForms
 
 MOST_SENTENCES = 12
+MOST_ROWS = 5_000  # of a page's table; the command's own file has all
 BELOW = {
     "normal": "the share of the population below",
     "empirical": "the share of the norm sample below",
@@ -44,6 +45,15 @@ def _page(command: str, title: str, lead: str, results: Sequence[Sentence], bloc
 
 def _reading(*paragraphs: str) -> list[Block]:
     return [Heading("How to read it"), *(Text(paragraph) for paragraph in paragraphs)]
+
+
+def _first(rows: pd.DataFrame, noun: str) -> tuple[pd.DataFrame, str]:
+    """As many rows as a page has, and the sentence that says where there are more."""
+    if len(rows) <= MOST_ROWS:
+        return rows, ""
+    return rows.head(
+        MOST_ROWS
+    ), f" The first {count(MOST_ROWS)} of {plural(len(rows), noun)}; the table of results has all."
 
 
 def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -> Page:
@@ -64,9 +74,10 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
         "percentile_flags",
     ]  # fmt: skip
+    first, more = _first(scores, "score")
     rows = ItemsTable(
-        f"Scores, a row a system on a scale, with {level} intervals in brackets.",
-        write_table(scores[[name for name in shown if name in scores]]),
+        f"Scores, a row a system on a scale, with {level} intervals in brackets.{more}",
+        write_table(first[[name for name in shown if name in first]]),
         noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
     )  # fmt: skip
     group = "" if scoring.norm_group is None else f" with {scoring.norm_group[0]} {scoring.norm_group[1]}"
@@ -118,9 +129,12 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
     columns = [name for name in shown if name in comparison]
     pairs = comparison[columns].rename(columns=shown)
     pairs = pairs[["first", "second", *(name for name in pairs if name not in ("first", "second"))]]
+    if len(pairs) > MOST_ROWS:
+        pairs = pairs.sort_values(f"{what}_p_adjusted", kind="stable")
+    first, more = _first(pairs, "pair")
     rows = ItemsTable(
-        f"Every pair, the first less the second, with {100 * level:g}% intervals in brackets.",
-        write_table(pairs), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
+        f"Every pair, the first less the second, with {100 * level:g}% intervals in brackets.{more}",
+        write_table(first), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
     )  # fmt: skip
     blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level), rows]
     if ranking is not None:
@@ -129,7 +143,7 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
             *("percentile", "percentile_lower", "percentile_upper", "probability_best", "indistinguishable_from"),
         ]
         ranked = ranking[names].assign(indistinguishable_from=ranking["indistinguishable_from"].str.replace(";", ", "))
-        blocks += table(ranked, "Ranking: the order by ability, with the interval of each rank.")
+        blocks += table(ranked.head(MOST_ROWS), "Ranking: the order by ability, with the interval of each rank.")
     how = ADJUSTMENTS.get(adjustment, adjustment)
     blocks += _reading(
         f"p is two-sided and adjusted for the number of pairs by {how}. Intervals are not adjusted: one that leaves 0 "
@@ -189,12 +203,12 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
     names = ["item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "shift",
              "shift_lower", "shift_upper", "chi2", "x2", "df", "p", "p_adjusted", "n_systems", "n_correct",
              "expected_correct"]  # fmt: skip
-    worst = items.sort_values("p", kind="stable")
+    worst, more = _first(items.sort_values("p", kind="stable"), "item")
     shown = worst[[name for name in names if name in worst]].assign(
         outcome=["differs" if item in set(flagged) else "" for item in worst["item_id"]]
     )
     rows = ItemsTable(
-        "Every item, those of least p first.", write_table(shown),
+        f"Every item, those of least p first.{more}", write_table(shown),
         anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
         words="item, size …",
     )  # fmt: skip
@@ -231,8 +245,9 @@ def keys_page(ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float
         )
         for row in wrong.head(MOST_SENTENCES).to_dict("records")
     ]
+    first, more = _first(ranked, "item")
     drawn: dict[str, Any] = {}
-    for item, own in options.groupby("item_id", sort=False):
+    for item, own in options[options["item_id"].isin(first["item_id"])].groupby("item_id", sort=False):
         drawn[item_anchor(str(item))] = {
             "options": [
                 [
@@ -246,10 +261,10 @@ def keys_page(ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float
             ],
             "more": max(len(own) - MOST_OPTIONS, 0),
         }
-    shown = ranked.assign(outcome=["looks wrong" if p > suspicious else "" for p in ranked["p_wrong_key"]])
+    shown = first.assign(outcome=["looks wrong" if p > suspicious else "" for p in first["p_wrong_key"]])
     rows = ItemsTable(
-        "Every item, the most suspicious key first. An item’s name opens it: who chose which option.",
-        write_table(shown), anchors=[item_anchor(item) for item in ranked["item_id"]], details={"items": drawn},
+        f"Every item, the most suspicious key first. An item’s name opens it: who chose which option.{more}",
+        write_table(shown), anchors=[item_anchor(item) for item in first["item_id"]], details={"items": drawn},
         filters=("outcome", "key", "proposed"), words="item, option …",
     )  # fmt: skip
     reading = _reading(
