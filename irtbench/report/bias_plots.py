@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.models.curves import icc
-from irtbench.report.plots import ABILITIES, ABILITY_LABEL, COLOURS, LINE_STYLES, probability_axes
+from irtbench.report.plots import ABILITIES, ABILITY_LABEL, COLOURS, LINE_STYLES, LineStyle, probability_axes
 
 if TYPE_CHECKING:
     from irtbench.estimation.multiple_groups import GroupedModel
@@ -45,7 +45,7 @@ def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
     return ax
 
 
-def _look(k: int) -> tuple[str, str]:
+def _look(k: int) -> tuple[str, LineStyle]:
     """Colour and line style of the k-th group."""
     return COLOURS[k % len(COLOURS)], LINE_STYLES[k % len(LINE_STYLES)]
 

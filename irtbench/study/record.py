@@ -92,15 +92,16 @@ def load_study(folder: Path) -> Study:
 def _without_paths(settings: StudyFile) -> StudyFile:
     """The settings with the names of files alone."""
     data, score = settings.data, settings.score
-    named = {
-        name: Path(file.name)
-        for name in ("answers", "items", "respondents")
-        if (file := getattr(data, name)) is not None
-    }
+    named = replace(
+        data,
+        answers=Path(data.answers.name),
+        items=None if data.items is None else Path(data.items.name),
+        respondents=None if data.respondents is None else Path(data.respondents.name),
+    )
     return replace(
         settings,
         path=Path(settings.path.name),
-        data=replace(data, **named),
+        data=named,
         score=replace(score, systems=tuple(Path(file.name) for file in score.systems)),
         output=replace(settings.output, directory=None),
     )
@@ -126,9 +127,9 @@ def _least_pairs(pairs: LocalDependence) -> LocalDependence:
         if p is not None and not np.isnan(p).all():
             places.add(int(np.nanargmin(p)))
     kept = sorted(places)
-    arrays = {name: value[kept] for name, value in vars(pairs).items() if isinstance(value, np.ndarray)}
-    ids = {name: tuple(getattr(pairs, name)[k] for k in kept) for name in ("item_1", "item_2")}
-    return replace(pairs, **ids, **arrays)
+    few: dict[str, Any] = {name: value[kept] for name, value in vars(pairs).items() if isinstance(value, np.ndarray)}
+    few |= {name: tuple(getattr(pairs, name)[k] for k in kept) for name in ("item_1", "item_2")}
+    return replace(pairs, **few)
 
 
 def _whole(scale: ScaleStudy, responses: ResponseMatrix, *, none_removed: bool) -> ScaleStudy:

@@ -62,7 +62,7 @@ def luminance(colour: str) -> float:
 
 def look(line: Line2D) -> tuple[object, ...]:
     """What of a line is left without its colour."""
-    style = line._dash_pattern if line.get_linestyle() not in ("None", "") else None
+    style = vars(line)["_dash_pattern"] if line.get_linestyle() not in ("None", "") else None
     filled = to_hex(line.get_markerfacecolor()) != "#ffffff"
     marker = line.get_marker() if line.get_marker() not in ("None", "") else None
     return str(style), marker, filled if marker else None

