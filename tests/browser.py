@@ -54,6 +54,10 @@ class Browser:
         """What the body of a function returns in the page."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def run_later(self, script: str, *arguments: Any) -> Any:
+        """What the body of a function gives to its last argument, which it calls when it is done."""
+        return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
     def settled(self, script: str, wanted: Any) -> Any:
         """What the script returns once it is ``wanted``, or after five seconds, whatever it is then."""
         for _ in range(100):

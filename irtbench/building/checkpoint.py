@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -85,7 +85,7 @@ def _hash(plain: object) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """Dataclasses, tuples, arrays and tables as JSON values; every float survives to the last bit."""
+    """Dataclasses, tuples, mappings, arrays and tables as JSON values; every float survives to the last bit."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, pd.DataFrame):
@@ -98,6 +98,10 @@ def to_plain(value: Any) -> Any:
         return value.value
     if isinstance(value, tuple | list):
         return [to_plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(entry) for name, entry in value.items()}
+    if isinstance(value, Path):
+        return str(value)
     return value
 
 
@@ -109,7 +113,7 @@ def from_plain(hint: Any, value: Any) -> Any:
         hint = next(choice for choice in get_args(hint) if choice is not type(None))
     if hint is pd.DataFrame:
         return pd.DataFrame(value)
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    if isinstance(hint, type) and issubclass(hint, Enum | Path):
         return hint(value)
     if is_dataclass(hint):
         hints = get_type_hints(hint)
@@ -117,6 +121,10 @@ def from_plain(hint: Any, value: Any) -> Any:
         return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in fields(hint)})
     if isinstance(value, dict) and "dtype" in value:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+    if get_origin(hint) in (dict, Mapping) and is_dataclass(get_args(hint)[1]):
+        return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}
+    if get_origin(hint) in (dict, Mapping) and get_origin(get_args(hint)[1]) is tuple:
+        return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}
     if get_origin(hint) is tuple:
         inner = get_args(hint)
         each = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else inner

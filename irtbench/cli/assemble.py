@@ -152,7 +152,7 @@ def assemble(
 
             draw(form_figures(scales_given(given), found))
         if show is not None:
-            from irtbench.report.result_pages import forms_page
+            from irtbench.report.item_pages import forms_page
 
             show(forms_page(scales_given(given), found))
     if json:

@@ -208,7 +208,7 @@ def bias(
 
             draw([*bias_figures(items, alpha=alpha), *([] if effect is None else effect.figures())])
         if show is not None:
-            from irtbench.report.result_pages import bias_page
+            from irtbench.report.item_pages import bias_page
 
             show(bias_page(items, found, [] if effect is None else effect.figures(apart=True), alpha=alpha))
         if not_said:

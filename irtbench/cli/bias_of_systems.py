@@ -114,7 +114,7 @@ def systems_against_people(
 
             draw(bias_figures(table, alpha=how.alpha))
         if show is not None:
-            from irtbench.report.result_pages import bias_page
+            from irtbench.report.item_pages import bias_page
 
             show(bias_page(table, about, [], alpha=how.alpha))
     if json:

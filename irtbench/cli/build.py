@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILES = (
     "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
     "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
-    "report.html", "form.csv", "form.json", "form_bank.json",
+    "study.json", "report.html", "form.csv", "form.json", "form_bank.json",
 )  # fmt: skip
 CONTROL_FILES = ("control.csv", "control.json")
 
@@ -53,9 +53,10 @@ def build(
 ) -> None:
     """Build scales from crowd answers: screen, grade, fit, prune, bank, scores, report.
 
-    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, and what every
-    round of pruning found: rounds_items.csv and rounds_pairs.csv. Where the rules compare factors, checks.json too;
-    with study.screening_effect, screening_effect.csv and items_effect.csv.
+    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, study.json, of
+    which `report` makes the page again, and what every round of pruning found: rounds_items.csv and rounds_pairs.csv.
+    Where the rules compare factors, checks.json too; with study.screening_effect, screening_effect.csv and
+    items_effect.csv.
 
     A run that was interrupted goes on from its last finished step when it is started again with the same data and
     settings.
@@ -72,6 +73,7 @@ def build(
     from irtbench.report.html import study_page
     from irtbench.report.page import render_page
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary
+    from irtbench.study.record import RECORD, save_study
     from irtbench.study.run import run_study
 
     settings = read_study(study_file)
@@ -115,6 +117,7 @@ def build(
         if settings.pruning.compare_factors:
             write_json(checks(study.dimensions, study.scales), folder / "checks.json")
         write_json(found, folder / "summary.json")
+        save_study(study, folder / RECORD)
         page = study_page(study)
         (folder / "report.html").write_text(render_page(page), encoding="utf-8")
         if draw is not None:

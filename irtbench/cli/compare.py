@@ -110,7 +110,7 @@ def compare(
 
             draw(comparison_figures(comparison, ranked, level=level))
         if show is not None:
-            from irtbench.report.result_pages import comparison_page
+            from irtbench.report.system_pages import comparison_page
 
             show(comparison_page(comparison, ranked, level=level, adjustment=adjustment))
     if json:

@@ -89,7 +89,7 @@ def keys(
 
             draw(key_figures(ranked, options))
         if show is not None:
-            from irtbench.report.result_pages import keys_page
+            from irtbench.report.item_pages import keys_page
 
             show(keys_page(ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS))
     if json:

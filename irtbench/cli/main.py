@@ -29,8 +29,8 @@ from irtbench.data.input_error import InputError
 SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
-#: Parameters of commands that name what is written; any other path is read.
-OUTPUTS = ("output", "explanation", "figures", "html")
+#: Parameters of commands that name what is written, or where it goes; any other path is read.
+OUTPUTS = ("output", "explanation", "figures", "html", "study")
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
@@ -43,6 +43,7 @@ COMMANDS = (
     "doctor",
     "init",
     "build",
+    "report",
     "fit",
     "diagnose",
     "keys",

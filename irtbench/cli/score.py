@@ -184,7 +184,7 @@ def score(
 
             draw(score_figures(known.scales, scores, level=level))
         if show is not None:
-            from irtbench.report.result_pages import score_page
+            from irtbench.report.system_pages import score_page
 
             show(score_page(known, scores, settings))
     if explained is not None and explanation is not None:

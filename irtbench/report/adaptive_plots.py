@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from irtbench.report.plots import ABILITY_LABEL, BLUE, COLOURS, GREY, LINE_STYLES, SKY
 from irtbench.scoring.adaptive_paths import AdaptivePaths
 
-MOST_PATHS = 3
+MOST_PATHS, MARKERS = 3, "osD"
 BAND = (0.1, 0.9)  # quantiles of the standard errors of many
 
 
@@ -20,9 +20,9 @@ def draw_paths(ax: Axes, found: AdaptivePaths) -> Axes:
         right = path["response"].to_numpy(dtype=np.float64) > 0
         colour = COLOURS[k % len(COLOURS)]
         ax.fill_between(step, theta - se, theta + se, color=colour, alpha=0.1, linewidth=0)
-        ax.plot(step, theta, LINE_STYLES[k % len(LINE_STYLES)], color=colour, linewidth=1.2)
+        ax.plot(step, theta, linestyle=LINE_STYLES[k % len(LINE_STYLES)], color=colour, linewidth=1.2)
         for which, face in ((right, colour), (~right, "white")):
-            ax.plot(step[which], theta[which], "o", color=colour, markerfacecolor=face, markersize=4)
+            ax.plot(step[which], theta[which], MARKERS[k], color=colour, markerfacecolor=face, markersize=4)
         if len(step):
             ax.annotate(name, (step[-1], theta[-1]), (4, 0), textcoords="offset points", va="center", color=colour,
                         fontsize=8, annotation_clip=False, parse_math=False)  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from irtbench.analysis.bias_of_test import DifferentialTestFunctioning
 from irtbench.models.curves import icc
-from irtbench.report.plots import ABILITIES, ABILITY_LABEL, COLOURS, LINE_STYLES, probability_axes
+from irtbench.report.interval_plots import draw_intervals
+from irtbench.report.plots import ABILITIES, ABILITY_LABEL, COLOURS, GREY, LINE_STYLES, LineStyle, probability_axes
 
 if TYPE_CHECKING:
     from irtbench.estimation.multiple_groups import GroupedModel
@@ -45,7 +47,35 @@ def draw_expected_scores(ax: Axes, found: DifferentialTestFunctioning) -> Axes:
     return ax
 
 
-def _look(k: int) -> tuple[str, str]:
+def draw_item_differences(ax: Axes, table: pd.DataFrame, *, measure: str, label: str, alpha: float) -> Axes:
+    """A measure of each item's difference between groups, those found filled; bounds of the ETS classes dotted.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Rows of bias.csv.
+    measure, label
+        Its column, and what the axis says.
+    alpha
+        Adjusted p up to which a difference is drawn as found.
+    """
+    ends = {}
+    if {f"{measure}_lower", f"{measure}_upper"} <= set(table):
+        ends = {"lower": table[f"{measure}_lower"], "upper": table[f"{measure}_upper"]}
+    draw_intervals(
+        ax, list(table["item_id"]), table[measure], **ends, label=label, found=table["p_adjusted"] < alpha,
+        legend=(f"adjusted p < {alpha:g}", f"adjusted p ≥ {alpha:g}"), reference=0.0,
+    )  # fmt: skip
+    if measure == "delta":
+        for bound in (-1.5, -1.0, 1.0, 1.5):
+            ax.axvline(bound, color=GREY, linestyle=":", linewidth=0.8)
+    ax.margins(x=0.05)
+    return ax
+
+
+def _look(k: int) -> tuple[str, LineStyle]:
     """Colour and line style of the k-th group."""
     return COLOURS[k % len(COLOURS)], LINE_STYLES[k % len(LINE_STYLES)]
 

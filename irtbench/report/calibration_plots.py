@@ -30,7 +30,7 @@ def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
         entries += ax.plot(
             curve.mean_predicted,
             curve.observed_share,
-            style,
+            linestyle=style,
             color=colour,
             marker=MARKERS[k % len(MARKERS)],
             markersize=4,

@@ -17,9 +17,9 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import plots
-from irtbench.report.bias_plots import draw_item_by_group
+from irtbench.report.bias_plots import draw_item_by_group, draw_item_differences
 from irtbench.report.blocks import Block, figure
-from irtbench.report.diagnosis_plots import draw_dependence, draw_item_differences, draw_person_fit
+from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.drawing import in_panels, on_axes
 from irtbench.report.formatting import p_value, plural
 from irtbench.report.interval_plots import draw_intervals, height_of

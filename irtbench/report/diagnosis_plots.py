@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from irtbench.report.interval_plots import draw_intervals, shortened
-from irtbench.report.plots import GREY, ORANGE, SKY
+from irtbench.report.interval_plots import shortened
+from irtbench.report.plots import ORANGE, SKY
 
 MOST_NAMED = 40  # items whose names stand at the axes
 UNLIKELY = -1.645  # lz* that one person in twenty is below
@@ -83,32 +83,4 @@ def draw_loadings(ax: Axes, items: pd.DataFrame, columns: list[str]) -> Axes:
     else:
         ax.set(yticks=[], ylabel=f"{len(items)} items")
     ax.grid(visible=False)
-    return ax
-
-
-def draw_item_differences(ax: Axes, table: pd.DataFrame, *, measure: str, label: str, alpha: float) -> Axes:
-    """A measure of each item's difference between groups, those found filled; bounds of the ETS classes dotted.
-
-    Parameters
-    ----------
-    ax
-        Where to draw.
-    table
-        Rows of bias.csv.
-    measure, label
-        Its column, and what the axis says.
-    alpha
-        Adjusted p up to which a difference is drawn as found.
-    """
-    ends = {}
-    if {f"{measure}_lower", f"{measure}_upper"} <= set(table):
-        ends = {"lower": table[f"{measure}_lower"], "upper": table[f"{measure}_upper"]}
-    draw_intervals(
-        ax, list(table["item_id"]), table[measure], **ends, label=label, found=table["p_adjusted"] < alpha,
-        legend=(f"adjusted p < {alpha:g}", f"adjusted p ≥ {alpha:g}"), reference=0.0,
-    )  # fmt: skip
-    if measure == "delta":
-        for bound in (-1.5, -1.0, 1.0, 1.5):
-            ax.axvline(bound, color=GREY, linestyle=":", linewidth=0.8)
-    ax.margins(x=0.05)
     return ax

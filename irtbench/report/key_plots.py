@@ -29,7 +29,7 @@ def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
         colour = BLUE if row["is_key"] else COLOURS[1 + (k - 1) % (len(COLOURS) - 1)]
         style = "-" if row["is_key"] else LINE_STYLES[1 + (k - 1) % (len(LINE_STYLES) - 1)]
         (line,) = ax.plot(
-            range(3), [row[third] for third in THIRDS], style, color=colour, marker=MARKERS[k % len(MARKERS)],
+            range(3), [row[third] for third in THIRDS], linestyle=style, color=colour, marker=MARKERS[k % len(MARKERS)],
             markersize=4, linewidth=2.4 if row["is_key"] else 1.3, markerfacecolor=colour if row["is_key"] else "white",
         )  # fmt: skip
         lines.append(line)

@@ -22,7 +22,12 @@ from irtbench.models.item_parameters import ItemParameters
 
 BLACK, BLUE, ORANGE, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#AA4499"
 SKY, GREY = "#56B4E9", "#666666"
-COLOURS, LINE_STYLES = (BLUE, ORANGE, GREEN, PURPLE, BLACK), ("-", "--", ":", "-.")
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, BLACK)
+LineStyle = str | tuple[int, tuple[int, ...]]
+# seven, so that seven lines are told apart in grey, and with the five colours thirty-five
+LINE_STYLES: tuple[LineStyle, ...] = (
+    "-", "--", ":", "-.", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)),
+)  # fmt: skip
 
 STYLE = {
     "font.family": "sans-serif",

@@ -28,8 +28,15 @@ def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float
     """
     rows = table[table["n_items"] == n_items]
     for k, (hurt, line) in enumerate(rows.groupby("hurt")):
-        ax.plot(100 * line["effect"], line["p"], LINE_STYLES[k % len(LINE_STYLES)], color=COLOURS[k % len(COLOURS)],
-                marker="o", markersize=3, label=f"{100 * float(str(hurt)):g}% hurt")  # fmt: skip
+        ax.plot(
+            100 * line["effect"],
+            line["p"],
+            linestyle=LINE_STYLES[k % len(LINE_STYLES)],
+            color=COLOURS[k % len(COLOURS)],
+            marker="o",
+            markersize=3,
+            label=f"{100 * float(str(hurt)):g}% hurt",
+        )
     ax.axhline(alpha, color=GREY, linewidth=0.8, linestyle="--")
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter("{x:g}")

@@ -24,7 +24,7 @@ def draw_event_counts(ax: Axes, table: pd.DataFrame) -> Axes:
         colour = COLOURS[k % len(COLOURS)]
         ax.fill_between(place, rows["lower"], rows["upper"], color=colour, alpha=0.15, linewidth=0)
         entries += ax.plot(
-            place, rows["mean"], LINE_STYLES[k % len(LINE_STYLES)], color=colour, marker="o", markersize=4
+            place, rows["mean"], linestyle=LINE_STYLES[k % len(LINE_STYLES)], color=colour, marker="o", markersize=4
         )
         names.append(str(name))
     periods = table["period"].drop_duplicates().tolist()

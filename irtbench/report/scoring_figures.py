@@ -39,18 +39,23 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
         own = some_systems(scores[(scores["scale"] == scale.name) & scores["theta"].notna()])
         if len(own):
             panels.append(_positions(numbered("abilities", k, len(without)), scale.name, own))
-    return figure(
-        panels,
-        f"Abilities θ with their {100 * level:g}% intervals, on each scale below those of its norm sample. Of more "
-        f"than {scale_figures.MOST_POSITIONS} systems so many are shown, from the most to the least able.",
-    )
+    most = scale_figures.MOST_POSITIONS
+    some = ""
+    if scores["respondent_id"].nunique() > most:
+        some = f" Shown are {most} of the systems, from the most to the least able."
+    below = ", on each scale below those of its norm sample" if len(without) < len(scales) else ""
+    return figure(panels, f"Abilities θ with their {100 * level:g}% intervals{below}.{some}")
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
+    where = f" on {scale}" if scale else ""
     return on_axes(
-        name, lambda ax: plots.draw_positions(ax, own), heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.", height=0.9 + ROW * (len(own) + 1),
-    )  # fmt: skip
+        name,
+        lambda ax: plots.draw_positions(ax, own),
+        heading=scale,
+        description=f"Abilities of {plural(len(own), 'system')}{where}.",
+        height=0.9 + ROW * (len(own) + 1),
+    )
 
 
 def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float) -> list[Block]:

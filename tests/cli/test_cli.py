@@ -67,7 +67,7 @@ def test_build_writes_the_files_of_the_contract(study: Path) -> None:
     out = study / "out"
     expected = (
         "bank.json items.csv pruning.csv report.html respondents.csv rounds_items.csv rounds_pairs.csv scores.csv "
-        "summary.json"
+        "study.json summary.json"
     )
     assert sorted(file.name for file in out.iterdir()) == expected.split()
     assert list(pd.read_csv(out / "items.csv"))[: len(ITEMS)] == ITEMS

@@ -662,6 +662,8 @@ def test_norm_sample_counts_everyone():
 
 def test_colours_of_scales_differ_in_line_style_too():
     items = ItemParameters.from_difficulty([1.0], [0.0])
-    ax = plots.draw_information(axes(), {f"s{k}": items for k in range(20)})
-    looks = {(to_hex(line.get_color()), line.get_linestyle()) for line in ax.lines}
-    assert len(looks) == 20
+    ax = plots.draw_information(axes(), {f"s{k}": items for k in range(35)})
+    # get_linestyle() calls every pattern of our own "--"
+    looks = {(to_hex(line.get_color()), str(vars(line)["_dash_pattern"])) for line in ax.lines}
+    assert len(looks) == 35
+    assert len({str(vars(line)["_dash_pattern"]) for line in ax.lines[:7]}) == 7

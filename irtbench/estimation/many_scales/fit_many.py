@@ -144,7 +144,7 @@ def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
 def takes_steps_together(settings: FitSettings, grid: Quadrature) -> bool:
     """Whether these settings are those of a 2PL on the usual grid, with priors that are each item's own."""
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=torch.device("cpu"))
-    plain = settings.kind == "2pl" and settings.guessing == 0 and not settings.by_item
+    plain = settings.kind == "2pl" and settings.guessing == 0 and not (settings.by_item or settings.prior_items)
     usual = settings.population == "normal" and settings.optimiser == "fisher_scoring" and settings.posterior is None
     return (
         plain and usual and settings.priors.hierarchy is None and settings.dtype == "float64" and is_usual_grid(nodes)

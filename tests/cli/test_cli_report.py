@@ -1,0 +1,83 @@
+"""``irtbench report``: the page of a study again, to the last byte, from what build left behind."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import write_valid_inputs
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that build wrote, with figures beside; the data are gone."""
+    folder = tmp_path_factory.mktemp("built")
+    data = tmp_path_factory.mktemp("data")
+    write_valid_inputs(data)
+    ended = run_main("build", "study.toml", "-o", folder / "out", "--figures", folder / "figures", "-q", cwd=data)
+    assert ended.status == 0, ended.err
+    shutil.rmtree(data)
+    return folder
+
+
+def test_the_page_comes_out_the_same(built: Path, tmp_path: Path) -> None:
+    page = built / "out" / "report.html"
+    first = page.read_bytes()
+    page.unlink()
+    ended = run_main("report", built / "out")
+    assert ended.status == 0, ended.err
+    assert ended.out == f"written to {page}\n"
+    assert page.read_bytes() == first
+    page.write_text("an older page")
+    assert run_main("report", built / "out", "-q").status == 0
+    assert page.read_bytes() == first
+    ended = run_main("report", built / "out", "-o", tmp_path / "p.html", "--figures", tmp_path / "figures", "--json")
+    assert json.loads(ended.out)["report"] == str(tmp_path / "p.html")
+    assert (tmp_path / "p.html").read_bytes() == first
+    names = {file.name for file in (built / "figures").iterdir()}
+    assert len(names) > 10
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == names
+    for name in names:
+        assert (tmp_path / "figures" / name).read_bytes() == (built / "figures" / name).read_bytes()
+
+
+def test_the_record_is_strict_json_without_paths(built: Path) -> None:
+    text = (built / "out" / "study.json").read_text(encoding="utf-8")
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    record = json.loads(text, parse_constant=refuse)
+    assert (record["format"], record["version"]) == ("irtbench study", 1)
+    assert record["study"]["settings"]["path"] == "study.toml"
+    assert str(built.parent) not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "saying"),
+    [
+        (None, "No such file or directory; expected a folder that irtbench build wrote; build it again"),
+        ("{", "is no JSON"),
+        ('{"format": "irtbench study", "version": 99}', "holds no study of version 1"),
+        ("[]", "holds no study of version 1"),
+        ('{"format": "irtbench study", "version": 1}', "is damaged (KeyError: 'study')"),
+        ('{"format": "irtbench study", "version": 1, "study": {"scales": []}}', "is damaged"),
+    ],
+)
+def test_a_folder_without_a_whole_record_is_one_line(tmp_path: Path, text: str | None, saying: str) -> None:
+    if text is not None:
+        (tmp_path / "study.json").write_text(text)
+    ended = run_main("report", tmp_path)
+    assert ended.status == 2
+    assert saying in ended.err
+    assert len(ended.err.strip().splitlines()) == 1
+    assert not (tmp_path / "report.html").exists()
+    assert run_main("report", tmp_path / "nowhere").status == 2
+
+
+def test_the_record_is_not_written_over(built: Path) -> None:
+    ended = run_main("report", built / "out", "-o", built / "out" / "study.json")
+    assert ended.status == 2
+    assert "is an input of this command" in ended.err

@@ -1,0 +1,160 @@
+"""Pages of single results: they open with the result, show the files' numbers, escape every name, and have limits."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from builders.valid_inputs import write_valid_inputs
+from irtbench.report.blocks import FigureOfPanels, ItemsTable
+from irtbench.report.item_pages import bias_page, keys_page
+from irtbench.report.page import render_page
+from irtbench.report.system_pages import comparison_page
+
+MARKUP = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_valid_inputs(folder)
+    return folder
+
+
+def said(text: str) -> str:
+    """What a reader reads, on one line."""
+    body = text[text.index("<body>") : text.rindex("<script>")]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).replace("−", "-").split())
+
+
+def table_of(page: object) -> ItemsTable:
+    (found,) = [block for block in page.blocks if isinstance(block, ItemsTable)]  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("words", "lead"),
+    [
+        (["score", "bank.json", "systems.csv", "-o", "{out}/s.csv"], r"\d+ systems? scored on \d+ scale"),
+        (["compare", "wide.csv", "-o", "{out}/c"], r"\d+ of \d+ pairs? differ significantly in accuracy"),
+        (
+            ["compare", "wide.csv", "--bank", "bank.json", "--item-error", "none", "-o", "{out}/c"],
+            r"\d+ of \d+ pairs? differ significantly in ability",
+        ),
+        (["bias", "responses.csv", "--groups", "groups.csv", "-o", "{out}/b"], r"\d+ of \d+ items differ between "),
+        (
+            ["bias", "responses.csv", "--groups", "groups.csv", "--method", "mantel-haenszel", "-o", "{out}/b"],
+            r"\d+ of \d+ items differ between ",
+        ),
+        (["keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"], r"\d+ of \d+ keys? looks? wrong"),
+        (["assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; none is better"),
+        (["assemble", "parameters.csv", "--length", "2", "--forms", "2", "-o", "{out}/f"], r"2 forms of 2 items each"),
+    ],
+    ids=lambda value: " ".join(value[:1]) if isinstance(value, list) else "",
+)
+def test_a_page_opens_with_the_result_and_ends_with_how_to_read_it(
+    inputs: Path, tmp_path: Path, words: list[str], lead: str
+) -> None:
+    page = tmp_path / "page.html"
+    arguments = [word.format(out=tmp_path) for word in words]
+    ended = run_main(*arguments, "--html", page, "-q", cwd=inputs)
+    assert ended.status == 0, ended.err
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"https?://", text)
+    read = said(text)
+    assert re.search(rf"Result {lead}", read), read[:400]
+    assert read.index("Figure 1.") < read.index("Table 1.") < read.index("How to read it")
+
+
+def test_the_same_input_gives_the_same_page(inputs: Path, tmp_path: Path) -> None:
+    pages = [tmp_path / "one.html", tmp_path / "two.html"]
+    for page in pages:
+        arguments = ["assemble", "bank.json", "--length", "3", "-o", tmp_path / "form", "--html", page, "-q"]
+        assert run_main(*arguments, cwd=inputs).status == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_the_numbers_are_those_of_the_file(inputs: Path, tmp_path: Path) -> None:
+    page, file = tmp_path / "p.html", tmp_path / "scores.csv"
+    assert run_main("score", "bank.json", "systems.csv", "-o", file, "--html", page, "-q", cwd=inputs).status == 0
+    read = said(page.read_text(encoding="utf-8"))
+    scores = pd.read_csv(file)
+    for row in scores.to_dict("records"):
+        cells = f"{row['theta']:.2f} [{row['theta_lower']:.2f}, {row['theta_upper']:.2f}]"
+        assert cells in read
+        assert row["respondent_id"] in read
+
+
+def comparison(names: list[str]) -> pd.DataFrame:
+    first, second = np.triu_indices(len(names), 1)
+    gap = 0.01 * (second - first)
+    return pd.DataFrame(
+        {
+            "scale": "all items", "first": [names[k] for k in first], "second": [names[k] for k in second],
+            "n_items": 50, "accuracy_difference": gap, "accuracy_lower": gap - 0.005, "accuracy_upper": gap + 0.005,
+            "accuracy_p_adjusted": np.where(second - first > 1, 0.001, 0.5),
+        }
+    )  # fmt: skip
+
+
+def test_who_is_better_is_said_with_the_interval_on_that_side() -> None:
+    page = comparison_page(comparison(["a", "b", "c"]), None, level=0.95, adjustment="holm")
+    assert page.lead == "1 of 3 pairs differ significantly in accuracy (adjusted p below 0.05)."
+    assert page.results == [("a is better than c: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
+    turned = comparison(["a", "b", "c"])
+    turned[["accuracy_difference", "accuracy_lower", "accuracy_upper"]] *= -1
+    turned[["accuracy_lower", "accuracy_upper"]] = turned[["accuracy_upper", "accuracy_lower"]].to_numpy()
+    page = comparison_page(turned, None, level=0.95, adjustment="holm")
+    assert page.results == [("c is better than a: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
+
+
+def test_many_systems_make_a_page_of_bounded_size() -> None:
+    page = comparison_page(comparison([f"s{k:03d}" for k in range(120)]), None, level=0.95, adjustment="holm")
+    table = table_of(page)
+    assert len(table.table.rows) == 5_000
+    assert "The first 5,000 of 7,140 pairs" in table.caption
+    assert len(page.results) == 13
+    (figure,) = [block for block in page.blocks if isinstance(block, FigureOfPanels)]
+    assert "The 40 pairs of least p of 7,140" in figure.panels[0].description
+    assert len(render_page(page)) < 5_000_000
+
+
+def test_names_are_text_wherever_they_stand() -> None:
+    pages = [
+        comparison_page(comparison([MARKUP, "b", "c"]), None, level=0.95, adjustment="fdr_bh"),
+        bias_page(
+            pd.DataFrame({"item_id": [MARKUP, "$x$"], "delta": [2.0, 0.1], "p": [0.1, 0.5], "p_adjusted": [0.1, 0.5]}),
+            {"flagged": [MARKUP], "groups": {MARKUP: 3, "b": 3}, "reference": MARKUP, "items_left_out": [MARKUP]},
+            [],
+            alpha=0.05,
+        ),
+        keys_page(
+            pd.DataFrame(
+                {"item_id": [MARKUP], "key": [MARKUP], "proposed": ["</script>"], "p_wrong_key": [0.9],
+                 "discrimination": [-1.0], "item_rest": [-0.1], "p_proposed": [0.9]}
+            ),
+            pd.DataFrame(
+                {"item_id": [MARKUP] * 2, "option": [MARKUP, "</script>"], "is_key": [True, False], "n": [3, 4],
+                 "share": [0.4, 0.6], "point_biserial": [-0.2, 0.2], "flags": ["", ""], "share_low": [0.9, 0.1],
+                 "share_middle": [0.5, np.nan], "share_high": [0.1, 0.9]}
+            ),
+            share_wrong=0.1, suspicious=0.5,
+        ),
+    ]  # fmt: skip
+    for page in pages:
+        text = render_page(page)
+        assert MARKUP not in text
+        assert "&lt;script&gt;alert(1)" in text
+        assert text.count("<script") == text.count("</script>")
+
+
+def test_without_a_difference_there_is_still_a_page() -> None:
+    table = pd.DataFrame({"item_id": ["a"], "delta": [np.nan], "p": [np.nan], "p_adjusted": [np.nan]})
+    page = bias_page(table, {"flagged": [], "groups": {"x": 1, "y": 1}, "reference": "x"}, [], alpha=0.05)
+    assert page.lead == "0 of 1 item differ between x and y."
+    assert "a" in said(render_page(page))
