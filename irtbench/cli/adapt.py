@@ -11,7 +11,7 @@ import typer
 
 from irtbench.cli.assemble import read_bank, table_of
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.output import IN_JSON, demand_table_name, output_file, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.scoring.adaptive import AdaptiveSettings
     from irtbench.scoring.adaptive_paths import AdaptivePaths
-
-MOST_ROWS = 20  # shown on a terminal
 
 
 @reads_files
@@ -108,7 +106,7 @@ def adapt(
     if json:
         print(to_json({"paths": found.table(), "ends": found.ends()}))
     elif not quiet:
-        show_paths(found)
+        show_paths(found, output)
 
 
 def shares_of(given: list[str]) -> dict[str, float]:
@@ -163,7 +161,7 @@ def ask_here(scale: Scale, settings: AdaptiveSettings, columns: dict[str, str] |
             break
         response = graded_here(given, key)
         if response is not None and np.isnan(response):
-            say("expected 1 or 0")
+            typer.echo("expected 1 or 0")
             continue
         test.record(item, response)
     path = test.table()
@@ -182,11 +180,9 @@ def graded_here(given: str, key: str | None) -> float | None:
     return {"1": 1.0, "0": 0.0}.get(text, np.nan)
 
 
-def show_paths(found: AdaptivePaths) -> None:
+def show_paths(found: AdaptivePaths, output: Path | None) -> None:
     """Print where the tests ended."""
     ends = found.ends()
-    show_table(ends.head(MOST_ROWS))
-    if len(ends) > MOST_ROWS:
-        say(f"and {len(ends) - MOST_ROWS} more rows")
+    show_table(ends, rest=IN_JSON if output is None else str(output))
     if len(ends):
         say(f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}")

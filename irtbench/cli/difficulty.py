@@ -98,7 +98,8 @@ def difficulty(
     if json:
         print(to_json(about | {"effects": found.table()}))
     elif not quiet:
-        show_table(found.table(), title=f"difficulty of {len(found.item_ids)} items")
+        title = f"difficulty of {len(found.item_ids)} items"
+        show_table(found.table(), title=title, rest=str(output / "effects.csv"))
         tell(found, test)
 
 

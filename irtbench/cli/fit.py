@@ -22,7 +22,7 @@ from irtbench.cli.options import (
     Seed,
     demand_varied_items,
 )
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.testlets import TestletOptions
@@ -289,7 +289,8 @@ def fit(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"]))
+        shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
+        show_table(shown, rest=str(output / "items.csv"))
         say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         say(f"prior {found['prior']}")
@@ -317,6 +318,8 @@ def fit(
             say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
             say(f"left out: {len(idle)} respondents without a response to these items")
+        if scale is not None and found["converged"]:
+            say_next("irtbench", "score", output / "bank.json", "NEW.csv")
     say_doubts(found.get("doubts", []))
     unconverged = [] if found["converged"] else [str(found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

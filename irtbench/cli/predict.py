@@ -10,14 +10,21 @@ import typer
 
 from irtbench.cli.graded import read_graded, say_left_out
 from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.output import (
+    IN_JSON,
+    demand_table_name,
+    output_file,
+    say,
+    show_table,
+    to_json,
+    top_and_bottom,
+    write_table,
+)
 from irtbench.cli.reading import Reading, reads_files
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.data.responses import ResponseMatrix
-
-MOST_ROWS = 50  # shown on a terminal
 
 
 @reads_files(trials="count")
@@ -76,7 +83,7 @@ def predict(
         left_out = [vars(item) for item in given.left_out]
         print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))
     elif not quiet:
-        show_prediction(found, level, None if correction is None else correction.n_systems)
+        show_prediction(found, level, None if correction is None else correction.n_systems, output)
 
 
 def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
@@ -88,9 +95,9 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
     )
 
 
-def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None) -> None:
+def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, output: Path | None) -> None:
     """Print what is expected of each system, in words."""
-    shown = found.head(MOST_ROWS)
+    shown = top_and_bottom(found)
     n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
     show_table(
         pd.DataFrame(
@@ -105,10 +112,10 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
                     )
                 ],
             }
-        )
+        ),
+        rest=IN_JSON if output is None else str(output),
+        of=len(found),
     )
-    if len(found) > MOST_ROWS:
-        say(f"and {len(found) - MOST_ROWS} more rows")
     how = (
         "Expected by the bank's model; where the items measure more than its scales, the intervals are too narrow."
         if n_learnt_from is None
