@@ -88,7 +88,7 @@ def adapt(
         least_gain=least_gain, missing=missing, shares=shares_of(share), most_exposure=most_exposure,
     )  # fmt: skip
     own, columns = scale_and_column(bank, scale, by if share else None, items)
-    with reporting(quiet=quiet) as progress:
+    with reporting(quiet=quiet or (replay is None and simulate is None)) as progress:  # no bar beside a prompt
         progress("choosing items")
         if replay is not None:
             found = replay_adaptive(

@@ -12,6 +12,7 @@ import typer
 
 from irtbench.cli.options import Json, Quiet, Responses, Seed
 from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
@@ -47,14 +48,16 @@ def human_bound(
     from irtbench.evaluation.human_bound import crowd_filter, fresh_accuracy, human_accuracy
 
     rng = np.random.default_rng(seed)
-    given = reading.matrix(responses)
-    result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
-    sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
-    people = {
-        name: human_accuracy(result.n_correct[chosen], result.n_votes[chosen], margin=margin, level=level, rng=rng)
-        for name, chosen in sets.items()
-    }
-    lower, upper = fresh_accuracy(result)
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = reading.matrix(responses)
+        result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
+        sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
+        people = {
+            name: human_accuracy(result.n_correct[chosen], result.n_votes[chosen], margin=margin, level=level, rng=rng)
+            for name, chosen in sets.items()
+        }
+        lower, upper = fresh_accuracy(result)
     found: dict[str, Any] = {
         "k": k,
         "n": n,

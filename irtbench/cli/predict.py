@@ -20,6 +20,7 @@ from irtbench.cli.output import (
     top_and_bottom,
     write_table,
 )
+from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
 if TYPE_CHECKING:
@@ -66,14 +67,17 @@ def predict(
         demand_table_name(output)
     known = load_bank(bank)
     meant = mapped(answers_map)
-    given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
-    say_left_out(given.left_out)
-    graded = answered_members(known, given.responses)
-    correction = None
-    if learn_from is not None:
-        whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
-        correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
-    found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
+        say_left_out(given.left_out)
+        graded = answered_members(known, given.responses)
+        correction = None
+        if learn_from is not None:
+            whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
+            correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
+        progress("predicting")
+        found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
     place = list(found.columns).index("predicted_upper") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
     if output is not None:

@@ -167,15 +167,20 @@ def score(
         elif not quiet:
             say(f"{n} respondents scored, written to {output}")
         return
-    given = read_graded(known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant)
-    graded = given.responses
-    say_left_out(given.left_out)
-    scores = score_responses(known, graded, settings, unknown_items=unknown_items)
-    groups = None
-    if norm_groups:
-        groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
-        scores = with_groups(scores, groups)
-    explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = read_graded(
+            known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant
+        )
+        graded = given.responses
+        say_left_out(given.left_out)
+        progress(f"scoring {graded.n_respondents} respondents")
+        scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+        groups = None
+        if norm_groups:
+            groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
+            scores = with_groups(scores, groups)
+        explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
         with output_file(output) as file:
             write_table(scores, file)

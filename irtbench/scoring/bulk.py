@@ -193,8 +193,9 @@ def score_stored(
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
     """Score stored responses into a file as ``score_file`` does; the number of respondents."""
-    bank = ItemBank((scale,))
-    return _write(bank, responses.item_ids, settings or ScoringSettings(), stored_parts(responses), target, progress)
+    bank, parts = ItemBank((scale,)), stored_parts(responses)
+    settings = settings or ScoringSettings()
+    return _write(bank, responses.item_ids, settings, parts, target, progress, of=responses.n_respondents)
 
 
 def stored_parts(responses: StoredResponses) -> Iterator[Part]:
@@ -269,8 +270,10 @@ def _write(
     parts: Iterator[Part],
     target: str | Path,
     progress: Callable[[str], None],
+    *,
+    of: int | None = None,
 ) -> int:
-    """Score the parts into a file, and say how many respondents they held."""
+    """Score the parts into a file, and say how many respondents they held, ``of`` so many where that is known."""
     shares_grid = settings.method == "eap" and settings.item_error == "none"
     scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
 
@@ -289,7 +292,7 @@ def _write(
         for scores in _in_turn(score_part, parts):
             file.write(scores)
             n += len(scores) // len(bank.scales)
-            progress(f"{n} respondents scored")
+            progress(f"{n} respondents scored" if of is None else f"{n} of {of} respondents scored")
     if n == 0:
         raise InputError("responses: no rows; expected at least one respondent")
     return n
