@@ -11,7 +11,7 @@ import typer
 
 from irtbench.cli.assemble import read_bank, table_of
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import IN_JSON, demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -183,6 +183,6 @@ def graded_here(given: str, key: str | None) -> float | None:
 def show_paths(found: AdaptivePaths, output: Path | None) -> None:
     """Print where the tests ended."""
     ends = found.ends()
-    show_table(ends, rest=IN_JSON if output is None else str(output))
+    show_table(ends, rest=output)
     if len(ends):
         say(f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}")

@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Answers, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -99,7 +99,7 @@ def agree(
             }
             for name, result in {"all": overall, **by_label}.items()
         ]
-        show_table(pd.DataFrame(rows), rest=rest_in(output, "agreement.json"))
+        show_table(pd.DataFrame(rows), rest=(output, "agreement.json"))
         if contradicted:
             say(f"the majority contradicts the key of item {name_first(contradicted)}")
 

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.responses import name_first
 
@@ -72,5 +72,5 @@ def artifacts(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(summary, rest=rest_in(output, "artifacts.json"))
+        show_table(summary, rest=(output, "artifacts.json"))
         say(f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}")

@@ -240,7 +240,7 @@ def numbered(name: str, number: int, n_forms: int) -> str:
 
 def show_forms(found: AssembledForms, output: Path) -> None:
     """Print how precise the forms are."""
-    show_table(found.precision, rest=str(output / "form.json"))
+    show_table(found.precision, rest=output / "form.json")
     n, forms = len(found.forms[0]), len(found.forms)
     many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
     best = "none is better" if found.optimal else f"none is better by more than {found.gap:.2%}"

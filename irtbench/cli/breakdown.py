@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from irtbench.cli.options import Json, Quiet, Responses, Seed, Where, named
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -110,19 +110,19 @@ def breakdown(
         print(to_json(found))
     elif not quiet:
         title = f"Types of {counts.n_all} items, {counts.n_untyped} of them without"
-        show_table(counts.table(), title=title, rest=rest_in(output, "types.csv"))
+        show_table(counts.table(), title=title, rest=(output, "types.csv"))
         if counts.overlap:
             say("Items with several types count in each: the rows share items and are not independent.")
         if len(data.respondent_ids) <= MOST_SYSTEMS:
             wide = accuracy.pivot(index="type", columns="respondent_id", values="accuracy")
             wide = wide.reindex(pd.unique(accuracy["type"])).reset_index()
-            show_table(wide, title="Accuracy", rest=rest_in(output, "breakdown.csv"))
+            show_table(wide, title="Accuracy", rest=(output, "breakdown.csv"))
         if advantage is not None:
             shown = advantage.drop(columns=["accuracy_first", "accuracy_second"])
             title = "Advantage of the first over the second"
-            show_table(shown, title=title, rest=rest_in(output, "advantage.csv"))
+            show_table(shown, title=title, rest=(output, "advantage.csv"))
         if parameters is not None:
-            show_table(parameters, title="Item parameters", rest=rest_in(output, "parameters.csv"))
+            show_table(parameters, title="Item parameters", rest=(output, "parameters.csv"))
 
 
 def chosen(given: ResponseMatrix, tags: ItemTags, systems: list[str], *, some: bool) -> ResponseMatrix:

@@ -188,7 +188,7 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(table, title="Control: each item's responses shuffled", rest=str(target / "control.csv"))
+        show_table(table, title="Control: each item's responses shuffled", rest=target / "control.csv")
         verdict = "no scale is found, as it should be"
         say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
@@ -213,10 +213,10 @@ def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> N
         }
         for scale in found["scales"]
     ]
-    show_table(pd.DataFrame(rows), rest=str(target / "summary.json"))
+    show_table(pd.DataFrame(rows), rest=target / "summary.json")
     if study.bank is not None and study.system_scores is not None:
         scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        show_scores(study.bank, study.system_scores, scoring, rest=str(target / "scores.csv"))
+        show_scores(study.bank, study.system_scores, scoring, rest=target / "scores.csv")
     bank = "no bank, for no scale stands" if study.bank is None else "bank.json"
     say(f"written to {target}: report.html, {bank}, and the tables")
     if study.bank is not None:

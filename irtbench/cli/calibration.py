@@ -12,7 +12,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed, named
-from irtbench.cli.output import output_folder, rest_in, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -113,8 +113,8 @@ def calibration(
     elif not quiet:
         shown = ["system", "n_pairs", "n_bins", "error", "lower", "upper", "debiased_error", "debiased_lower"]
         others = ["debiased_upper", "brier", "refinement", "overconfident", "underconfident"]
-        show_table(pd.DataFrame(figures)[[*shown, *others]], rest=rest_in(output, "calibration.json"))
+        show_table(pd.DataFrame(figures)[[*shown, *others]], rest=(output, "calibration.json"))
         if differences:
             pairs = ["system_1", "system_2", "error_1", "error_2", "difference", "lower", "upper", "p"]
             title = "Paired differences of the squared errors, debiased"
-            show_table(pd.DataFrame(differences)[pairs], title=title, rest=rest_in(output, "calibration.json"))
+            show_table(pd.DataFrame(differences)[pairs], title=title, rest=(output, "calibration.json"))

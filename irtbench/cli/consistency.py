@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from irtbench.cli.options import Json, Quiet, Responses, Seed
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
@@ -92,11 +92,11 @@ def consistency(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(measures, rest=rest_in(output, "consistency.csv"))
-        show_table(contrasts, title="Within each system", rest=rest_in(output, "consistency.json"))
+        show_table(measures, rest=(output, "consistency.csv"))
+        show_table(contrasts, title="Within each system", rest=(output, "consistency.json"))
         if systems is not None:
             shown_columns = ["measure", "first", "second", "difference", "lower", "upper", "p", "p_adjusted"]
             between = systems[[*shown_columns, "mcnemar_p"]]
-            show_table(between, title="Between systems", rest=rest_in(output, "systems.csv"))
+            show_table(between, title="Between systems", rest=(output, "systems.csv"))
         if agreed is not None:
             say(f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}")

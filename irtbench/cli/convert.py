@@ -24,16 +24,7 @@ from irtbench.cli.options import (
     Threshold,
     named,
 )
-from irtbench.cli.output import (
-    IN_JSON,
-    demand_table_name,
-    output_file,
-    say,
-    say_next,
-    show_table,
-    to_json,
-    write_table,
-)
+from irtbench.cli.output import demand_table_name, output_file, say, say_next, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -142,6 +133,6 @@ def show(found: ReadingSummary, output: Path) -> None:
     if found.first_date is not None:
         rows.append(("time", f"{found.first_date} to {found.last_date}"))
     rows += [("left out", f"{n}: {reason}") for reason, n in found.left_out.items()]
-    show_table(pd.DataFrame(rows, columns=["read", ""]), rest=IN_JSON)
+    show_table(pd.DataFrame(rows, columns=["read", ""]))
     say(f"written to {output}")
     say_next("irtbench", "doctor", output)

@@ -99,7 +99,7 @@ def difficulty(
         print(to_json(about | {"effects": found.table()}))
     elif not quiet:
         title = f"difficulty of {len(found.item_ids)} items"
-        show_table(found.table(), title=title, rest=str(output / "effects.csv"))
+        show_table(found.table(), title=title, rest=output / "effects.csv")
         tell(found, test)
 
 

@@ -101,17 +101,17 @@ def dimensions(
 def show_dimensions(result: Dimensions, output: Path) -> None:
     """Print what a person wants to know."""
     eigenvalues = result.analysis.table().head(EIGENVALUES_SHOWN)
-    show_table(eigenvalues, title="Eigenvalues", rest=str(output / "eigenvalues.csv"))
+    show_table(eigenvalues, title="Eigenvalues", rest=output / "eigenvalues.csv")
     say(f"{result.analysis.n_abilities} abilities by parallel analysis")
     if result.analysis.tetrachoric.note:
         say(f"note: {result.analysis.tetrachoric.note}")
     if result.models is not None:
-        show_table(result.models, title="Models", rest=str(output / "dimensions.json"))
+        show_table(result.models, title="Models", rest=output / "dimensions.json")
     if result.tests is not None:
         told = result.tests if result.tests["note"].any() else result.tests.drop(columns="note")
         title = "Likelihood-ratio tests, p by samples of the smaller model"
-        show_table(told, title=title, rest=str(output / "dimensions.json"))
+        show_table(told, title=title, rest=output / "dimensions.json")
     if result.rotated is not None:
         by_label = result.rotated.by_label()
-        show_table(by_label, title="Mean loadings, turned to the labels", rest=str(output / "loadings.csv"))
+        show_table(by_label, title="Mean loadings, turned to the labels", rest=output / "loadings.csv")
         say(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

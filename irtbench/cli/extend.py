@@ -91,7 +91,7 @@ def extend(
         print(to_json(report | {"drift": table}))
     elif not quiet:
         new = extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"])
-        show_table(new, rest=str(output / "bank.json"))
+        show_table(new, rest=output / "bank.json")
         say(f"{len(added)} items added by {anchors.n_items} anchors; these people on the old scale: mean "
             f"{report['group_mean']:.3f}, sd {report['group_sd']:.3f}")  # fmt: skip
         if released:

@@ -290,7 +290,7 @@ def fit(
         print(to_json(found))
     elif not quiet:
         shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
-        show_table(shown, rest=str(output / "items.csv"))
+        show_table(shown, rest=output / "items.csv")
         say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         say(f"prior {found['prior']}")

@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Json, Quiet, Responses, Seed
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -83,7 +83,7 @@ def human_bound(
     elif not quiet:
         shown = ["n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper"]
         rows = pd.DataFrame([{"items": name} | asdict(human) for name, human in people.items()])
-        in_json = rest_in(output, "human_bound.json")
+        in_json = (output, "human_bound.json")
         show_table(rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]], rest=in_json)
         say(f"{found['n_kept']} of {given.n_items} items have at least {k} of {n} votes right")
         if np.isfinite([lower, upper]).all():

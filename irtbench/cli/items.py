@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import ItemColumns, Json, Quiet, named
-from irtbench.cli.output import output_folder, rest_in, say, say_next, show_table, to_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_table
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -177,9 +177,7 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
     }
     if "text" in view:
         shown["text"] = [shortened(text) for text in view["text"]]
-    show_table(
-        pd.DataFrame(shown), title=f"{scale.name}: {scale.items.n_items} items", rest=rest_in(output, "items.csv")
-    )
+    show_table(pd.DataFrame(shown), title=f"{scale.name}: {scale.items.n_items} items", rest=(output, "items.csv"))
     if scores is None:
         say(f"no score table: {scale.items.n_items} items; irtbench score gives ability by the responses themselves")
         return
@@ -197,7 +195,7 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
         ),
         title=f"Ability by the number of right responses to all {scale.items.n_items} items"
         + (f" (one score in {step})" if step > 1 else ""),
-        rest=rest_in(output, "score_table.csv"),
+        rest=(output, "score_table.csv"),
     )
 
 

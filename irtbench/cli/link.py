@@ -112,7 +112,7 @@ def link(
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:
-        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=str(output / "drift.csv"))
+        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=output / "drift.csv")
         say(f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(common)} common items")
         if np.isnan(found.se_slope):
             say(

@@ -15,18 +15,17 @@ import pyarrow.csv
 
 from irtbench.cli.page import put
 from irtbench.cli.result_files import output_file, output_folder
-from irtbench.cli.shown_table import ShownTable, readable
+from irtbench.cli.shown_table import IN_JSON, ShownTable, readable
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 
 __all__ = [
-    "IN_JSON", "demand_table_name", "output_file", "output_folder", "plain", "rest_in", "say", "say_next", "show_table",
+    "demand_table_name", "output_file", "output_folder", "plain", "say", "say_next", "show_table",
     "to_json", "to_markdown", "top_and_bottom", "write_json", "write_table",
 ]  # fmt: skip
 
 MANY_ROWS = 10_000  # from which on a table of plain columns is written several times as fast
 MOST_ROWS_SHOWN = 40  # on the terminal
-IN_JSON = "what --json prints"  # where rows are that are in no file
 TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md")
 
 
@@ -134,11 +133,6 @@ def say_next(*words: object) -> None:
     put(printable(f"next: {shlex.join(map(str, words))}"))
 
 
-def rest_in(output: Path | None, file: str) -> str:
-    """Where rows are that a table on the terminal leaves out: a file of the results, if there is one."""
-    return IN_JSON if output is None else str(output / file)
-
-
 def top_and_bottom(table: pd.DataFrame) -> pd.DataFrame:
     """As many rows of either end as `show_table` may show, so that others need not be put into words."""
     if len(table) <= 2 * MOST_ROWS_SHOWN:
@@ -151,8 +145,12 @@ def show_table(
     *,
     title: str = "",
     most: int = MOST_ROWS_SHOWN,
-    rest: str = "the files",
+    rest: Path | tuple[Path | None, str] | None = None,
     of: int | None = None,
 ) -> None:
-    """Print a table for people on standard output, numbers to three digits behind the point; see `ShownTable`."""
-    put(ShownTable(table, title, most, rest, of))
+    """Print a table for people on standard output, numbers to three digits behind the point; see `ShownTable`.
+
+    `rest` is the file that has all rows, or a folder and its name in it; where there is none --json prints them.
+    """
+    file = rest[0] and rest[0] / rest[1] if isinstance(rest, tuple) else rest
+    put(ShownTable(table, title, most, IN_JSON if file is None else str(file), of))

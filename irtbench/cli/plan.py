@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, rest_in, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -111,7 +111,7 @@ def plan(
         print(to_json(summary))
     elif not quiet:
         rows = [{"what": words, "value": shown(summary[name])} for name, words in SHOWN.items()]
-        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=rest_in(output, "plan.json"))
+        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=(output, "plan.json"))
 
 
 def shown(value: object) -> str:

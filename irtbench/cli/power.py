@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from irtbench.cli.options import Json, Quiet, Seed
-from irtbench.cli.output import output_folder, rest_in, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -109,15 +109,15 @@ def power(
 
         wide = table.pivot(index=["n_items", "hurt"], columns="effect", values="p").reset_index()
         wide.columns = [name if isinstance(name, str) else f"+{100 * name:g}%" for name in wide.columns]
-        show_table(wide, title="Expected p by the difference in accuracy", rest=rest_in(output, "power.csv"))
+        show_table(wide, title="Expected p by the difference in accuracy", rest=(output, "power.csv"))
         if buys is not None:
             title = "Standard errors, and what a trial or an item more buys"
-            show_table(buys, title=title, rest=rest_in(output, "trials.csv"))
+            show_table(buys, title=title, rest=(output, "trials.csv"))
             say(
                 f"accuracy {variance.accuracy:.3f}, two trials of an item agree with probability "
                 f"{variance.agreement:.3f}; response_worth: responses to new items that one to another trial is worth"
             )
-        in_json = rest_in(output, "power.json")
+        in_json = (output, "power.json")
         if needed:
             show_table(pd.DataFrame(reached), title="Power", rest=in_json)
             show_table(pd.DataFrame(needed), title="Items needed", rest=in_json)

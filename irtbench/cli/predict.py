@@ -10,16 +10,7 @@ import typer
 
 from irtbench.cli.graded import read_graded, say_left_out
 from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import (
-    IN_JSON,
-    demand_table_name,
-    output_file,
-    say,
-    show_table,
-    to_json,
-    top_and_bottom,
-    write_table,
-)
+from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, top_and_bottom, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
@@ -117,7 +108,7 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
                 ],
             }
         ),
-        rest=IN_JSON if output is None else str(output),
+        rest=output,
         of=len(found),
     )
     how = (

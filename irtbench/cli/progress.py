@@ -37,7 +37,7 @@ class Steps:
     """
 
     def __init__(self) -> None:
-        self.message = "starting"
+        self.message = "reading"
         self.began = self._noted = self._counted_from = time.monotonic()
         self._work: tuple[str, int] | None = None
         self._first = self.done = self.total = 0

@@ -130,7 +130,7 @@ def sample(
     elif not quiet:
         say(f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {output}")
         if annotations:
-            show_table(found["sets"], rest=str(output / "sample.json"))
+            show_table(found["sets"], rest=output / "sample.json")
         if sheets is not None:
             say(f"{booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(files))}")
         say_next("irtbench", "screen", "ANSWERS.csv", "--items", output / "items.csv", "-o", output / "screened")

@@ -15,7 +15,6 @@ from irtbench.bank.norm_table import with_norms
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import (
-    IN_JSON,
     demand_table_name,
     output_file,
     output_folder,
@@ -194,13 +193,12 @@ def score(
         print(to_json(rows if explained is None else {"scores": rows, "surprises": explained.surprises(),
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
-        rest = f"{IN_JSON}, and -o FILE writes them" if output is None else str(output)
-        show_scores(known, scores, settings, rest=rest)
+        show_scores(known, scores, settings, rest=output)
         if graded.n_respondents <= MOST_PREDICTED:
             for line in whole_in_words(known, graded, level):
                 say(line)
         if groups is not None:
-            show_groups(groups, scores, rest)
+            show_groups(groups, scores, output)
         if margins is not None:
             for scale in known.scales:
                 say(weights_in_words(scale, margins))
@@ -242,7 +240,7 @@ def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Map
     return bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
-def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: str) -> None:
+def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: Path | None) -> None:
     """Print scores in words a person understands without a manual."""
     shown = top_and_bottom(scores)
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
@@ -312,7 +310,7 @@ def show_explanation(explained: Explanation, scores: pd.DataFrame, folder: Path)
             }
         ),
         title="Accuracy by difficulty",
-        rest=str(folder / "difficulty.csv"),
+        rest=folder / "difficulty.csv",
         of=len(levels),
     )
     surprises = explained.surprises()

@@ -60,7 +60,7 @@ def with_groups(scores: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def show_groups(groups: pd.DataFrame, scores: pd.DataFrame, rest: str) -> None:
+def show_groups(groups: pd.DataFrame, scores: pd.DataFrame, rest: Path | None) -> None:
     """Print the percentile in each group of those whose percentile may be told."""
     told = scores.loc[scores["percentile_flags"] == "", ["respondent_id", "scale"]]
     found = told.merge(groups, on=["respondent_id", "scale"])

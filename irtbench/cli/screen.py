@@ -196,7 +196,7 @@ def screen(
             f"{found['n_kept']} of {found['n_respondents']} respondents kept{f': removed {reasons}' if reasons else ''}"
         )
         if changed is not None:
-            show_table(changed.scales, title="Before and after", rest=str(output / "screening_effect.csv"))
+            show_table(changed.scales, title="Before and after", rest=output / "screening_effect.csv")
         if pairs is not None and not pairs.empty:
             alike_names = [f"{a} and {b}" for a, b in zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)]
             say(f"too alike: {name_first(alike_names)}")

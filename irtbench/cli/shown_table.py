@@ -17,6 +17,7 @@ from rich.table import Table
 
 from irtbench.data.harmless_text import printable
 
+IN_JSON = "what --json prints"  # where rows are that are in no file
 FOLDED_TO = 14  # columns that a long word of a text, or of a column's name, keeps at least
 MOST_LINES = 3  # that a text is folded to; its end is in the file
 
@@ -44,7 +45,7 @@ class ShownTable:
     table: pd.DataFrame
     title: str = ""
     most: int = 40
-    rest: str = "the files"
+    rest: str = IN_JSON
     of: int | None = None
 
     def lines(self, width: int, most: int, *, bold: bool = False, foldable: bool = True) -> list[str]:
