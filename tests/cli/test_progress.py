@@ -13,7 +13,7 @@ from irtbench.cli.progress import Steps, reporting
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which stands still until a test moves it."""
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("irtbench.cli.progress.time.monotonic", lambda: now[0])
     return now
 
 
