@@ -274,3 +274,20 @@ def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp
     assert built.status == 0
     scores = [pd.read_csv(tmp_path / "quickstart" / place / "scores.csv") for place in (".", "study/results")]
     pd.testing.assert_frame_equal(*scores)
+
+
+# -- questions -------------------------------------------------------------------------------------------------------
+
+
+def test_init_asks_at_the_keyboard_and_its_study_file_is_there(folder: Path) -> None:
+    seen = run_on_terminal("init", "responses.csv", "-o", "mine.toml", cwd=folder, typed="My people\n\n")
+    assert seen.status == 0
+    assert any("Title of the study [responses]: " in line for line in seen.lines)
+    assert seen.lines[-1].endswith("written to mine.toml; build it: irtbench build mine.toml")
+    assert 'title = "My people"' in (folder / "mine.toml").read_text()
+
+
+def test_no_bar_moves_beside_a_prompt(folder: Path) -> None:
+    seen = run_on_terminal("adapt", "bank.json", cwd=folder, typed="\nq\n")
+    assert seen.status == 0
+    assert "choosing items" not in seen.raw
