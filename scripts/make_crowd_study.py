@@ -1,8 +1,8 @@
-"""Simulate the crowd study shipped in data/crowd_study: the shape of Lalor, Wu & Yu (2016), with known truth.
+"""Simulate the crowd study that irtbench ships: the shape of Lalor, Wu & Yu (2016), with known truth.
 
-    python scripts/make_crowd_study.py [--seed 2016] [--output data/crowd_study]
+    python scripts/make_crowd_study.py [--seed 2016] [--output irtbench/study/crowd_study]
 
-The same seed writes the same bytes. data/crowd_study/README.md says what is in the files.
+The same seed writes the same bytes. README.md beside them says what is in the files.
 """
 
 from __future__ import annotations
@@ -213,8 +213,8 @@ def make_study(output: Path, seed: int) -> None:
 
 
 def main() -> None:
-    default = Path(__file__).resolve().parents[1] / "data" / "crowd_study"
-    parser = argparse.ArgumentParser(description="Simulate the crowd study shipped in data/crowd_study.")
+    default = Path(__file__).resolve().parents[1] / "irtbench" / "study" / "crowd_study"
+    parser = argparse.ArgumentParser(description="Simulate the crowd study that irtbench ships.")
     parser.add_argument("--seed", type=int, default=2016)
     parser.add_argument("--output", type=Path, default=default, help="folder to write into")
     arguments = parser.parse_args()

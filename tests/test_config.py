@@ -122,7 +122,7 @@ def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
 
 
 def test_the_shipped_study_file_is_read() -> None:
-    assert len(read_study(SHIPPED / "quickstart.toml").score.systems) == 3
+    assert len(read_study(SHIPPED.parent / "irtbench" / "study" / "crowd_study" / "study.toml").score.systems) == 3
 
 
 @pytest.mark.parametrize("name", ["lalor2016_5gs.toml", "lalor2016_4gs.toml"])

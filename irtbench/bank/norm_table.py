@@ -15,6 +15,10 @@ from irtbench.data.readers.table import MISSING, demand_columns, field_places, r
 
 NUMBERS = ("theta", "se", "weight")
 OWN = ("respondent_id", "role", "scale", *NUMBERS)
+#: What scores.csv says of a respondent's test, and is no property of people by which they could be grouped.
+OF_SCORES = frozenset(
+    ("n_items", "n_correct", "n_trials", "accuracy", "theta_lower", "theta_upper", "person_fit", "method", "flags")
+)
 
 
 def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
@@ -22,7 +26,8 @@ def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
 
     The table has a column ``theta`` and, if there, ``scale``, ``se``, ``weight`` and ``role`` (rows other than
     ``respondent`` are left out). Without ``scale`` the bank must have one scale. All other columns become columns of
-    the respondents, by which a norm group can be chosen.
+    the respondents, by which a norm group can be chosen, but for those that scores.csv has of every test (accuracy,
+    percentiles, ...).
 
     Raises
     ------
@@ -68,7 +73,7 @@ def _norms(rows: pd.DataFrame, path: str | Path, scale: str) -> Norms:
     groups = {
         str(name): tuple(None if text in MISSING else text for text in rows[name])
         for name in rows.columns
-        if name not in OWN
+        if name not in OWN and name not in OF_SCORES and not str(name).startswith("percentile")
     }
     weights, error = (rows[name].to_numpy() if name in rows else None for name in ("weight", "se"))
     return Norms(rows["theta"].to_numpy(), weights, error, groups)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from irtbench.scoring.adaptive import AdaptiveSettings
     from irtbench.scoring.adaptive_paths import AdaptivePaths
 
-MOST_ROWS = 20  # shown on a terminal
-
 
 @reads_files
 def adapt(
@@ -92,7 +90,7 @@ def adapt(
         least_gain=least_gain, missing=missing, shares=shares_of(share), most_exposure=most_exposure,
     )  # fmt: skip
     own, columns = scale_and_column(bank, scale, by if share else None, items)
-    with reporting(quiet=quiet) as progress:
+    with reporting(quiet=quiet or (replay is None and simulate is None)) as progress:  # no bar beside a prompt
         progress("choosing items")
         if replay is not None:
             found = replay_adaptive(
@@ -115,7 +113,7 @@ def adapt(
     if json:
         print(to_json({"paths": found.table(), "ends": found.ends()}))
     elif not quiet:
-        show_paths(found)
+        show_paths(found, output)
 
 
 def shares_of(given: list[str]) -> dict[str, float]:
@@ -170,7 +168,7 @@ def ask_here(scale: Scale, settings: AdaptiveSettings, columns: dict[str, str] |
             break
         response = graded_here(given, key)
         if response is not None and np.isnan(response):
-            say("expected 1 or 0")
+            typer.echo("expected 1 or 0")
             continue
         test.record(item, response)
     path = test.table()
@@ -189,11 +187,9 @@ def graded_here(given: str, key: str | None) -> float | None:
     return {"1": 1.0, "0": 0.0}.get(text, np.nan)
 
 
-def show_paths(found: AdaptivePaths) -> None:
+def show_paths(found: AdaptivePaths, output: Path | None) -> None:
     """Print where the tests ended."""
     ends = found.ends()
-    show_table(ends.head(MOST_ROWS))
-    if len(ends) > MOST_ROWS:
-        say(f"and {len(ends) - MOST_ROWS} more rows")
+    show_table(ends, rest=output)
     if len(ends):
         say(f"{found.n_items.mean():.1f} items each; mean standard error {found.standard_error.mean():.3f}")

@@ -12,6 +12,7 @@ import typer
 from irtbench.cli.options import Answers, Figures, ItemColumns, Json, Map, Quiet, Seed, Where, mapped, named
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
+from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -59,17 +60,20 @@ def agree(
 
     if items is None and (item_column or where):
         raise InputError("--item-column and --where say something of the items: expected --items ITEMS with them")
-    given = reading.answers(answers).frame
-    known = None
-    if items is not None:
-        known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
-        if where:
-            given = given[given["item_id"].isin(known.item_ids)]
-    given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
-    overall = agreement(given, items=known, level=level)
-    by_label = {} if known is None else agreement_by_label(given, known, level=level)
-    labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
-    by_item = item_agreement(given, items=known).table().merge(labels.table(), on="item_id", how="left")
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = reading.answers(answers).frame
+        known = None
+        if items is not None:
+            known = read_items(items, columns=named("--item-column", item_column), where=named("--where", where))
+            if where:
+                given = given[given["item_id"].isin(known.item_ids)]
+        given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
+        progress("agreement")
+        overall = agreement(given, items=known, level=level)
+        by_label = {} if known is None else agreement_by_label(given, known, level=level)
+        labels = (majority_labels if gold == "majority" else dawid_skene_labels)(given, items=known)
+        by_item = item_agreement(given, items=known).table().merge(labels.table(), on="item_id", how="left")
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted}
@@ -102,7 +106,7 @@ def agree(
             }
             for name, result in {"all": overall, **by_label}.items()
         ]
-        show_table(pd.DataFrame(rows))
+        show_table(pd.DataFrame(rows), rest=(output, "agreement.json"))
         if contradicted:
             say(f"the majority contradicts the key of item {name_first(contradicted)}")
 

@@ -74,5 +74,5 @@ def artifacts(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(summary)
+        show_table(summary, rest=(output, "artifacts.json"))
         say(f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from irtbench.cli.options import Figures, Folder, Html, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -256,8 +256,9 @@ def numbered(name: str, number: int, n_forms: int) -> str:
 
 def show_forms(found: AssembledForms, output: Path) -> None:
     """Print how precise the forms are."""
-    show_table(found.precision)
+    show_table(found.precision, rest=output / "form.json")
     n, forms = len(found.forms[0]), len(found.forms)
     many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
     best = "none is better" if found.optimal else f"none is better by more than {found.gap:.2%}"
     say(f"{found.wishes.wanted}: {many}; {best}, {found.seconds:.1f} s; written to {output}")
+    say_next("irtbench", "score", output / numbered("bank.json", 1, forms), "NEW.csv")

@@ -220,7 +220,8 @@ def bias(
     elif not quiet:
         worst = items.sort_values("p", kind="stable").head(20)
         shown = [name for name in SHOWN if name in items and not items[name].isna().all()]
-        show_table(worst[shown], title=f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}")
+        title = f"{' and '.join(names[1:])} against {names[0]}{DIRECTION * (len(names) == 2)}"
+        show_table(worst[shown], title=title, rest=output / "bias.csv")
         say(f"{len(flagged)} of {len(kept)} items differ")
         if effect is not None:
             effect.tell()

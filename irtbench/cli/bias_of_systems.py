@@ -121,7 +121,8 @@ def systems_against_people(
         print(to_json(about | {"items": table}))
     elif not quiet:
         worst = table.sort_values("p", kind="stable").head(MOST_SHOWN)
-        show_table(worst, title=f"systems against the people of {how.bank.name}: negative is harder for systems")
+        title = f"systems against the people of {how.bank.name}: negative is harder for systems"
+        show_table(worst, title=title, rest=output / "bias.csv")
         tell(found, control, flagged)
         if left_out:
             say(f"not in the bank and left out: {', '.join(left_out)}")

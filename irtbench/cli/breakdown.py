@@ -114,17 +114,20 @@ def breakdown(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(counts.table(), title=f"Types of {counts.n_all} items, {counts.n_untyped} of them without")
+        title = f"Types of {counts.n_all} items, {counts.n_untyped} of them without"
+        show_table(counts.table(), title=title, rest=(output, "types.csv"))
         if counts.overlap:
             say("Items with several types count in each: the rows share items and are not independent.")
         if len(data.respondent_ids) <= MOST_SYSTEMS:
             wide = accuracy.pivot(index="type", columns="respondent_id", values="accuracy")
-            show_table(wide.reindex(pd.unique(accuracy["type"])).reset_index(), title="Accuracy")
+            wide = wide.reindex(pd.unique(accuracy["type"])).reset_index()
+            show_table(wide, title="Accuracy", rest=(output, "breakdown.csv"))
         if advantage is not None:
             shown = advantage.drop(columns=["accuracy_first", "accuracy_second"])
-            show_table(shown, title="Advantage of the first over the second")
+            title = "Advantage of the first over the second"
+            show_table(shown, title=title, rest=(output, "advantage.csv"))
         if parameters is not None:
-            show_table(parameters, title="Item parameters")
+            show_table(parameters, title="Item parameters", rest=(output, "parameters.csv"))
 
 
 def chosen(given: ResponseMatrix, tags: ItemTags, systems: list[str], *, some: bool) -> ResponseMatrix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 
 from irtbench.cli.assemble import numbered
 from irtbench.cli.options import AllowUnconverged, Figures, Json, Quiet
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.result_files import unfinished_folder
@@ -65,16 +66,7 @@ def build(
     retained.
     """
     # torch and matplotlib take seconds to import, and `irtbench --help` needs neither
-    from dataclasses import replace
-
-    from irtbench.bank.bank import save_bank
-    from irtbench.building.pruning import Pruning
     from irtbench.config import read_study
-    from irtbench.report.html import study_page
-    from irtbench.report.page import render_page
-    from irtbench.report.tables import items_table, pruning_table, scores_table, summary
-    from irtbench.study.record import RECORD, save_study
-    from irtbench.study.run import run_study
 
     settings = read_study(study_file)
     if seed is not None:
@@ -87,6 +79,28 @@ def build(
             raise InputError("--figures: a control has none; expected it without --control")
         run_control(settings, target, quiet=quiet, json=json)
         return
+    write_study(settings, target, figures=figures, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
+
+
+def write_study(
+    settings: StudyFile,
+    target: Path,
+    *,
+    figures: Path | None = None,
+    allow_unconverged: bool = False,
+    quiet: bool,
+    json: bool,
+    new_system: Path = Path("NEW.csv"),
+) -> None:
+    """Run a study, write its results and say what they are; the last line scores `new_system` with its bank."""
+    from irtbench.bank.bank import save_bank
+    from irtbench.building.pruning import Pruning
+    from irtbench.report.html import study_page
+    from irtbench.report.page import render_page
+    from irtbench.report.tables import items_table, pruning_table, scores_table, summary
+    from irtbench.study.record import RECORD, save_study
+    from irtbench.study.run import run_study
+
     with (
         output_folder(target, files=FILES, inputs=settings.files) as folder,
         unfinished_folder(target) as unfinished,
@@ -127,7 +141,7 @@ def build(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_summary(found, study, target)
+        show_summary(found, study, target, new_system)
     if study.forms is not None and study.forms.why_not:
         print(f"irtbench: warning: no form: {printable(study.forms.why_not.removeprefix('form: '))}", file=sys.stderr)
     doubts = [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
@@ -187,14 +201,14 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(table, title="Control: each item's responses shuffled")
+        show_table(table, title="Control: each item's responses shuffled", rest=target / "control.csv")
         verdict = "no scale is found, as it should be"
         say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
         raise typer.Exit(1)
 
 
-def show_summary(found: dict, study: Study, target: Path) -> None:  # type: ignore[type-arg]
+def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> None:  # type: ignore[type-arg]
     """Print what a person wants to know first."""
     say(
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
@@ -212,11 +226,14 @@ def show_summary(found: dict, study: Study, target: Path) -> None:  # type: igno
         }
         for scale in found["scales"]
     ]
-    show_table(pd.DataFrame(rows))
+    show_table(pd.DataFrame(rows), rest=target / "summary.json")
     if study.bank is not None and study.system_scores is not None:
-        show_scores(study.bank, study.system_scores, study.settings.score.scoring(seed=study.settings.study.seed))
+        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
+        show_scores(study.bank, study.system_scores, scoring, rest=target / "scores.csv")
     bank = "no bank, for no scale stands" if study.bank is None else "bank.json"
     say(f"written to {target}: report.html, {bank}, and the tables")
+    if study.bank is not None:
+        say_next("irtbench", "score", target / "bank.json", new_system)
 
 
 def spread(bounds: list[float] | None) -> str:

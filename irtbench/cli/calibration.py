@@ -114,7 +114,8 @@ def calibration(
     elif not quiet:
         shown = ["system", "n_pairs", "n_bins", "error", "lower", "upper", "debiased_error", "debiased_lower"]
         others = ["debiased_upper", "brier", "refinement", "overconfident", "underconfident"]
-        show_table(pd.DataFrame(summaries)[[*shown, *others]])
+        show_table(pd.DataFrame(summaries)[[*shown, *others]], rest=(output, "calibration.json"))
         if differences:
             pairs = ["system_1", "system_2", "error_1", "error_2", "difference", "lower", "upper", "p"]
-            show_table(pd.DataFrame(differences)[pairs], title="Paired differences of the squared errors, debiased")
+            title = "Paired differences of the squared errors, debiased"
+            show_table(pd.DataFrame(differences)[pairs], title=title, rest=(output, "calibration.json"))

@@ -162,7 +162,7 @@ def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
         view["ability"] = bracketed(comparison, "theta", ".2f")
         view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
         view["percentile"] = bracketed(comparison, "percentile", ".0f")
-    show_table(view, title=title)
+    show_table(view, title=title, rest=file)
     if len(view) < n_pairs:
         say(f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}")
 
@@ -209,7 +209,7 @@ def show_ranking(ranking: pd.DataFrame, file: Path) -> None:
             "indistinguishable from": [named_first(names) for names in ranking["indistinguishable_from"]],
         }
     )  # fmt: skip
-    show_table(view, title="Ranking")
+    show_table(view, title="Ranking", rest=file)
     if len(view) < n_systems:
         say(f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}")
 

@@ -90,10 +90,11 @@ def consistency(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(measures)
-        show_table(contrasts, title="Within each system")
+        show_table(measures, rest=(output, "consistency.csv"))
+        show_table(contrasts, title="Within each system", rest=(output, "consistency.json"))
         if systems is not None:
             shown_columns = ["measure", "first", "second", "difference", "lower", "upper", "p", "p_adjusted"]
-            show_table(systems[[*shown_columns, "mcnemar_p"]], title="Between systems")
+            between = systems[[*shown_columns, "mcnemar_p"]]
+            show_table(between, title="Between systems", rest=(output, "systems.csv"))
         if agreed is not None:
             say(f"Fleiss' kappa of the annotations: {agreed['fleiss_kappa']:.3f}")

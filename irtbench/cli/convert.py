@@ -24,7 +24,7 @@ from irtbench.cli.options import (
     Threshold,
     named,
 )
-from irtbench.cli.output import demand_table_name, output_file, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, say, say_next, show_table, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
@@ -108,7 +108,8 @@ def convert_items(path: Path, output: Path, *, quiet: bool, json: bool) -> None:
         print(to_json({"format": "py-irt parameters", "n_items": items.n_items, "output": output}))
     elif not quiet:
         what = f"{items.n_items} items on the scale where its subjects have mean 0 and standard deviation 1"
-        print(f"best_parameters.json of py-irt, a (theta - b): {what}\nwritten to {output}")
+        say(f"best_parameters.json of py-irt, a (theta - b): {what}")
+        say(f"written to {output}")
 
 
 def show(found: ReadingSummary, output: Path) -> None:
@@ -133,4 +134,5 @@ def show(found: ReadingSummary, output: Path) -> None:
         rows.append(("time", f"{found.first_date} to {found.last_date}"))
     rows += [("left out", f"{n}: {reason}") for reason, n in found.left_out.items()]
     show_table(pd.DataFrame(rows, columns=["read", ""]))
-    print(f"written to {output}")
+    say(f"written to {output}")
+    say_next("irtbench", "doctor", output)

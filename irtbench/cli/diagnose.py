@@ -187,7 +187,7 @@ def diagnose(
     if found.bootstrap_samples:
         say(f"p_bootstrap of local dependence stands on {found.bootstrap_samples} samples")
     worst = pairs.sort_values("x2", ascending=False).head(10)
-    show_table(worst, title="Local dependence: the ten largest X2")
+    show_table(worst, title="Local dependence: the ten largest X2", rest=output / "local_dependence.csv")
     for what, reason in tried.reasons.items():
         say(f"{what.removesuffix(' in global_fit.json')} is not available: {reason}")
     if whole and not np.isnan(whole["srmsr"]):
@@ -230,9 +230,10 @@ def show_worst(table: pd.DataFrame, *, by: str, title: str, file: Path) -> None:
     """Print a row for each item; of many the least by one column."""
     if len(table) <= MOST_ITEMS_SHOWN:
         if len(table):
-            show_table(table, title=title)
+            show_table(table, title=title, rest=file)
         return
-    show_table(table.sort_values(by, kind="stable").head(WORST_SHOWN), title=f"{title}: the {WORST_SHOWN} least {by}")
+    worst = table.sort_values(by, kind="stable").head(WORST_SHOWN)
+    show_table(worst, title=f"{title}: the {WORST_SHOWN} least {by}", rest=file)
     say(f"all {len(table):,} items are in {file}")
 
 

@@ -103,7 +103,8 @@ def difficulty(
     if json:
         print(to_json(about | {"effects": found.table()}))
     elif not quiet:
-        show_table(found.table(), title=f"difficulty of {len(found.item_ids)} items")
+        title = f"difficulty of {len(found.item_ids)} items"
+        show_table(found.table(), title=title, rest=output / "effects.csv")
         tell(found, test)
     unsettled = [] if found.converged else ["regression and items did not settle: there are too few responses"]
     demand_converged(unsettled, allow_unconverged=allow_unconverged, quiet=True)

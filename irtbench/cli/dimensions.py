@@ -19,7 +19,7 @@ from irtbench.cli.options import (
     demand_varied_items,
     named,
 )
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
@@ -98,22 +98,28 @@ def dimensions(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_dimensions(result)
+        show_dimensions(result, output)
         if left_out:
             say(f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}")
+        if reading == Reading():
+            several = ["--factors", result.analysis.n_abilities] if result.analysis.n_abilities > 1 else []
+            say_next("irtbench", "fit", responses, *several, "-o", output / "fit")
 
 
-def show_dimensions(result: Dimensions) -> None:
+def show_dimensions(result: Dimensions, output: Path) -> None:
     """Print what a person wants to know."""
-    show_table(result.analysis.table().head(EIGENVALUES_SHOWN), title="Eigenvalues")
+    eigenvalues = result.analysis.table().head(EIGENVALUES_SHOWN)
+    show_table(eigenvalues, title="Eigenvalues", rest=output / "eigenvalues.csv")
     say(f"{result.analysis.n_abilities} abilities by parallel analysis")
     if result.analysis.tetrachoric.note:
         say(f"note: {result.analysis.tetrachoric.note}")
     if result.models is not None:
-        show_table(result.models, title="Models")
+        show_table(result.models, title="Models", rest=output / "dimensions.json")
     if result.tests is not None:
         told = result.tests if result.tests["note"].any() else result.tests.drop(columns="note")
-        show_table(told, title="Likelihood-ratio tests, p by samples of the smaller model")
+        title = "Likelihood-ratio tests, p by samples of the smaller model"
+        show_table(told, title=title, rest=output / "dimensions.json")
     if result.rotated is not None:
-        show_table(result.rotated.by_label(), title="Mean loadings, turned to the labels")
+        by_label = result.rotated.by_label()
+        show_table(by_label, title="Mean loadings, turned to the labels", rest=output / "loadings.csv")
         say(f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label")

@@ -29,7 +29,7 @@ from irtbench.cli.options import (
     Seed,
     item_priors,
 )
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
@@ -133,11 +133,13 @@ def extend(
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:
-        show_table(extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"]))
+        new = extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"])
+        show_table(new, rest=output / "bank.json")
         say(f"{len(added)} items added by {anchors.n_items} anchors; these people on the old scale: mean "
             f"{report['group_mean']:.3f}, sd {report['group_sd']:.3f}")  # fmt: skip
         if released:
             say(f"drifted and no anchors: {name_first(released)}")
+        say_next("irtbench", "score", output / "bank.json", "NEW.csv")
     say_doubts(fit.get("doubts", []))
     unconverged = [] if fit["converged"] else [str(fit["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

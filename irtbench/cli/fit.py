@@ -25,7 +25,7 @@ from irtbench.cli.options import (
     demand_varied_items,
     item_priors,
 )
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.ranks import ranks_of_run
@@ -312,7 +312,8 @@ def fit(
     if json:
         print(to_json(found))
     elif not quiet:
-        show_table(items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"]))
+        shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
+        show_table(shown, rest=output / "items.csv")
         say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
         say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
         say(f"prior {found['prior']}")
@@ -340,6 +341,8 @@ def fit(
             say(f"left out: item {removal.item_id} ({removal.reason})")
         if idle:
             say(f"left out: {len(idle)} respondents without a response to these items")
+        if scale is not None and found["converged"]:
+            say_next("irtbench", "score", output / "bank.json", "NEW.csv")
     say_doubts(found.get("doubts", []))
     unconverged = [] if found["converged"] else [str(found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

@@ -13,6 +13,7 @@ import typer
 from irtbench.cli.options import Figures, Json, Quiet, Responses, Seed
 from irtbench.cli.output import say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, maybe_folder
+from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
@@ -49,14 +50,16 @@ def human_bound(
     from irtbench.evaluation.human_bound import crowd_filter, fresh_accuracy, human_accuracy
 
     rng = np.random.default_rng(seed)
-    given = reading.matrix(responses)
-    result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
-    sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
-    people = {
-        name: human_accuracy(result.n_correct[chosen], result.n_votes[chosen], margin=margin, level=level, rng=rng)
-        for name, chosen in sets.items()
-    }
-    lower, upper = fresh_accuracy(result)
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = reading.matrix(responses)
+        result = crowd_filter(given, k=k, n=n, other_counts=other_counts)
+        sets = {"all items": np.ones(given.n_items, dtype=np.bool_), "items kept": result.kept}
+        people = {
+            name: human_accuracy(result.n_correct[chosen], result.n_votes[chosen], margin=margin, level=level, rng=rng)
+            for name, chosen in sets.items()
+        }
+        lower, upper = fresh_accuracy(result)
     found: dict[str, Any] = {
         "k": k,
         "n": n,
@@ -81,12 +84,13 @@ def human_bound(
     elif not quiet:
         shown = ["n_items", "n_votes", "accuracy", "hoeffding_lower", "confidence", "wilson_lower", "wilson_upper"]
         rows = pd.DataFrame([{"items": name} | asdict(human) for name, human in people.items()])
-        show_table(rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]])
+        in_json = (output, "human_bound.json")
+        show_table(rows[["items", *shown, "bootstrap_lower", "bootstrap_upper"]], rest=in_json)
         say(f"{found['n_kept']} of {given.n_items} items have at least {k} of {n} votes right")
         if np.isfinite([lower, upper]).all():
             say(f"a new person would get between {lower:.1%} and {upper:.1%} of the kept items right")
         if found["runs"]:
-            show_table(pd.DataFrame(found["runs"]), title="Systems over seeds")
+            show_table(pd.DataFrame(found["runs"]), title="Systems over seeds", rest=in_json)
 
 
 def runs_over_seeds(path: Path) -> list[dict[str, object]]:

@@ -15,6 +15,8 @@ from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
 
+OF_ITEMS = ("key", "label", "group", "text", "attention")  # columns of the answers that say something of the items
+
 
 @reads_files
 def init(
@@ -51,27 +53,39 @@ def init(
     """Write a study file that `irtbench build` takes as it is: screening, scales, prior as the data have it.
 
     Asks for the title, the table of items where answers need a key, and how items are pruned; nothing with --yes.
-    A file that holds the right answers itself gets a table of items beside the study file.
+    A file that holds the right answers itself gets a table of items beside the study file, and so does one of which
+    --column says what its columns are of the items: label=COLUMN for a scale each, key, group, text, attention.
     """
     from irtbench.data.grading import GradingSettings
     from irtbench.data.readers.item_table import read_items
     from irtbench.study.examination import examine
-    from irtbench.study.proposal import items_from_keys, propose
+    from irtbench.study.proposal import items_from_columns, items_from_keys, propose
     from irtbench.study.study_template import Template, study_text
 
     if output.suffix != ".toml":
         raise InputError(f"output {output}: expected a name that ends in .toml")
     if output.exists():
         raise InputError(f"output {output}: is there already; expected another name (-o), or that you remove it")
-    with reporting(quiet=quiet or not yes) as progress:
+    of_items = {name: column for name, column in reading.columns.items() if name in OF_ITEMS}
+    if of_items and items is not None:
+        raise InputError(f"--column {next(iter(of_items))}: is said by the table of items; expected --item-column")
+    reading = replace(
+        reading, columns={name: column for name, column in reading.columns.items() if name not in of_items}
+    )
+    with reporting(quiet=quiet) as progress:
         progress("reading")
         graded = content == "responses" or (content == "auto" and reading.holds_responses(file))
         as_it_is = replace(reading, trials="all", threshold=None) if reading.trials == "error" else reading
         table = as_it_is.responses(file) if graded else as_it_is.answers(file)
     own_keys = None if graded or items is not None else items_from_keys(table.frame)
+    if of_items:
+        said = items_from_columns(table, of_items)
+        own_keys = said if own_keys is None or "key" in said else said.merge(own_keys, on="item_id", how="left")
     if not yes:
         title = title or typer.prompt("Title of the study", default=plain_name(file), err=True)
-        if not graded and items is None and own_keys is None:
+        if not graded and items is None and (own_keys is None or "key" not in own_keys):
+            if own_keys is not None:
+                raise InputError(f"file {file}: answers without a key; expected --column key=COLUMN too, or --items")
             items = Path(typer.prompt("Table of the items, with their key", err=True))
         preset = preset or ask_preset()
     folder = output.resolve().parent

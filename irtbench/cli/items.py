@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import BESIDE_RESULTS, FiguresOrBeside, ItemColumns, Json, Quiet, named
-from irtbench.cli.output import say, show_table, to_json, write_table
+from irtbench.cli.output import say, say_next, show_table, to_json, write_table
 from irtbench.cli.presenting import figures_in, maybe_folder
 from irtbench.data.input_error import InputError
 
@@ -108,7 +108,9 @@ def items(
         for field, said in card.items():
             say(f"{field}: {said}")
         for scale in known.scales:
-            show_scale(scale, maps[scale.name], tables.get(scale.name), most)
+            show_scale(scale, maps[scale.name], tables.get(scale.name), most, output)
+        if output is not None:
+            say_next("irtbench", "assemble", bank, "--length", form_length(known), "-o", output / "form")
 
 
 def with_texts(bank: ItemBank, file: Path, columns: dict[str, str]) -> ItemBank:
@@ -149,7 +151,12 @@ def figure_names(bank: ItemBank) -> list[str]:
     return [FIGURES[0].format(f"_{k + 1}" if several else "") for k in range(len(bank.scales))] + [FIGURES[1]]
 
 
-def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most: int) -> None:
+def form_length(bank: ItemBank) -> int:
+    """Of a form that is half as long as the shortest scale."""
+    return max(1, min(scale.items.n_items for scale in bank.scales) // 2)
+
+
+def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most: int, output: Path | None) -> None:
     """Print one scale on one screen."""
     view = found.extremes(most)
     shown: dict[str, Any] = {
@@ -162,7 +169,7 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
     }
     if "text" in view:
         shown["text"] = [shortened(text) for text in view["text"]]
-    show_table(pd.DataFrame(shown), title=f"{scale.name}: {scale.items.n_items} items")
+    show_table(pd.DataFrame(shown), title=f"{scale.name}: {scale.items.n_items} items", rest=(output, "items.csv"))
     if scores is None:
         say(f"no score table: {scale.items.n_items} items; irtbench score gives ability by the responses themselves")
         return
@@ -180,6 +187,7 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
         ),
         title=f"Ability by the number of right responses to all {scale.items.n_items} items"
         + (f" (one score in {step})" if step > 1 else ""),
+        rest=(output, "score_table.csv"),
     )
 
 

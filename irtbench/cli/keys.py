@@ -96,7 +96,8 @@ def keys(
         print(to_json({"keys": ranked, "distractors": options, "share_wrong": found.share_wrong}))
     elif not quiet:
         suspicious = int((found.p_wrong_key > SUSPICIOUS).sum())
-        show_table(ranked.head(max(10, min(30, suspicious))), title="The most suspicious keys")
+        suspects = ranked.head(max(10, min(30, suspicious)))
+        show_table(suspects, title="The most suspicious keys", rest=output / "keys.csv")
         say(
             f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
             "An item that leads the able astray looks the same, so read it before changing its key"

@@ -21,7 +21,7 @@ from irtbench.cli.link_options import (
     parted,
 )
 from irtbench.cli.options import AllowUnconverged, Figures, Folder, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.reading import Reading, reads_files
@@ -118,7 +118,7 @@ def link(
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:
-        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]))
+        show_table(table.drop(columns=["difficulty_old", "difficulty_new"]), rest=output / "drift.csv")
         say(f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(common)} common items")
         if np.isnan(found.se_slope):
             say(
@@ -132,6 +132,7 @@ def link(
         say(f"the new people on the old scale: mean {report['group_mean']:.3f}, sd {report['group_sd']:.3f}")
         if released:
             say(f"drifted and left out of the link: {name_first(released)}")
+        say_next("irtbench", "score", output / "bank.json", "NEW.csv")
     say_doubts(fitted.get("doubts", []))
     unconverged = [] if fitted["converged"] else [str(fitted["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

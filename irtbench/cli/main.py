@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
+import json
 import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
@@ -21,6 +24,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 from irtbench.cli.command import Command
+from irtbench.cli.page import one_screen
 from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command
 from irtbench.data.harmless_text import printable
@@ -34,57 +38,69 @@ OUTPUTS = ("output", "explanation", "figures", "html", "study")
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
+BY_CTRL_C = 128 + signal.SIGINT  # exit status
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
 #: Exit status of a run that was sent such a signal.
 stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
-# in the order of the help; each is the function of that name in the module of that name
-COMMANDS = (
-    "convert",
-    "doctor",
-    "init",
-    "build",
-    "report",
-    "fit",
-    "diagnose",
-    "keys",
-    "items",
-    "difficulty",
-    "link",
-    "extend",
-    "bias",
-    "dimensions",
-    "score",
-    "compare",
-    "predict",
-    "assemble",
-    "adapt",
-    "plan",
-    "sample",
-    "screen",
-    "agree",
-    "simulate",
-    "power",
-    "breakdown",
-    "consistency",
-    "calibration",
-    "human-bound",
-    "artifacts",
-)
+#: In the order of the help, with its line there; each is the function of that name in the module of that name.
+COMMANDS: Mapping[str, str] = {
+    "convert": "Any known format to the long table.",
+    "doctor": "What a data set holds, and what is wrong with it.",
+    "init": "A study file for a data set, after a few questions.",
+    "build": "A study file to bank, scores and report.",
+    "report": "The report of a finished study again.",
+    "fit": "Item parameters and abilities from responses.",
+    "diagnose": "Classical statistics, item, pair and person fit.",
+    "keys": "Items by the probability that their key is wrong.",
+    "items": "A bank to read: its items, ability by raw score.",
+    "difficulty": "Difficulty explained by features of the items.",
+    "link": "A new calibration on an old bank's scale.",
+    "extend": "New items added to a bank.",
+    "bias": "Items that are harder for one group than another.",
+    "dimensions": "How many abilities there are.",
+    "score": "Ability and human percentile of systems.",
+    "compare": "Is one system better than another?",
+    "predict": "Accuracy on the whole bank, from a part of it.",
+    "assemble": "A short form of a bank.",
+    "adapt": "Adaptive tests: replayed, simulated, or here.",
+    "plan": "People and items needed for a wanted precision.",
+    "sample": "Items of a corpus for a crowd, and its sheets.",
+    "screen": "Whose answers count, and why.",
+    "agree": "Agreement of the crowd.",
+    "simulate": "Responses with known truth.",
+    "power": "What a test set of n items can show.",
+    "breakdown": "Accuracy by type of item.",
+    "consistency": "Accuracy on switched twins of items.",
+    "calibration": "Stated probabilities against outcomes.",
+    "human-bound": "Human accuracy with a bound.",
+    "artifacts": "Items that give themselves away.",
+    "quickstart": "A simulated study, built and scored.",
+}
+#: What the shell that completes a line has in the environment, and the variable with the line's words so far.
+COMPLETE, WORDS = "_IRTBENCH_COMPLETE", ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
+#: Libraries whose distribution has another name than what is imported.
+DISTRIBUTIONS = {"pyro": "pyro-ppl", "sklearn": "scikit-learn"}
 
 
-def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The command line with these commands; nothing else is imported."""
+def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands; nothing else is imported.
+
+    Without any it knows all of them by name, and none is imported: for the help, and a shell that completes a name.
+    """
     app = typer.Typer(
         name="irtbench",
         help=PURPOSE,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         callback=callback,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name in names:
+    for name in (chosen := tuple(names)):
         function = name.replace("-", "_")
-        app.command(cls=Command)(noting_inputs(getattr(import_module(f"irtbench.cli.{function}"), function)))
+        command = getattr(import_module(f"irtbench.cli.{function}"), function)
+        app.command(short_help=COMMANDS[name], cls=Command)(noting_inputs(command))
+    for name in () if chosen else COMMANDS:
+        app.command(name, short_help=COMMANDS[name])(lambda: None)
     return app
 
 
@@ -100,7 +116,8 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
                           if isinstance(path, Path)]  # fmt: skip
         before = inputs_of_command.set(tuple(paths))
         try:
-            return command(**given)
+            with one_screen():
+                return command(**given)
         finally:
             inputs_of_command.reset(before)
 
@@ -125,7 +142,8 @@ def callback(
 def main() -> None:
     """Run the command line; wrong input is one line and status 2, anything unforeseen one line and status 1.
 
-    Where the first argument is a command, no other is imported. Without any argument it is the help.
+    Where the first argument is a command, no other is imported. Without any argument it is the help. A shell that
+    completes a line gives the words in the environment, and no argument.
     """
     logging.basicConfig(level=logging.WARNING, format="irtbench: warning: %(message)s")
     warnings.showwarning = show_warning
@@ -133,24 +151,28 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
-    asked, arguments = sys.argv[1:2], sys.argv[1:] or ["--help"]
-    if asked and asked[0] not in COMMANDS and not asked[0].startswith("-"):
+    show_any_text()
+    completing = COMPLETE in os.environ
+    asked, arguments = (completed_words()[:1] if completing else sys.argv[1:2]), sys.argv[1:] or ["--help"]
+    if asked and asked[0] not in COMMANDS and not (completing or asked[0].startswith("-")):
         fail(no_such_command(asked[0]), 2)
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
     gc.set_threshold(100_000, 50, 50)
     try:
-        app = application(asked if asked and asked[0] in COMMANDS else COMMANDS)
+        app = application(asked if asked and asked[0] in COMMANDS else ())
         with processes_of_run(asked):
             status = app(arguments, prog_name="irtbench", standalone_mode=False)
+        if status == BY_CTRL_C:  # what newer versions of typer make of it, others raise Abort
+            fail("stopped by Ctrl-C", BY_CTRL_C)
         if isinstance(status, int) and status:
             sys.exit(status)
     except UsageError as error:
         fail_usage(error, asked)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         if (status := stopped_with.get()) is not None:  # a library has made another exception of the signal's
             sys.exit(status)
-        fail("stopped by Ctrl-C", 128 + signal.SIGINT)
+        fail("stopped by Ctrl-C", BY_CTRL_C)
     except InputError as error:
         fail(str(error), 2)
     except OSError as error:
@@ -158,6 +180,8 @@ def main() -> None:
     except MemoryError:
         fail("not enough memory for input of this size", 2)
     except Exception as error:  # the last resort: a person gets a line, a developer the traceback on request
+        if missing := missing_library(error):
+            fail(missing, 2)
         if os.environ.get(SHOW_TRACEBACK):
             raise
         fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
@@ -171,6 +195,37 @@ def stop(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)
     stopped_with.set(128 + number)
     fail(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def completed_words() -> list[str]:
+    """Words after the program's name on a line that a shell completes, but for the one still being typed."""
+    line = next((os.environ[name] for name in WORDS if name in os.environ), "")
+    words = line.split()[1:]
+    return words if line[-1:].isspace() else words[:-1]
+
+
+def missing_library(error: Exception) -> str:
+    """Say what is to be installed; empty if the error is not that a library is missing."""
+    module = ((error.name if isinstance(error, ModuleNotFoundError) else None) or "").partition(".")[0]
+    if module in ("", "irtbench"):
+        return ""
+    name = DISTRIBUTIONS.get(module, module)
+    return f"this needs {name}, which is not installed; pip install irtbench installs all that is missing"
+
+
+def as_json(error: UnicodeError) -> tuple[str, int]:
+    r"""What stands for letters that an encoding lacks: ``\u00fc``; and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def show_any_text() -> None:
+    """Let what the terminal's or the pipe's encoding lacks be shown as JSON writes it: never an error."""
+    codecs.register_error("as_json", as_json)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="as_json")
 
 
 def no_such_command(name: str) -> str:

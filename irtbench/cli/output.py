@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-from rich.console import Console
-from rich.table import Table
 
+from irtbench.cli.page import put
 from irtbench.cli.result_files import output_file, output_folder
+from irtbench.cli.shown_table import IN_JSON, ShownTable, readable
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 
 __all__ = [
-    "demand_table_name", "output_file", "output_folder", "plain", "say", "show_table", "to_json", "to_markdown",
-    "write_json", "write_table",
+    "demand_table_name", "output_file", "output_folder", "plain", "say", "say_next", "show_table",
+    "to_json", "to_markdown", "top_and_bottom", "write_json", "write_table",
 ]  # fmt: skip
 
 MANY_ROWS = 10_000  # from which on a table of plain columns is written several times as fast
@@ -125,43 +125,32 @@ def plain(value: Any) -> Any:
 
 def say(text: str) -> None:
     """Print a line for people on standard output; names in it cannot drive the terminal."""
-    print(printable(text))
+    put(printable(text))
 
 
-def show_table(table: pd.DataFrame, *, title: str = "", most: int = MOST_ROWS_SHOWN, rest: str = "the files") -> None:
-    """Print a table for people on standard output, numbers to three digits behind the point.
+def say_next(*words: object) -> None:
+    """Print, as the last line, the command that comes next; paths with spaces are quoted."""
+    put(printable(f"next: {shlex.join(map(str, words))}"))
 
-    Parameters
-    ----------
-    table
-        What is shown.
-    title
-        Stands above it.
-    most
-        Of more rows than this the first two thirds and the last third are shown.
-    rest
-        Where the other rows are, for the line that says so.
+
+def top_and_bottom(table: pd.DataFrame) -> pd.DataFrame:
+    """As many rows of either end as `show_table` may show, so that others need not be put into words."""
+    if len(table) <= 2 * MOST_ROWS_SHOWN:
+        return table
+    return pd.concat([table.head(MOST_ROWS_SHOWN), table.tail(MOST_ROWS_SHOWN)])
+
+
+def show_table(
+    table: pd.DataFrame,
+    *,
+    title: str = "",
+    most: int = MOST_ROWS_SHOWN,
+    rest: Path | tuple[Path | None, str] | None = None,
+    of: int | None = None,
+) -> None:
+    """Print a table for people on standard output, numbers to three digits behind the point; see `ShownTable`.
+
+    `rest` is the file that has all rows, or a folder and its name in it; where there is none --json prints them.
     """
-    view = Table(title=printable(title) or None, title_justify="left")
-    for name in table.columns:
-        numeric = pd.api.types.is_numeric_dtype(table[name])
-        view.add_column(printable(str(name)), justify="right" if numeric else "left", overflow="fold")
-    n_rows = len(table)
-    n_last = most // 3 if n_rows > most else 0
-    n_first = most - n_last if n_rows > most else n_rows
-    for row in table.head(n_first).itertuples(index=False):
-        view.add_row(*(readable(value) for value in row))
-    if n_first < n_rows:
-        view.add_section()
-    for row in table.tail(n_last).itertuples(index=False):
-        view.add_row(*(readable(value) for value in row))
-    Console(highlight=False, markup=False, width=None if os.isatty(1) else 160).print(view)
-    if n_first < n_rows:
-        say(f"the first {n_first} and the last {n_last} of {n_rows:,} rows; all are in {rest}")
-
-
-def readable(value: Any) -> str:
-    """One cell for people: three digits behind the point, nothing for what is missing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else printable(str(value))
+    file = rest[0] and rest[0] / rest[1] if isinstance(rest, tuple) else rest
+    put(ShownTable(table, title, most, IN_JSON if file is None else str(file), of))

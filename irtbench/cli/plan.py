@@ -118,7 +118,7 @@ def plan(
         print(to_json(summary))
     elif not quiet:
         rows = [{"what": words, "value": shown(summary[name])} for name, words in SHOWN.items()]
-        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items")
+        show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=(output, "plan.json"))
 
 
 def shown(value: object) -> str:

@@ -109,17 +109,20 @@ def power(
 
         wide = table.pivot(index=["n_items", "hurt"], columns="effect", values="p").reset_index()
         wide.columns = [name if isinstance(name, str) else f"+{100 * name:g}%" for name in wide.columns]
-        show_table(wide, title="Expected p by the difference in accuracy")
+        show_table(wide, title="Expected p by the difference in accuracy", rest=(output, "power.csv"))
         if buys is not None:
-            show_table(buys, title="Standard errors, and what a trial or an item more buys")
+            title = "Standard errors, and what a trial or an item more buys"
+            show_table(buys, title=title, rest=(output, "trials.csv"))
             say(
                 f"accuracy {variance.accuracy:.3f}, two trials of an item agree with probability "
                 f"{variance.agreement:.3f}; response_worth: responses to new items that one to another trial is worth"
             )
+        in_json = (output, "power.json")
         if needed:
-            show_table(pd.DataFrame(reached), title="Power")
-            show_table(pd.DataFrame(needed), title="Items needed")
-        show_table(pd.DataFrame(luck), title="Chance that guessers exceed the threshold: one, and the best of all")
+            show_table(pd.DataFrame(reached), title="Power", rest=in_json)
+            show_table(pd.DataFrame(needed), title="Items needed", rest=in_json)
+        title = "Chance that guessers exceed the threshold: one, and the best of all"
+        show_table(pd.DataFrame(luck), title=title, rest=in_json)
 
 
 def components(

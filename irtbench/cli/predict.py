@@ -10,15 +10,14 @@ import typer
 
 from irtbench.cli.graded import read_graded, say_left_out
 from irtbench.cli.options import Figures, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
+from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, top_and_bottom, write_table
 from irtbench.cli.presenting import figures_in
+from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
     from irtbench.data.responses import ResponseMatrix
-
-MOST_ROWS = 50  # shown on a terminal
 
 
 @reads_files(trials="count")
@@ -61,14 +60,17 @@ def predict(
         demand_table_name(output)
     known = load_bank(bank)
     meant = mapped(answers_map)
-    given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
-    say_left_out(given.left_out)
-    graded = answered_members(known, given.responses)
-    correction = None
-    if learn_from is not None:
-        whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
-        correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
-    found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = read_graded(known, responses, reading, unknown_items=unknown_items, answers_mapped=meant)
+        say_left_out(given.left_out)
+        graded = answered_members(known, given.responses)
+        correction = None
+        if learn_from is not None:
+            whole = read_graded(known, learn_from, reading, unknown_items="ignore", answers_mapped=meant)
+            correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
+        progress("predicting")
+        found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
     place = list(found.columns).index("predicted_upper") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
     if output is not None:
@@ -83,7 +85,7 @@ def predict(
         left_out = [vars(item) for item in given.left_out]
         print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))
     elif not quiet:
-        show_prediction(found, level, None if correction is None else correction.n_systems)
+        show_prediction(found, level, None if correction is None else correction.n_systems, output)
 
 
 def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
@@ -95,9 +97,9 @@ def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
     )
 
 
-def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None) -> None:
+def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None, output: Path | None) -> None:
     """Print what is expected of each system, in words."""
-    shown = found.head(MOST_ROWS)
+    shown = top_and_bottom(found)
     n_asked = shown["n_trials" if "n_trials" in shown else "n_seen"]
     show_table(
         pd.DataFrame(
@@ -112,10 +114,10 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
                     )
                 ],
             }
-        )
+        ),
+        rest=output,
+        of=len(found),
     )
-    if len(found) > MOST_ROWS:
-        say(f"and {len(found) - MOST_ROWS} more rows")
     how = (
         "Expected by the bank's model; where the items measure more than its scales, the intervals are too narrow."
         if n_learnt_from is None

@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, ItemColumns, Json, Quiet, Seed, Where, named
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
@@ -130,9 +130,10 @@ def sample(
     elif not quiet:
         say(f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {output}")
         if annotations:
-            show_table(found["sets"])
+            show_table(found["sets"], rest=output / "sample.json")
         if sheets is not None:
             say(f"{booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(files))}")
+        say_next("irtbench", "screen", "ANSWERS.csv", "--items", output / "items.csv", "-o", output / "screened")
 
 
 def fill(template: str, rows: pd.DataFrame, file: Path) -> list[str]:

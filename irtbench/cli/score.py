@@ -14,7 +14,17 @@ from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
-from irtbench.cli.output import demand_table_name, output_file, output_folder, say, show_table, to_json, write_table
+from irtbench.cli.output import (
+    demand_table_name,
+    output_file,
+    output_folder,
+    say,
+    say_next,
+    show_table,
+    to_json,
+    top_and_bottom,
+    write_table,
+)
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
@@ -34,9 +44,10 @@ from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
-MOST_ROWS = 50  # shown on a terminal
+MOST_EXPLAINED = 50  # rows of scores whose surprises are named
 MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
+MOST_COMPARED = 20  # respondents whose comparison in pairs is the next command
 LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
 LARGE_LONG_FILE = 1_000_000  # rows of a long one
 LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
@@ -166,15 +177,20 @@ def score(
         elif not quiet:
             say(f"{n} respondents scored, written to {output}")
         return
-    given = read_graded(known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant)
-    graded = given.responses
-    say_left_out(given.left_out)
-    scores = score_responses(known, graded, settings, unknown_items=unknown_items)
-    groups = None
-    if norm_groups:
-        groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
-        scores = with_groups(scores, groups)
-    explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
+    with reporting(quiet=quiet) as progress:
+        progress("reading")
+        given = read_graded(
+            known, responses, reading, content=content, unknown_items=unknown_items, answers_mapped=meant
+        )
+        graded = given.responses
+        say_left_out(given.left_out)
+        progress(f"scoring {graded.n_respondents} respondents")
+        scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+        groups = None
+        if norm_groups:
+            groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
+            scores = with_groups(scores, groups)
+        explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
     if output is not None:
         with output_file(output) as file:
             write_table(scores, file)
@@ -197,17 +213,29 @@ def score(
         print(to_json(rows if explained is None else {"scores": rows, "surprises": explained.surprises(),
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
-        show_scores(known, scores, settings)
+        show_scores(known, scores, settings, rest=output)
         if graded.n_respondents <= MOST_PREDICTED:
             for line in whole_in_words(known, graded, level):
                 say(line)
         if groups is not None:
-            show_groups(groups, scores)
+            show_groups(groups, scores, output)
         if margins is not None:
             for scale in known.scales:
                 say(weights_in_words(scale, margins))
-        if explained is not None:
-            show_explanation(explained, scores)
+        if explained is not None and explanation is not None:
+            show_explanation(explained, scores, explanation)
+        if output is not None and reading == Reading(trials=reading.trials) and not meant:
+            say_what_follows(known, graded.n_respondents, bank, responses, output.parent)
+
+
+def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> None:
+    """Print the command that compares several systems, or says of one what it misses."""
+    if n_respondents == 1:
+        say_next("irtbench", "score", bank, responses, "--explain", folder / "explained")
+    elif n_respondents <= MOST_COMPARED:
+        exact = any(scale.items.covariance is None for scale in known.scales)
+        without = ["--item-error", "none"] if exact else []
+        say_next("irtbench", "compare", responses, "--bank", bank, *without, "-o", folder / "comparison")
 
 
 def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
@@ -232,9 +260,9 @@ def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Map
     return bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
-def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings) -> None:
+def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: Path | None) -> None:
     """Print scores in words a person understands without a manual."""
-    shown = scores.head(MOST_ROWS)
+    shown = top_and_bottom(scores)
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
     remarks = [
@@ -251,10 +279,10 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
                 "better than ... of the crowd": [text.replace(" ", "% ", 1) for text in places],
                 "remarks": remarks,
             }
-        )
+        ),
+        rest=rest,
+        of=len(scores),
     )
-    if len(scores) > MOST_ROWS:
-        say(f"and {len(scores) - MOST_ROWS} more rows")
     if len(scores) <= len(bank.scales):
         for row, place in zip(shown.to_dict("records"), places, strict=True):
             who, why = f"{row['respondent_id']} on {row['scale']}", why_not_compared(row)
@@ -280,10 +308,10 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings)
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
 
 
-def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:
+def show_explanation(explained: Explanation, scores: pd.DataFrame, folder: Path) -> None:
     """Print where respondents differ from people of their ability."""
     levels = explained.difficulty
-    view = levels.head(MOST_ROWS)
+    view = top_and_bottom(levels)
     show_table(
         pd.DataFrame(
             {
@@ -302,9 +330,11 @@ def show_explanation(explained: Explanation, scores: pd.DataFrame) -> None:
             }
         ),
         title="Accuracy by difficulty",
+        rest=folder / "difficulty.csv",
+        of=len(levels),
     )
     surprises = explained.surprises()
-    for who, scale in scores[["respondent_id", "scale"]].head(MOST_ROWS).to_numpy().tolist():
+    for who, scale in scores[["respondent_id", "scale"]].head(MOST_EXPLAINED).to_numpy().tolist():
         own = surprises[(surprises["respondent_id"] == who) & (surprises["scale"] == scale)]
         for kind, words in (("missed", "misses, people of this ability do not"), ("right", "gets, they do not")):
             names = own.loc[own["surprise"] == kind, "item_id"].tolist()

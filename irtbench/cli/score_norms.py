@@ -10,12 +10,10 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.raking import raked_norms, read_margins
-from irtbench.cli.output import show_table
+from irtbench.cli.output import show_table, top_and_bottom
 from irtbench.cli.score_words import interval_texts
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-
-MOST_ROWS = 50  # shown on a terminal
 
 
 def weighted_to(bank: ItemBank, margins: Path, norm: str | None) -> ItemBank:
@@ -62,10 +60,11 @@ def with_groups(scores: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def show_groups(groups: pd.DataFrame, scores: pd.DataFrame) -> None:
+def show_groups(groups: pd.DataFrame, scores: pd.DataFrame, rest: Path | None) -> None:
     """Print the percentile in each group of those whose percentile may be told."""
     told = scores.loc[scores["percentile_flags"] == "", ["respondent_id", "scale"]]
-    shown = told.merge(groups, on=["respondent_id", "scale"]).head(MOST_ROWS)
+    found = told.merge(groups, on=["respondent_id", "scale"])
+    shown = top_and_bottom(found)
     if shown.empty:
         return
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
@@ -80,4 +79,6 @@ def show_groups(groups: pd.DataFrame, scores: pd.DataFrame) -> None:
             }
         ),
         title="Within groups of the norm sample",
+        rest=rest,
+        of=len(found),
     )

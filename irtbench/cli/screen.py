@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from irtbench.cli.options import Answers, Columns, Figures, Folder, ItemColumns, Json, Quiet, Seed, Table, Where, named
-from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -195,7 +195,10 @@ def screen(
             f"{found['n_kept']} of {found['n_respondents']} respondents kept{f': removed {reasons}' if reasons else ''}"
         )
         if changed is not None:
-            show_table(changed.scales, title="Before and after")
+            show_table(changed.scales, title="Before and after", rest=output / "screening_effect.csv")
         if pairs is not None and not pairs.empty:
             alike_names = [f"{a} and {b}" for a, b in zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)]
             say(f"too alike: {name_first(alike_names)}")
+        same_items = [word for column in item_column for word in ("--item-column", column)]
+        same_items += [word for condition in where for word in ("--where", condition)]
+        say_next("irtbench", "agree", output / "answers.csv", "--items", items, *same_items)

@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Folder, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, say, to_json, write_table
+from irtbench.cli.output import output_folder, say, say_next, to_json, write_table
 from irtbench.data.input_error import InputError
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import parameter_table
@@ -75,3 +75,4 @@ def simulate(
             f"{responses.n_responses} responses of {respondents} respondents to {items} items, "
             f"{found['proportion_correct']:.1%} correct; truth in items.csv and respondents.csv of {output}"
         )
+        say_next("irtbench", "fit", output / "responses.csv", "-o", output / "fit")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 GUARD = "'"  # before a text that a spreadsheet would take for a formula
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -65,6 +67,8 @@ def unguarded(text: str) -> str:
 
 def guarded_table(table: pd.DataFrame) -> pd.DataFrame:
     """The table with its texts guarded, names of columns included."""
+    import pandas as pd  # a command line that shows its help does not wait for it
+
     found = table.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
     for place in range(table.shape[1]):
         column = table.iloc[:, place]

@@ -215,6 +215,7 @@ def score_stored(
         target,
         progress,
         kept,
+        of=responses.n_respondents,
     )
 
 
@@ -409,8 +410,13 @@ def _write(
     target: str | Path,
     progress: Callable[[str], None],
     kept: KeptScores | None = None,
+    *,
+    of: int | None = None,
 ) -> int:
-    """Score the parts behind those that are kept into a file, and say how many respondents they held."""
+    """Score the parts behind those that are kept into a file, and say how many respondents they held.
+
+    There are `of` respondents, where that is known.
+    """
     scorer = PartScorer(bank, items, settings)
     n, n_parts, seen = 0, 0, SeenNames()
     try:
@@ -433,7 +439,7 @@ def _write(
             for table in _in_turn(calls):
                 file.write(table)
                 n += len(table) // len(bank.scales)
-                progress(f"{n} respondents scored")
+                progress(f"{n} respondents scored" if of is None else f"{n} of {of} respondents scored")
         if n == 0:
             raise InputError("responses: no rows; expected at least one respondent")
     except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input

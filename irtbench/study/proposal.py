@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pandas as pd
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.long_table import LongTable
 from irtbench.data.vocabulary import is_closed
 from irtbench.study.examination import Examination
 from irtbench.study.study_template import Template
@@ -68,6 +70,32 @@ def items_from_keys(frame: pd.DataFrame) -> pd.DataFrame | None:
         return None
     own = frame.loc[frame["gold"].notna(), ["item_id", "gold"]].drop_duplicates("item_id")
     return None if own.empty else own.rename(columns={"gold": "key"}).reset_index(drop=True)
+
+
+def items_from_columns(table: LongTable, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Table of the items with what columns of the answers say of them, such as ``{"label": "benchmark"}``.
+
+    Raises
+    ------
+    InputError
+        If the answers have no such column, or it says two things of one item.
+    """
+    found = table.frame[["item_id"]].drop_duplicates().reset_index(drop=True)
+    for name, column in columns.items():
+        if column not in table.frame.columns:
+            raise InputError(
+                f"file {table.path}: no column '{column}' for the {name} of the items; a {table.format} table has it "
+                "in a table of items (--items)"
+            )
+        said = table.frame.loc[table.frame[column].notna(), ["item_id", column]].drop_duplicates()
+        twice = said["item_id"][said["item_id"].duplicated()]
+        if not twice.empty:
+            raise InputError(
+                f"file {table.path}: column '{column}' has several values for item {twice.iloc[0]}; expected one, "
+                f"as it is the {name} of the item"
+            )
+        found[name] = found["item_id"].map(said.set_index("item_id")[column])
+    return found
 
 
 def _has_scales(items: ItemTable) -> bool:

@@ -26,7 +26,9 @@ def test_an_option_without_its_value_is_named(command: str) -> None:
     assert f"'{option}' requires an argument" in refused(run_main(command, option), f"irtbench {command}")
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("plan", "power", "simulate")])
+@pytest.mark.parametrize(
+    "command", [name for name in COMMANDS if name not in ("plan", "power", "simulate", "quickstart")]
+)
 def test_what_is_missing_is_named(command: str) -> None:
     assert "Missing argument" in refused(run_main(command), f"irtbench {command}")
 

@@ -108,6 +108,41 @@ def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.Monkey
     assert written["data"]["items"] == "items.csv"
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # so few items leave no degree of freedom
+@pytest.mark.parametrize("content", ["responses", "answers"])
+def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:
+    frame = pd.read_csv(folder / f"{content}.csv")
+    number = frame["item_id"].str.removeprefix("item").astype(int)
+    frame.assign(benchmark=["a" if k <= 4 else "b" for k in number], right="yes").to_csv(
+        folder / "all.csv", index=False
+    )
+    columns = ["--column", "label=benchmark", *(["--column", "key=right"] if content == "answers" else [])]
+    asked = ("init", "all.csv", *columns, "--content", content, "--preset", "none", "--yes", "-o", "mine.toml")
+    ended = run_main(*asked, cwd=folder)
+    assert ended.status == 0, ended.err
+    items = pd.read_csv(folder / "mine_items.csv")
+    assert set(items["item_id"]) == set(frame["item_id"])
+    assert items.loc[items["label"] == "a", "item_id"].tolist() == ["item1", "item2", "item3", "item4"]
+    assert tomllib.loads((folder / "mine.toml").read_text())["data"]["items"] == "mine_items.csv"
+    built = run_main("build", "mine.toml", "-q", "--allow-unconverged", cwd=folder)
+    assert built.status == 0, built.err
+
+
+@pytest.mark.parametrize(
+    ("options", "saying"),
+    [
+        (["--column", "label=nowhere"], "no column 'nowhere' for the label of the items"),
+        (["--column", "label=respondent_id"], "has several values for item item1"),
+        (["--column", "label=benchmark", "--items", "items.csv"], "expected --item-column"),
+    ],
+)
+def test_columns_that_cannot_be_of_the_items_are_refused(folder: Path, options: list[str], saying: str) -> None:
+    ended = run_main("init", "responses.csv", *options, "--yes", "-o", "mine.toml", cwd=folder)
+    assert ended.status == 2
+    assert saying in ended.err
+    assert not (folder / "mine.toml").exists()
+
+
 def test_counted_trials_are_looked_at_one_by_one(tmp_path: Path) -> None:
     rows = [(f"r{k}", f"i{j}", (k + j) % 4, 3) for k in range(12) for j in range(4)]
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "n_correct", "n_trials"])

@@ -45,7 +45,7 @@ def test_which_tables_go_the_short_way(tmp_path: Path) -> None:
 
 def test_of_a_long_table_the_ends_are_shown_and_where_the_rest_is(capsys: pytest.CaptureFixture[str]) -> None:
     table = pd.DataFrame({"name": [f"row{k}" for k in range(1_500)]})
-    show_table(table, rest="t.csv")
+    show_table(table, rest=Path("t.csv"))
     said = capsys.readouterr().out
     assert len(said.splitlines()) < 50
     assert all(name in said for name in ("row0 ", "row26 ", "row1487 ", "row1499 "))

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ROOT / "data" / "crowd_study"
+SHIPPED = ROOT / "irtbench" / "study" / "crowd_study"
+BY_HAND = ("README.md", "study.toml")
 LABELS = ["contradiction", "entailment", "neutral"]
 
 
@@ -38,11 +39,11 @@ def respondents() -> pd.DataFrame:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file but the README; compressed ones unpacked, because versions of zlib may pack the same text apart."""
+    """Every file made; compressed ones unpacked, because versions of zlib may pack the same text apart."""
     return {
         str(path.relative_to(folder)): gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "README.md"
+        if path.is_file() and path.name not in BY_HAND
     }
 
 

@@ -1,0 +1,59 @@
+"""``irtbench quickstart``: the simulated crowd study that comes with the package, built and scored."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from irtbench.cli.build import write_study
+from irtbench.cli.options import Json, Quiet
+from irtbench.cli.output import output_folder
+from irtbench.data.input_error import InputError
+
+STUDY, SYSTEMS = "study", "systems"  # folders of the copy
+SCORED_NEXT = "average.csv"  # of the systems
+
+
+def quickstart(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results.")] = Path(
+        "quickstart"
+    ),
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Build a simulated crowd study (1,000 workers, 90 items, three labels), and score three example systems.
+
+    Writes what `irtbench build` writes, and the study itself into the folder `study` there: study.toml, the answers,
+    the items and the systems, as a pattern for your own. README.md in it says what is planted in the data.
+    """
+    import irtbench.study.run  # noqa: F401 - where a library is missing nothing is written
+    from irtbench.config import read_study
+
+    with as_file(files("irtbench.study") / "crowd_study") as shipped:
+        copied = output / STUDY
+        copy_files(shipped, copied)
+        copy_files(shipped / SYSTEMS, copied / SYSTEMS)
+    system = copied / SYSTEMS / SCORED_NEXT
+    write_study(read_study(copied / "study.toml"), output, quiet=quiet, json=json, new_system=system)
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy the files of a folder into another one.
+
+    Raises
+    ------
+    InputError
+        If one of their names is that of another file there, which stays as it is.
+    """
+    contents = {file.name: file.read_bytes() for file in sorted(source.iterdir()) if file.is_file()}
+    there = {name: target / name for name in contents if (target / name).exists()}
+    for name, file in there.items():
+        if not file.is_file() or file.read_bytes() != contents[name]:
+            raise InputError(f"output {file}: is there already and no file of this study; expected another folder (-o)")
+    if len(there) < len(contents):
+        with output_folder(target) as folder:
+            for name, content in contents.items():
+                (folder / name).write_bytes(content)

@@ -1,0 +1,293 @@
+"""The command line around its commands: help, completion, Ctrl-C, what is missing, and what comes next."""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from builders.command_line import run_without
+from builders.commands_here import run_main
+from builders.terminal import ROOT, run_on_terminal
+from builders.valid_inputs import write_valid_inputs
+from irtbench.cli.main import COMMANDS
+from irtbench.cli.quickstart import copy_files
+from irtbench.data.input_error import InputError
+
+SLOW_TO_LOAD = {"torch", "pyro", "pandas", "numpy", "scipy", "matplotlib"}
+#: All that `pip install --no-deps irtbench` needs beside it to score: docs/terminal.md.
+LEAN = {
+    "numpy", "scipy", "pandas", "pyarrow", "pydantic", "threadpoolctl", "typer", "rich",
+}  # fmt: skip
+LEFT_OUT = {"torch", "pyro", "statsmodels", "sklearn", "matplotlib", "duckdb", "jinja2", "fsspec"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_valid_inputs(tmp_path)
+    return tmp_path
+
+
+# -- help and completion -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [[], ["score"], ["fit"]])
+def test_h_is_help(command: list[str]) -> None:
+    assert run_main(*command, "-h") == run_main(*command, "--help")
+    assert "Usage: irtbench" in run_main(*command, "-h").out
+
+
+def test_help_names_every_command_on_a_line_of_its_own_and_loads_none() -> None:
+    lines = run_without(SLOW_TO_LOAD, "--help").splitlines()
+    for name, short in COMMANDS.items():
+        assert f"  {name:11}  {short}" in lines
+    assert max(map(len, lines)) <= 80
+
+
+def completed(line: str, shell: str = "bash") -> list[str]:
+    """What a shell is told; torch must not be loaded for it, nor pandas for the name of a command."""
+    words = line.split()
+    settings = {"_IRTBENCH_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        settings |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - (not line.endswith(" ")))}
+    else:
+        settings |= {"_TYPER_COMPLETE_ARGS": line}
+    heavy = SLOW_TO_LOAD if len(words) < 3 and not line.endswith(" ") else {"torch", "pyro", "matplotlib"}
+    program = (
+        "import sys\nfrom irtbench.cli.main import main\nsys.argv = ['irtbench']\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        f"assert not {heavy!r} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_a_shell_completes_commands_options_and_choices() -> None:
+    assert completed("irtbench con") == ["convert", "consistency"]
+    assert completed("irtbench score --norm-g") == ["--norm-groups", "--norm-group"]
+    assert completed("irtbench fit --model ") == ["rasch", "1pl", "2pl", "3pl", "4pl"]
+    assert "score" in completed("irtbench nonsense ")  # no command: all of them
+    assert any(COMMANDS["score"] in line for line in completed("irtbench sco", "zsh"))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes_by_the_script_that_is_shown(tmp_path: Path) -> None:
+    own = tmp_path / "irtbench"
+    own.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m irtbench "$@"\n')
+    own.chmod(0o755)
+    program = (
+        'eval "$(irtbench --show-completion)"; COMP_WORDS=(irtbench sc); COMP_CWORD=1; '
+        '_irtbench_completion irtbench; echo "${COMPREPLY[@]}"'
+    )
+    settings = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", program], env=settings, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "score screen\n"
+
+
+# -- ends -----------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_a_command_with_a_line() -> None:
+    program = (
+        "import time, typer\nfrom irtbench.cli import main as command\n"
+        "def work() -> None:\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "def application(names):\n    app = typer.Typer(callback=lambda: None)\n    app.command('fit')(work)\n"
+        "    return app\n"
+        "command.application = application\ncommand.main()\n"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", program, "fit"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert (run.returncode, said) == (130, "irtbench: stopped by Ctrl-C\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    line = f"{shlex.quote(sys.executable)} -c 'from irtbench.cli.main import main; main()' score bank.json systems.csv"
+    done = subprocess.run(
+        ["bash", "-c", f"{line} --json | head -1"], cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.stdout.strip(), done.stderr) == ("[", "")
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in {modules!r}:
+            raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
+sys.meta_path.insert(0, Missing())
+from irtbench.cli.main import main
+main()
+"""
+
+
+def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command where these cannot be imported."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(modules=modules), *arguments], cwd=cwd, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["fit", "responses.csv", "-o", "out"], "torch"),
+        (["build", "study.toml", "-o", "out"], "torch"),
+        (["quickstart", "-o", "out/q"], "torch"),
+        (["artifacts", "choices.csv"], "scikit-learn"),
+    ],
+)
+def test_a_library_that_is_missing_is_named_with_what_installs_it(
+    folder: Path, arguments: list[str], name: str
+) -> None:
+    (folder / "choices.csv").write_text("item_id,option_A,option_B,gold\n" + "i,yes,no,A\n" * 1)
+    done = run_missing({"torch", "pyro", "sklearn"}, *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"irtbench: this needs {name}, which is not installed; pip install irtbench installs all that is missing\n"
+    )
+    assert done.stdout == ""
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "score bank.json systems.csv -o out/scores.csv --explain out/explained",
+        "compare wide.csv --bank bank.json --item-error none -o out",
+        "predict bank.json wide.csv",
+        "convert answers.csv -o out.csv",
+        "doctor answers.csv --items items.csv",
+        "items bank.json -o out",
+        "agree answers.csv --items items.csv",
+        "adapt bank.json --replay wide.csv",
+        "assemble bank.json --length 3 -o out",
+        "simulate --respondents 20 --items 5 -o out",
+        "screen answers.csv --items items.csv --min-responses 2 -o out",
+    ],
+)
+def test_scoring_and_reading_go_without_what_fits_and_draws(folder: Path, arguments: str) -> None:
+    done = run_missing(LEFT_OUT, *arguments.split(), cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_two_installs_are_those_of_the_documentation() -> None:
+    text = " ".join((ROOT / "docs" / "terminal.md").read_text(encoding="utf-8").split())
+    assert f"pip install {' '.join(sorted(LEAN))}" in text
+
+
+# -- what comes next -------------------------------------------------------------------------------------------------
+
+
+def next_command(said: str) -> list[str]:
+    """The command that the last line names, without the program's name."""
+    last = said.splitlines()[-1]
+    assert last.startswith("next: irtbench "), said
+    words = shlex.split(last.removeprefix("next: irtbench "))
+    assert words[0] in COMMANDS
+    return words
+
+
+def test_each_command_names_one_that_runs(folder: Path) -> None:
+    said = run_main("simulate", "--respondents", "200", "--items", "8", "-o", "my data", cwd=folder).out
+    for command in ("fit", "score"):
+        words = next_command(said)
+        assert words[0] == command
+        words = [{"NEW.csv": "my data/responses.csv"}.get(word, word) for word in words]
+        ended = run_main(*words, cwd=folder)
+        assert ended.status == 0, ended.err
+        said = ended.out
+    assert (folder / "my data" / "fit" / "bank.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ("items bank.json -o out", "assemble"),
+        ("convert answers.csv -o out.csv", "doctor"),
+        ("screen answers.csv --items items.csv --min-responses 2 -o out", "agree"),
+        ("score bank.json wide.csv -o out/scores.csv", "compare"),
+    ],
+)
+def test_the_next_command_runs_as_it_stands(folder: Path, arguments: str, command: str) -> None:
+    words = next_command(run_main(*arguments.split(), cwd=folder).out)
+    assert words[0] == command
+    ended = run_main(*words, cwd=folder)
+    assert ended.status == 0, ended.err
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--json"])
+def test_nothing_comes_next_where_nobody_reads_it(folder: Path, option: str) -> None:
+    ended = run_main("convert", "answers.csv", "-o", "out.csv", option, cwd=folder)
+    assert "next:" not in ended.out + ended.err
+
+
+# -- quickstart ------------------------------------------------------------------------------------------------------
+
+
+def test_the_study_is_copied_and_nothing_of_the_users_is_replaced(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    (source / "items.csv").write_text("shipped")
+    copy_files(source, target)
+    copy_files(source, target)  # the same again
+    assert (target / "items.csv").read_text() == "shipped"
+    (target / "items.csv").write_text("mine")
+    with pytest.raises(InputError, match="is there already"):
+        copy_files(source, target)
+    assert (target / "items.csv").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp_path: Path) -> None:
+    seen = run_on_terminal("quickstart", cwd=tmp_path, columns=160, lines=60)
+    assert seen.status == 0
+    said = "\n".join(seen.lines)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    first = "Simulated crowd study: 916 of 1000 respondents kept, 85 of 90 items kept"
+    assert first in said
+    assert first in readme
+    for row in ("-3.61 to 0.60", "1.14 to 2.25", "-0.18 [-0.76, 0.42]", "43% [22, 66]"):
+        assert row in said
+        assert row in readme
+    assert (tmp_path / "quickstart" / "report.html").exists()
+    words = next_command("\n".join(seen.lines))
+    assert run_main(*words, cwd=tmp_path).status == 0
+    built = run_main("build", tmp_path / "quickstart" / "study" / "study.toml", "-q")
+    assert built.status == 0
+    scores = [pd.read_csv(tmp_path / "quickstart" / place / "scores.csv") for place in (".", "study/results")]
+    pd.testing.assert_frame_equal(*scores)
+
+
+# -- questions -------------------------------------------------------------------------------------------------------
+
+
+def test_init_asks_at_the_keyboard_and_its_study_file_is_there(folder: Path) -> None:
+    seen = run_on_terminal("init", "responses.csv", "-o", "mine.toml", cwd=folder, typed="My people\n\n")
+    assert seen.status == 0
+    assert any("Title of the study [responses]: " in line for line in seen.lines)
+    assert seen.lines[-1].endswith("written to mine.toml; build it: irtbench build mine.toml")
+    assert 'title = "My people"' in (folder / "mine.toml").read_text()
+
+
+def test_no_bar_moves_beside_a_prompt(folder: Path) -> None:
+    seen = run_on_terminal("adapt", "bank.json", cwd=folder, typed="\nq\n")
+    assert seen.status == 0
+    assert "choosing items" not in seen.raw
