@@ -1,8 +1,9 @@
 """Indented blocks say no language: they are coloured by the one they are found to be in."""
 
-from code_blocks import language_of
 from docutils import nodes
 from sphinx.application import Sphinx
+
+from code_blocks import language_of
 
 
 def name_languages(app: Sphinx, doctree: nodes.document) -> None:
