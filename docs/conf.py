@@ -20,6 +20,7 @@ extensions = [
     "formulas_in_docstrings",
     "generated_references",
     "languages_of_blocks",
+    "links_to_sources",
     "mathml",
 ]
 exclude_patterns = ["extensions"]
