@@ -45,6 +45,7 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
     "navigation_with_keys": False,
     "show_toc_level": 2,
