@@ -22,6 +22,7 @@ extensions = [
     "languages_of_blocks",
     "links_to_sources",
     "mathml",
+    "short_signatures",
 ]
 exclude_patterns = ["extensions"]
 default_role = "py:obj"
@@ -29,6 +30,7 @@ default_role = "py:obj"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
+autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
