@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import irtbench
+from code_blocks import language_of
 
 ROOT = Path(irtbench.__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -71,6 +72,57 @@ def test_references_made_from_the_code_stand_in_the_pages(built: Path) -> None:
     assert all(word in commands for word in ("--item-error", "rounds_pairs.csv", "--allow-unconverged"))
     diagnostics = (built / "api" / "diagnostics.html").read_text(encoding="utf-8")
     assert 'id="irtbench.item_fit"' in diagnostics
+
+
+def test_formulas_of_a_docstring_are_kept_letter_by_letter() -> None:
+    marked = pytest.importorskip("formulas_in_docstrings").as_they_stand
+    text = [
+        "Error.",
+        "",
+        "    sum |B| g^2",
+        "",
+        "with g.",
+        "",
+        "Parameters",
+        "----------",
+        "b",
+        "    Bins.",
+        "",
+        "    More.",
+    ]
+    assert marked(text) == [*text[:2], "::", "", *text[2:]]
+    assert marked(["One.", "", "- a list", "  goes on"]) == ["One.", "", "- a list", "  goes on"]
+
+
+def test_types_are_named_as_in_the_code() -> None:
+    shortened = pytest.importorskip("short_signatures").shortened
+    full = "(x: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]] | None = None)"
+    assert shortened(full) == "(x: NDArray[float64] | None = None)"
+
+
+def test_sources_are_links() -> None:
+    sources = pytest.importorskip("links_to_sources")
+    text = "A title. doi:10.1016/0001-6918(73)90003-6\nAnother. arXiv:1507.02646\n"
+    assert sources.SOURCE.sub(sources.linked, text) == (
+        "A title. [doi:10.1016/0001-6918(73)90003-6](<https://doi.org/10.1016/0001-6918(73)90003-6>)\n"
+        "Another. [arXiv:1507.02646](<https://arxiv.org/abs/1507.02646>)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        (">>> 1 + 1\n2", "python"),
+        ("import numpy as np\n", "python"),
+        ("irtbench fit x -o y\n", "console"),
+        ("$ ls\n", "console"),
+        ("[study]\ntitle = 'x'\n", "toml"),
+        ("P = c + (1 - c) / 2\n", "text"),
+        ("who   right\n", "text"),
+    ],
+)
+def test_the_language_of_a_block_is_seen(text: str, language: str) -> None:
+    assert language_of(text) == language
 
 
 def test_formulas_are_mathml() -> None:
