@@ -158,10 +158,11 @@ def test_every_key_of_a_study_file_has_a_meaning_and_a_type() -> None:
     inner = {place: cls for name, cls in tables.items() for place, cls in settings.inner_tables(cls, name).items()}
     assert {"min_seconds", "chance_p"} <= {key[0] for key in settings.keys(tables["screening"])}
     assert set(inner) == {"[[pruning.exclude]]", "[[forms.limits]]", "[published.scales.NAME]"}
+    reference = settings.reference()
     for table, cls in {**tables, **inner}.items():
         for key, kind, default, meaning in settings.keys(cls):
             assert all((kind, default, meaning)), f"{table}.{key}"
-            assert f"| `{key}` |" in settings.reference()
+            assert f"| `{key}` |" in reference
         assert not settings.meanings(cls).keys() - {field.name for field in fields(cls)}, table
 
 
