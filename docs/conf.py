@@ -20,7 +20,9 @@ extensions = [
     "formulas_in_docstrings",
     "generated_references",
     "languages_of_blocks",
+    "links_to_sources",
     "mathml",
+    "short_signatures",
 ]
 exclude_patterns = ["extensions"]
 default_role = "py:obj"
@@ -28,6 +30,7 @@ default_role = "py:obj"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
+autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
@@ -44,6 +47,7 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],
     "navigation_with_keys": False,
     "show_toc_level": 2,

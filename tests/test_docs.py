@@ -1,15 +1,18 @@
 """What the documentation names exists: files, links, names in the package, and an entry for every source cited."""
 
 import re
+from dataclasses import fields
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
 
 import irtbench
+from irtbench.cli.main import COMMANDS
 
 ROOT = Path(irtbench.__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = [*PAGES, *(file for room in ("irtbench", "scripts") for file in sorted((ROOT / room).rglob("*.py")))]
 
 FILE = re.compile(
@@ -25,6 +28,15 @@ CITATION = re.compile(
 )
 BEFORE_A_YEAR = 120  # characters that authors may take
 NOT_AUTHORS = {"In", "July", "Python"}
+
+ROOMS_OF_STATISTICS = ("diagnostics", "analysis", "scoring", "evaluation")
+#: Functions of these rooms that are on the way to a statistic that has its line.
+LEADING_TO_STATISTICS = {
+    "antecedent_clusters", "concatenate_classes", "draw_antecedents", "draw_events", "grade_answers", "grading_of",
+    "link_pairs", "link_probabilities", "name_clusters", "score_file",
+}  # fmt: skip
+#: Scripts that make no table: data, random changes of the code.
+NO_MEASUREMENTS = {"make_crowd_study.py", "mutation_sample.py", "forked_tests.py"}
 
 
 def joined(path: Path) -> str:
@@ -112,6 +124,78 @@ def test_every_entry_of_the_references_says_where_it_is_found() -> None:
     entries = [line for line in (ROOT / "docs" / "references.md").read_text().splitlines() if line.startswith("- ")]
     assert entries == sorted(entries, key=lambda line: line.lower())
     assert all(re.search(r"doi:10\.\d{4,}/\S+$|arXiv:\d{4}\.\d{5}$|ACL \S+$|No DOI known\.$", line) for line in entries)
+
+
+def test_every_statistic_has_a_line_on_how_to_read_it() -> None:
+    text = (ROOT / "docs" / "how_to_read.md").read_text(encoding="utf-8")
+    statistics = {
+        name
+        for name, module in irtbench._HOMES.items()
+        if module.split(".")[0] in ROOMS_OF_STATISTICS and isfunction(getattr(irtbench, name))
+    }
+    assert len(statistics) > 100
+    assert sorted(name for name in statistics - LEADING_TO_STATISTICS if f"`{name}`" not in text) == []
+    assert sorted(LEADING_TO_STATISTICS - statistics) == []
+
+
+def test_every_script_that_measures_is_named_with_its_table() -> None:
+    text = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    scripts = {path.name for path in (ROOT / "scripts").glob("*.py")}
+    assert sorted(name for name in scripts - NO_MEASUREMENTS if f"scripts/{name}" not in text) == []
+    assert scripts >= NO_MEASUREMENTS
+
+
+def test_words_of_the_glossary_are_in_order_and_each_there_once() -> None:
+    rows = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("|---|---|---|\n")[1].splitlines()
+    words = [row.split("|")[1].strip() for row in rows]
+    assert words == sorted(set(words), key=str.lower)
+    assert all(row.count("|") == 4 and row.split("|")[3].strip() for row in rows)
+
+
+def test_every_key_of_a_study_file_has_a_meaning_and_a_type() -> None:
+    settings = pytest.importorskip("settings_reference")
+    tables = settings.tables()
+    inner = {place: cls for name, cls in tables.items() for place, cls in settings.inner_tables(cls, name).items()}
+    assert {"min_seconds", "chance_p"} <= {key[0] for key in settings.keys(tables["screening"])}
+    assert set(inner) == {"[[pruning.exclude]]", "[[forms.limits]]", "[published.scales.NAME]"}
+    reference = settings.reference()
+    for table, cls in {**tables, **inner}.items():
+        for key, kind, default, meaning in settings.keys(cls):
+            assert all((kind, default, meaning)), f"{table}.{key}"
+            assert f"| `{key}` |" in reference
+        assert not settings.meanings(cls).keys() - {field.name for field in fields(cls)}, table
+
+
+def test_types_and_defaults_are_those_of_toml() -> None:
+    settings = pytest.importorskip("settings_reference")
+    screening = {key[0]: key[1:3] for key in settings.keys(settings.tables()["screening"])}
+    pruning = {key[0]: key[1:3] for key in settings.keys(settings.tables()["pruning"])}
+    assert screening["chance_p"] == ("number in (0, 1)", "`0.05`")
+    assert screening["min_responses"] == ("whole number of at least 1", "none")
+    assert pruning["local_dependence_p"] == ('`"bootstrap"` or `"chi_square"`', '`"bootstrap"`')
+    assert pruning["drop_negative_slopes"] == ("true or false", "`true`")
+    assert pruning["protect"] == ("list: each text", "`[]`")
+
+
+def test_every_argument_and_option_of_a_command_has_help() -> None:
+    commands = pytest.importorskip("command_reference")
+    for command in COMMANDS:
+        for choice in commands.choices(command):
+            assert choice.meaning, f"{command} {choice.names}"
+            assert choice.names, command
+            assert all(choice.names), command
+    assert {"--json", "--quiet"} <= {name for choice in commands.choices("fit") for name in choice.names}
+
+
+def test_files_that_a_command_writes_are_listed() -> None:
+    commands = pytest.importorskip("command_reference")
+    assert commands.files_written("link")[:3] == ["bank.json", "link.json", "drift.csv"]
+    assert "advantage_N.svg" in commands.files_written("breakdown")
+    assert "prediction.csv" in commands.files_written("predict")
+    for command in COMMANDS:
+        writes_a_folder = any("DIR" in choice.takes and "--output" in choice.names
+                              for choice in commands.choices(command))  # fmt: skip
+        assert commands.files_written(command) or not writes_a_folder, command
 
 
 def test_citations_are_found_in_all_their_forms() -> None:

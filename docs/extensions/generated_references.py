@@ -9,8 +9,9 @@ from typing import Any
 
 import api_reference
 import command_reference
-import settings_reference
 from sphinx.application import Sphinx
+
+import settings_reference
 
 PLACE = re.compile(r"<!-- made here: (?:(?P<what>commands|study file)|names of (?P<room>\w+)) -->")
 

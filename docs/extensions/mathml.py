@@ -20,7 +20,7 @@ def visit_math(translator: Any, node: nodes.math) -> None:
 
 def visit_displayed_math(translator: Any, node: nodes.math_block) -> None:
     """Write a formula that stands by itself."""
-    translator.body.append(f'<div class="math">{mathml(node.astext(), displayed=True)}</div>')
+    translator.body.append(f'<div class="formula">{mathml(node.astext(), displayed=True)}</div>')
     raise nodes.SkipNode
 
 

@@ -1,0 +1,133 @@
+"""The documentation is built without a warning, and no page of it asks the network.
+
+Not marked slow, though it takes half a minute: what every change must pass is to build the pages.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import irtbench
+from code_blocks import language_of
+
+ROOT = Path(irtbench.__file__).parents[1]
+DOCS = ROOT / "docs"
+FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=\"(?:https?:)?//[^\"]*\"")
+FROM_STYLES = re.compile(r"(?:@import\s|url\()[\"']?(?:https?:)?//")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages, built as `scripts/docs` builds them."""
+    for needed in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton"):
+        pytest.importorskip(needed)
+    folder = tmp_path_factory.mktemp("docs")
+    asked = (
+        "--builder",
+        "html",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--doctree-dir",
+        str(folder / "cache"),
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *asked, str(DOCS), str(folder / "html")],
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return folder / "html"
+
+
+def test_every_page_is_built_and_reached(built: Path) -> None:
+    pages = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
+    assert {page for page in pages if not (built / page).is_file()} == set()
+    index = (built / "index.html").read_text(encoding="utf-8")
+    assert all(f'href="{page}"' in index for page in ("tutorial_crowd.html", "study_file.html", "api/index.html"))
+
+
+def test_no_page_asks_the_network(built: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in built.rglob("*.html")}
+    styles = {style: style.read_text(encoding="utf-8") for style in built.rglob("*.css")}
+    assert len(pages) > 40
+    assert {page.name: FETCHED.findall(text) for page, text in pages.items() if FETCHED.search(text)} == {}
+    assert [style.name for style, text in styles.items() if FROM_STYLES.search(text)] == []
+
+
+def test_a_page_that_asks_it_would_be_seen() -> None:
+    assert FETCHED.search('<script defer src="https://cdn.example.org/mathjax.js"></script>')
+    assert FETCHED.search('<link rel="stylesheet" href="//fonts.example.org/a.css" />')
+    assert not FETCHED.search('<a href="https://doi.org/10.1007/BF02293801">')
+    assert FROM_STYLES.search('@import url("https://fonts.example.org/a.css")')
+
+
+def test_references_made_from_the_code_stand_in_the_pages(built: Path) -> None:
+    study_file = (built / "study_file.html").read_text(encoding="utf-8")
+    assert all(key in study_file for key in ("min_seconds", "chance_p", "normalise", "most_overlap"))
+    commands = (built / "commands.html").read_text(encoding="utf-8")
+    assert all(word in commands for word in ("--item-error", "rounds_pairs.csv", "--allow-unconverged"))
+    diagnostics = (built / "api" / "diagnostics.html").read_text(encoding="utf-8")
+    assert 'id="irtbench.item_fit"' in diagnostics
+
+
+def test_formulas_of_a_docstring_are_kept_letter_by_letter() -> None:
+    marked = pytest.importorskip("formulas_in_docstrings").as_they_stand
+    text = [
+        "Error.",
+        "",
+        "    sum |B| g^2",
+        "",
+        "with g.",
+        "",
+        "Parameters",
+        "----------",
+        "b",
+        "    Bins.",
+        "",
+        "    More.",
+    ]
+    assert marked(text) == [*text[:2], "::", "", *text[2:]]
+    assert marked(["One.", "", "- a list", "  goes on"]) == ["One.", "", "- a list", "  goes on"]
+
+
+def test_types_are_named_as_in_the_code() -> None:
+    shortened = pytest.importorskip("short_signatures").shortened
+    full = "(x: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.float64]] | None = None)"
+    assert shortened(full) == "(x: NDArray[float64] | None = None)"
+
+
+def test_sources_are_links() -> None:
+    sources = pytest.importorskip("links_to_sources")
+    text = "A title. doi:10.1016/0001-6918(73)90003-6\nAnother. arXiv:1507.02646\n"
+    assert sources.SOURCE.sub(sources.linked, text) == (
+        "A title. [doi:10.1016/0001-6918(73)90003-6](<https://doi.org/10.1016/0001-6918(73)90003-6>)\n"
+        "Another. [arXiv:1507.02646](<https://arxiv.org/abs/1507.02646>)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        (">>> 1 + 1\n2", "python"),
+        ("import numpy as np\n", "python"),
+        ("irtbench fit x -o y\n", "console"),
+        ("$ ls\n", "console"),
+        ("[study]\ntitle = 'x'\n", "toml"),
+        ("P = c + (1 - c) / 2\n", "text"),
+        ("who   right\n", "text"),
+    ],
+)
+def test_the_language_of_a_block_is_seen(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
+def test_formulas_are_mathml() -> None:
+    mathml = pytest.importorskip("mathml")
+    drawn = mathml.mathml(r"P = c + \frac{1 - c}{1 + e^{-a (\theta - b)}}", displayed=True)
+    assert drawn.startswith("<math")
+    assert "<mfrac>" in drawn
+    assert "θ" in drawn

@@ -1,0 +1,137 @@
+"""What the pages show runs: shell and Python in order, output as shown, study files with keys that there are.
+
+Examples with ``>>>`` are run by pytest itself. Blocks with ``$`` before a command are run as they stand, in one folder
+a page, and each line shown must be printed; blocks of commands without it are read by their commands but not run.
+"""
+
+import ast
+import tomllib
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import irtbench
+from builders.documentation import (
+    STATED_FILE,
+    Command,
+    alike,
+    command_lines,
+    commands,
+    demand_known_options,
+    not_printed,
+    run,
+    run_python,
+)
+from code_blocks import CodeBlock, code_blocks
+from irtbench.config import read_rules, read_section
+
+ROOT = Path(irtbench.__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Blocks of Python that need what the tests have not: page, first line, why.
+NOT_RUN = {
+    ("compact_scales.md", "from inspect_ai import Task, eval"): "needs inspect_ai and a model",
+    ("scale.md", 'scorer = irtbench.PartitionScorer("bank.json", unknown_items="ignore")'): "needs Spark, Ray and Dask",
+}
+
+
+def blocks_of(page: Path) -> list[CodeBlock]:
+    return code_blocks(page.read_text(encoding="utf-8"))
+
+
+def is_run(page: Path) -> bool:
+    return any("\n$ " in f"\n{block.text}" or is_script(block) for block in blocks_of(page))
+
+
+def is_script(block: CodeBlock) -> bool:
+    return block.language == "python" and not block.text.lstrip().startswith(">>> ")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty folder with what ships in the checkout's root."""
+    for name in ("data", "configs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if is_run(page)], ids=lambda page: page.name)
+def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
+    names: dict[str, object] = {}
+    for block in blocks_of(page):
+        place, first = f"{page.name}, line {block.line}", block.text.lstrip().split("\n")[0]
+        stated = STATED_FILE.match(block.text)
+        if stated and block.fenced:
+            (folder / stated["name"]).write_text(block.text, encoding="utf-8")
+        elif is_script(block):
+            if (page.name, first) in NOT_RUN:
+                ast.parse(dedent(block.text))
+            else:
+                run_python(dedent(block.text), names, folder)
+        for command in commands(block.text):
+            missing = not_printed(command.shown, printed := run(command, folder))
+            assert not missing, f"{place}: {command.text}: not printed: {missing}\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_have_the_options_that_a_page_gives_them(page: Path) -> None:
+    for block in blocks_of(page):
+        if block.language == "console":
+            for words in command_lines(dedent(block.text)):
+                demand_known_options(words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_study_files_have_the_keys_that_a_page_gives_them(page: Path) -> None:
+    settings = pytest.importorskip("settings_reference")
+    for block in blocks_of(page):
+        if block.language != "toml":
+            continue
+        for name, table in tomllib.loads(dedent(block.text)).items():
+            if name == "pruning":
+                read_rules(page, table)
+            else:
+                needed = {"answers": "answers.csv"} if name == "data" else {}
+                read_section(page, name, needed | table, settings.tables()[name])
+
+
+@pytest.mark.slow
+def test_the_quickstart_prints_what_the_first_page_says(folder: Path) -> None:
+    printed = run(Command("irtbench build configs/quickstart.toml -o results", ()), folder)
+    shown = [block for block in blocks_of(ROOT / "README.md") if block.text.startswith(("Simulated crowd", "who "))]
+    assert len(shown) == 2
+    for block in shown:
+        assert not_printed(tuple(filter(str.strip, block.text.splitlines())), printed) == []
+
+
+def test_blocks_that_are_not_run_are_there() -> None:
+    firsts = {(page.name, block.text.lstrip().split("\n")[0]) for page in PAGES for block in blocks_of(page)}
+    assert NOT_RUN.keys() <= firsts
+
+
+def test_a_command_and_what_is_shown_of_it() -> None:
+    block = "$ irtbench fit x \\\n    -o y\nline one\n...\n\nline two\n$ ls\n"
+    assert commands(block) == [Command("irtbench fit x      -o y", ("line one", "line two")), Command("ls", ())]
+
+
+def test_lines_are_compared_in_their_order_without_frames() -> None:
+    printed = "┃ who ┃ theta ┃\n│ ann │  0.51 │\n│ bob │ -1.20 │\nall done"
+    assert not_printed(("who theta", "ann 0.50", "all done"), printed) == []
+    assert not_printed(("ann 0.49",), printed) == ["ann 0.49"]
+    assert not_printed(("bob -1.20", "ann 0.51"), printed) == ["ann 0.51"]
+
+
+def test_numbers_may_differ_by_one_in_the_last_digit_and_counts_may_not() -> None:
+    assert alike(["[0.13,", "1.2]"], ["[0.14,", "1.1]"])
+    assert not alike(["0.13"], ["0.15"])
+    assert not alike(["12", "items"], ["13", "items"])
+    assert not alike(["0.5"], ["none"])
+    assert alike(["prior", "..."], ["prior", "none:", "1000"])
+    assert alike(["1,c22,..."], ["1,c22,-1.27,negative", "slope"])
+    assert not alike(["1,c23,..."], ["1,c22,-1.27,negative", "slope"])
+
+
+def test_an_option_that_a_command_has_not_is_seen() -> None:
+    (words,) = command_lines("irtbench fit BANK -o out [--figure-of-eight]  # twice")
+    with pytest.raises(Exception, match=r"[Nn]o such option"):
+        demand_known_options(words)
