@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -148,6 +149,8 @@ class FittedModel(InformationCriteria):
             return f"posterior mean (variational, {self.posterior.kind} guide)"
         if self.status.learning is not None and self.status.learning.what == ABILITIES_AND_PRIOR:
             return "posterior mean, items integrated out (random items)"
+        if not math.isnan(self.status.r_hat):
+            return "posterior mean, items, abilities and prior drawn together (Gibbs sampling)"
         if self.kind == "mean":
             return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
         return "marginal maximum likelihood" if self.priors.is_flat else "maximum a posteriori"

@@ -23,6 +23,7 @@ class Stop(Enum):
     NODES_NOT_RIGHT = "the nodes of the integration are not right"
     NO_ABILITY = "ability does not vary"
     NOT_A_MAXIMUM = "the observed information is not positive definite"
+    CHAINS_APART = "chains of draws do not agree"
 
 
 #: What to do where a fit ended before a maximum, besides what is said of bounds.
@@ -35,6 +36,8 @@ ADVICE = {
     "coding (irtbench fit --model 2pl shows slopes of either sign); --prior weak would only hide it",
     Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, or few responses, do that: take --prior weak, "
     "or with fewer respondents than items --prior hierarchical",
+    Stop.CHAINS_APART: "items that hardly anybody answered, or got right or wrong, do that: leave them out, or fit "
+    "--model 2pl",
 }
 UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 
@@ -92,6 +95,8 @@ class Status:
         What was learnt around the items; None if nothing.
     posterior
         How the variational posterior ended, in words; empty if there is none.
+    r_hat
+        Largest R-hat of what was drawn; NaN where nothing was.
     """
 
     stop: Stop
@@ -105,6 +110,7 @@ class Status:
     guessing_at_zero: int = 0
     learning: Learning | None = None
     posterior: str = ""
+    r_hat: float = math.nan
 
     @property
     def converged(self) -> bool:
@@ -123,6 +129,8 @@ class Status:
         """The reason in words."""
         parts = [words_of_learning(self.learning)] if self.learning is not None else []
         parts.append(words_of_stop(self))
+        if not math.isnan(self.r_hat):
+            parts.append(f"R-hat of the draws at most {self.r_hat:.3f}")
         if self.guessing_at_zero:
             parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
         if self.posterior:

@@ -26,6 +26,8 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.item_moments import quantiles_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
+from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
+from irtbench.estimation.few_respondents.joint_draws import draw_together, drawn_together
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import (
     averaged_over_prior,
@@ -38,13 +40,14 @@ from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.status import Learning, Status, Stop
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 FEWEST_UPDATES, MOST_UPDATES = 3, 100
 LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
+NEAR = 0.02  # of the prior's numbers, where draws start from what is learnt
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -62,7 +65,8 @@ def find_hierarchical_mode(
     """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
     Converged when the last mode is one, and the prior's log standard deviations and correlation, the mean of c, and
-    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead.
+    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead; where items and
+    abilities are then drawn together (`joint_draws`), within .02, and the chains agree.
 
     Parameters
     ----------
@@ -130,16 +134,18 @@ def find_hierarchical_mode(
         problem = with_adapted_nodes(problem, items, room=0.6)
         return change, mode.status.converged
 
-    learning = alternate(
-        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES,
-        progress=progress,
-    )  # fmt: skip
+    draws = standard_errors and not mode_wanted and drawn_together(problem)
+    enough = NEAR if draws else LEARNING_TOLERANCE * tolerance
+    learning = alternate("prior", update, tolerance=enough, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress)
     mode = mode_under(state.hierarchy)
     problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
     if not mode.status.converged:
         status = replace(mode.status, steps=steps, learning=learning)
         return problem, state.priors(priors), replace(mode, status=status)
     items = mode.items
+    if draws:
+        posteriors = item_posteriors(problem, items, state.hierarchy, mode.log_posterior)
+        return posterior_drawn(problem, mode, posteriors, state.priors(priors), priors, steps, learning, progress)
 
     def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
         found = mode_under(hierarchy)
@@ -265,6 +271,45 @@ def items_integrated_out(
             covariance=torch.nn.functional.pad(found.covariance, (0, 1, 0, 1)),
             quantiles=torch.nn.functional.pad(found.quantiles, (0, 1)),
             abilities=(found.theta, found.theta_covariance),
+        ),
+    )
+
+
+def posterior_drawn(
+    problem: Problem,
+    mode: Estimate,
+    posteriors: ItemPosteriors,
+    priors: Priors,
+    start: Priors,
+    steps: int,
+    learning: Learning,
+    progress: Callable[[str], None],
+) -> tuple[Problem, Priors, Estimate]:
+    """Posterior means of items and abilities by drawing them together, from what empirical Bayes found."""
+    abilities = joint_abilities(problem, mode.items)
+    assert abilities is not None
+    found = draw_together(problem, mode.items, posteriors, abilities, priors, start, progress=progress)
+    problem, right = integrated_at(problem, found.items)
+    stop = mode.status.stop
+    if not found.agree:
+        stop = Stop.CHAINS_APART
+    elif not right:
+        stop = Stop.NODES_NOT_RIGHT
+    learning = replace(learning, remark=f"estimates are means of {found.n_draws:,} draws of items and abilities")
+    status = replace(mode.status, stop=stop, steps=steps, learning=learning, r_hat=found.r_hat)
+    return (
+        problem,
+        found.priors,
+        Estimate(
+            found.items,
+            "mean",
+            problem.counts(found.items).log_likelihood,
+            mode.log_posterior,
+            status,
+            covariance=found.covariance,
+            quantiles=found.quantiles,
+            abilities=(found.theta, found.theta_covariance),
+            mode=mode.items,
         ),
     )
 
