@@ -23,7 +23,6 @@ class Stop(Enum):
     NODES_NOT_RIGHT = "the nodes of the integration are not right"
     NO_ABILITY = "ability does not vary"
     NOT_A_MAXIMUM = "the observed information is not positive definite"
-    CHAINS_APART = "chains of draws do not agree"
 
 
 #: What to do where a fit ended before a maximum, besides what is said of bounds.
@@ -36,8 +35,6 @@ ADVICE = {
     "coding (irtbench fit --model 2pl shows slopes of either sign); --prior weak would only hide it",
     Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, or few responses, do that: take --prior weak, "
     "or with fewer respondents than items --prior hierarchical",
-    Stop.CHAINS_APART: "items that hardly anybody answered, or got right or wrong, do that: leave them out, or fit "
-    "--model 2pl",
 }
 UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 

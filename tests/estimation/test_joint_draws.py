@@ -263,25 +263,36 @@ def test_a_fit_with_guessing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_draws_are_those_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_draws, "SWEEPS", 30)
-    monkeypatch.setattr(joint_draws, "WARM_UP", 10)
-    monkeypatch.setattr(joint_draws, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(joint_draws, "MOST_R_HAT", 99.0)
+    for name, value in (("SWEEPS", 30), ("WARM_UP", 10), ("MOST_ROUNDS", 1), ("MOST_R_HAT", 99.0)):
+        monkeypatch.setattr(joint_draws, name, value)
     responses, settings = simulated(12, 30)[2], FitSettings(kind="3pl", prior="hierarchical")
     tables = [fit_model(responses, settings, seed=seed).table() for seed in (1, 1, 2)]
     pd.testing.assert_frame_equal(tables[0], tables[1], check_exact=True)
     assert not tables[0]["difficulty"].equals(tables[2]["difficulty"])
 
 
-def test_chains_that_do_not_agree_are_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_draws, "SWEEPS", 20)
-    monkeypatch.setattr(joint_draws, "WARM_UP", 5)
-    monkeypatch.setattr(joint_draws, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(joint_draws, "MOST_R_HAT", 1.0)
-    fitted = fit_model(simulated(12, 30)[2], FitSettings(kind="3pl", prior="hierarchical"))
-    assert not fitted.converged
-    assert "chains of draws do not agree" in fitted.stopped_because
-    assert fitted.items.covariance is None
+def test_a_density_of_guessing_that_was_given_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SWEEPS", 30), ("WARM_UP", 10), ("MOST_ROUNDS", 1), ("MOST_R_HAT", 99.0)):
+        monkeypatch.setattr(joint_draws, name, value)
+    settings = FitSettings(kind="3pl", prior="hierarchical", prior_guessing="normal:-1.4,0.05")
+    fitted = fit_model(simulated(12, 30)[2], settings)
+    assert fitted.priors.guessing == GuessingPrior("normal", -1.4, 0.05)
+    np.testing.assert_allclose(fitted.items.guessing, 1 / (1 + np.exp(1.4)), atol=0.02)
+
+
+def test_chains_that_do_not_agree_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    responses, settings = simulated(12, 30)[2], FitSettings(kind="3pl", prior="hierarchical")
+    monkeypatch.setattr(joint_draws, "MOST_CELLS", 0)
+    without = fit_model(responses, settings)
+    monkeypatch.undo()
+    for name, value in (("SWEEPS", 20), ("WARM_UP", 5), ("MOST_ROUNDS", 1), ("MOST_R_HAT", 1.0)):
+        monkeypatch.setattr(joint_draws, name, value)
+    fitted = fit_model(responses, settings)
+    assert fitted.converged
+    assert "draws of items and abilities did not agree (R-hat " in fitted.stopped_because
+    assert fitted.estimator == without.estimator
+    np.testing.assert_allclose(fitted.items.discrimination, without.items.discrimination, atol=1e-3)
+    np.testing.assert_allclose(fitted.items.covariance, without.items.covariance, rtol=0.01, atol=1e-3)
 
 
 def test_without_standard_errors_nothing_is_drawn() -> None:

@@ -26,8 +26,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.item_moments import quantiles_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
-from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
-from irtbench.estimation.few_respondents.joint_draws import draw_together, drawn_together
+from irtbench.estimation.few_respondents.joint_draws import JointDraws, draw_together, drawn_together
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import (
     averaged_over_prior,
@@ -66,7 +65,7 @@ def find_hierarchical_mode(
 
     Converged when the last mode is one, and the prior's log standard deviations and correlation, the mean of c, and
     theta's location and scale, are within ten times `tolerance` of where accelerated updates lead; where items and
-    abilities are then drawn together (`joint_draws`), within .02, and the chains agree.
+    abilities are drawn together (`joint_draws`), within .02, and the chains agree.
 
     Parameters
     ----------
@@ -134,18 +133,29 @@ def find_hierarchical_mode(
         problem = with_adapted_nodes(problem, items, room=0.6)
         return change, mode.status.converged
 
-    draws = standard_errors and not mode_wanted and drawn_together(problem)
-    enough = NEAR if draws else LEARNING_TOLERANCE * tolerance
-    learning = alternate("prior", update, tolerance=enough, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress)
-    mode = mode_under(state.hierarchy)
-    problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
+    def settled(enough: float) -> tuple[Learning, Estimate]:
+        nonlocal problem
+        learning = alternate(
+            "prior", update, tolerance=enough, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress
+        )
+        mode = mode_under(state.hierarchy)
+        problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
+        return learning, mode
+
+    remark = "estimates are posterior means"
+    if standard_errors and not mode_wanted and drawn_together(problem):
+        learning, mode = settled(NEAR)
+        if mode.status.converged:
+            posteriors = item_posteriors(problem, mode.items, state.hierarchy, mode.log_posterior)
+            drawn = draw_together(problem, mode.items, posteriors, state.priors(priors), priors, progress=progress)
+            if drawn.agree:
+                return posterior_drawn(problem, drawn, replace(mode.status, steps=steps, learning=learning), mode)
+            remark = f"{remark}, for draws of items and abilities did not agree (R-hat {drawn.r_hat:.2f})"
+    learning, mode = settled(LEARNING_TOLERANCE * tolerance)
     if not mode.status.converged:
         status = replace(mode.status, steps=steps, learning=learning)
         return problem, state.priors(priors), replace(mode, status=status)
     items = mode.items
-    if draws:
-        posteriors = item_posteriors(problem, items, state.hierarchy, mode.log_posterior)
-        return posterior_drawn(problem, mode, posteriors, state.priors(priors), priors, steps, learning, progress)
 
     def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
         found = mode_under(hierarchy)
@@ -164,7 +174,6 @@ def find_hierarchical_mode(
     problem, right = integrated_at(problem, means)
     if stop is Stop.CONVERGED and not right:
         stop = Stop.NODES_NOT_RIGHT
-    remark = "estimates are posterior means"
     status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
     return (
         problem,
@@ -276,27 +285,13 @@ def items_integrated_out(
 
 
 def posterior_drawn(
-    problem: Problem,
-    mode: Estimate,
-    posteriors: ItemPosteriors,
-    priors: Priors,
-    start: Priors,
-    steps: int,
-    learning: Learning,
-    progress: Callable[[str], None],
+    problem: Problem, found: JointDraws, status: Status, mode: Estimate
 ) -> tuple[Problem, Priors, Estimate]:
-    """Posterior means of items and abilities by drawing them together, from what empirical Bayes found."""
-    abilities = joint_abilities(problem, mode.items)
-    assert abilities is not None
-    found = draw_together(problem, mode.items, posteriors, abilities, priors, start, progress=progress)
+    """The estimate that draws of items and abilities are."""
+    assert status.learning is not None
     problem, right = integrated_at(problem, found.items)
-    stop = mode.status.stop
-    if not found.agree:
-        stop = Stop.CHAINS_APART
-    elif not right:
-        stop = Stop.NODES_NOT_RIGHT
-    learning = replace(learning, remark=f"estimates are means of {found.n_draws:,} draws of items and abilities")
-    status = replace(mode.status, stop=stop, steps=steps, learning=learning, r_hat=found.r_hat)
+    learning = replace(status.learning, remark=f"estimates are means of {found.n_draws:,} draws of items and abilities")
+    stop = status.stop if right else Stop.NODES_NOT_RIGHT
     return (
         problem,
         found.priors,
@@ -305,7 +300,7 @@ def posterior_drawn(
             "mean",
             problem.counts(found.items).log_likelihood,
             mode.log_posterior,
-            status,
+            replace(status, stop=stop, learning=learning, r_hat=found.r_hat),
             covariance=found.covariance,
             quantiles=found.quantiles,
             abilities=(found.theta, found.theta_covariance),

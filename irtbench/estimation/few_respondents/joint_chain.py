@@ -153,11 +153,16 @@ class Chain:
         log_slope = items[..., 0]
         return torch.stack([log_slope, -self.sign * items[..., INTERCEPT] * (-log_slope).exp()], dim=-1)
 
-    def log_prior(self, items: Tensor, hierarchy: Hierarchy, guessing: GuessingPrior | None) -> Tensor:
+    def log_prior(self, items: Tensor, state: State) -> Tensor:
         """Log density of each item's (log |a|, d, logit c), the last dimension of `items`."""
-        pairs, logit = self.pairs_of(items), items[..., GUESSING]
-        own = torch.where(self.free, guessing_density(guessing, logit).log_prob(logit), 0.0)
-        return hierarchy_density(hierarchy, pairs).log_prob(pairs) - items[..., 0] + own  # db = dd / |a|
+        pairs = self.pairs_of(items)
+        own = hierarchy_density(state.hierarchy, pairs).log_prob(pairs) - items[..., 0]  # db = dd / |a|
+        return own + self.log_prior_of_guessing(items, state.guessing)
+
+    def log_prior_of_guessing(self, items: Tensor, guessing: GuessingPrior | None) -> Tensor:
+        """That of logit c alone; 0 where c is fixed."""
+        logit = items[..., GUESSING]
+        return torch.where(self.free, guessing_density(guessing, logit).log_prob(logit), 0.0)
 
     def swept(self, state: State) -> State:
         """Every parameter drawn once more, items and abilities twice."""
@@ -177,7 +182,7 @@ class Chain:
         at = self.walk_from(state.items, self.of_items) if walking else self.of_items.sample()
         level = self.levels(state.theta, at)
         both = torch.stack([at, state.items])
-        worth = self.log_prior(both, state.hierarchy, state.guessing)
+        worth = self.log_prior(both, state)
         if not walking:
             worth -= self.of_items.log_prob(both)
         gain = level.sum(dim=0) - state.level.sum(dim=0) + worth[0] - worth[1]
@@ -248,8 +253,7 @@ class Chain:
         after = moved(before, by)
         level = self.levels(state.theta, items)
         gain = (level - state.level).sum() + log_density_of_mean(after, start) - log_density_of_mean(before, start)
-        gain += self.log_prior(items, state.hierarchy, after).sum()
-        gain -= self.log_prior(state.items, state.hierarchy, before).sum()
+        gain += self.log_prior_of_guessing(items, after).sum() - self.log_prior_of_guessing(state.items, before).sum()
         return replace(state, items=items, guessing=after, level=level) if bool(accepted(gain)) else state
 
 

@@ -17,6 +17,7 @@ from pyro.ops.stats import split_gelman_rubin
 from torch import Tensor
 
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors
+from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.few_respondents.joint_chain import Chain, State
 from irtbench.estimation.few_respondents.prior_draws import moved
 from irtbench.estimation.item_quantiles import QUANTILES
@@ -82,7 +83,6 @@ def draw_together(
     problem: Problem,
     mode: ItemTensors,
     posteriors: ItemPosteriors,
-    abilities: tuple[Tensor, Tensor],
     priors: Priors,
     start: Priors,
     *,
@@ -96,13 +96,15 @@ def draw_together(
         Dense rows of responses.
     mode
         Items whose slopes have the sign, and whose c is that of items where it is fixed.
-    posteriors, abilities
-        Where proposals come from: items' posteriors as they are without drawing, and abilities with their covariance.
+    posteriors
+        Where proposals come from: items' posteriors as they are without drawing.
     priors, start
         Learnt so far, and before anything was learnt.
     progress
         Told of each round of sweeps.
     """
+    abilities = joint_abilities(problem, mode)
+    assert abilities is not None
     chain = Chain.of(problem, mode, posteriors, abilities, priors, start)
     states = [chain.started(priors) for _ in range(CHAINS)]
     for _ in range(WARM_UP):
