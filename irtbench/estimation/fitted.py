@@ -35,12 +35,12 @@ WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider th
 
 @dataclass(frozen=True, eq=False)
 class EstimatedAbilities(Shown):
-    """Abilities estimated with the items integrated out, on the scale of these respondents.
+    """Abilities estimated with the items integrated out, or drawn with them, on the scale of these respondents.
 
     Parameters
     ----------
     theta
-        Shape (n_respondents,), of mean 0 and standard deviation 1.
+        Shape (n_respondents,), of mean 0 and standard deviation 1, or means of draws that each are so.
     covariance
         Sampling covariance, shape (n_respondents, n_respondents).
     """

@@ -168,11 +168,8 @@ def test_mean_of_guessing_given_items_has_its_posterior() -> None:
     assert np.std(drawn) == pytest.approx(deviation, rel=0.15)
 
 
-def test_moves_of_items_with_their_density_leave_the_prior_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_of_items_with_their_density_leave_the_prior_as_it_is() -> None:
     # without responses nothing but the priors is known; every step starts from a draw of them
-    module = "irtbench.estimation.few_respondents.joint_chain."
-    monkeypatch.setattr(module + "hierarchy_given", lambda values: state.hierarchy)
-    monkeypatch.setattr(module + "guessing_given", lambda logit, guessing, start: guessing)
     nothing = torch.zeros(1, 6, dtype=torch.float64)
     chain, rng = chain_of(nothing, nothing, widths=(0.3, 0.4, 0.3)), np.random.default_rng(7)
     torch.manual_seed(8)
