@@ -1,6 +1,6 @@
 """How often the intervals of item parameters and abilities cover the truth, and how far the estimates are from it.
 
-    python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1] [--design NUMBER ...]
+    python scripts/coverage_items.py [--replications 40] [--large 5] [--seed 1] [--design NUMBER ...] [--exact]
 
 Every replication draws items and respondents, simulates the responses, fits them and scores the respondents (EAP; with
 few respondents by the abilities of the fit itself). Slopes are log-normal(.2, .3), difficulties normal(0, 1), guessing
@@ -12,11 +12,16 @@ quantiles of a, b and c where items.csv has them, and otherwise 1.96 standard er
 respondents too, with the items as known ("new, coverage") and with curves averaged over the items' error
 ("integrated"). ``--large`` replications are made of the designs with 1,000 items and more;
 ``--design`` prints some rows only, counted from 0.
+
+Of b coverage is also printed of the far items alone, |b| > 1.5 in truth, and of those whose estimate (median) is as
+far. ``--exact`` prints these three of intervals that are right by construction: of each item's posterior with the true
+abilities and the density that the items were drawn from (2PL).
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,10 +30,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from irtbench.estimation.few_respondents.item_quadrature import item_quadrature, posterior_quantiles
+from irtbench.estimation.few_respondents.random_items import starting_modes
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import PriorName
+from irtbench.models.priors import Hierarchy, PriorName
+from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import abilities_of, eap
 from irtbench.scoring.item_error import with_item_error
@@ -69,6 +77,13 @@ class Design:
         easy = rng.random(self.n_items) < 0.3
         return np.where(easy, rng.normal(-3, 1.2, self.n_items), rng.normal(0.5, 0.6, self.n_items))
 
+    @property
+    def density(self) -> Hierarchy:
+        """That of (log a, b)."""
+        shares = ((0.3, -3.0, 1.2), (0.7, 0.5, 0.6)) if self.tail == "easy tail" else ((1.0, 0.0, 1.0),)
+        parts = [(w, Hierarchy((0.2, mean), (self.spread, sd), of="difficulty")) for w, mean, sd in shares]
+        return Hierarchy.mixture(parts)
+
 
 DESIGNS = (
     Design(1000, 30),
@@ -94,6 +109,8 @@ DESIGNS = (
     Design(100, 1000, kind="3pl", prior="hierarchical", aligned=True, guessing=0.2),
     *(Design(40, 60, prior="hierarchical", aligned=True, spread=spread) for spread in (0.1, 0.2, 0.5, 0.8)),
     *(Design(200, 30, prior="hierarchical", aligned=True, spread=spread) for spread in (0.1, 0.2, 0.5, 0.8)),
+    Design(60, 300, prior="hierarchical", aligned=True),
+    Design(60, 800, prior="hierarchical", aligned=True),
 )
 LARGE = 1000  # items
 FAR = 1.5  # difficulties beyond this are far
@@ -107,6 +124,7 @@ COLUMNS = (
         "a coverage",
         "b coverage",
         "far b coverage",
+        "far estimates of b",
         "d coverage",
         "c coverage",
         "theta coverage",
@@ -122,7 +140,11 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--design", type=int, nargs="*", default=range(len(DESIGNS)), help="only these rows")
+    parser.add_argument("--exact", action="store_true", help="abilities and the items' density known")
     arguments = parser.parse_args()
+    if arguments.exact:
+        print_exact(arguments.design, arguments.replications, arguments.seed)
+        return
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     for number, design in enumerate(DESIGNS):
         if number not in arguments.design:
@@ -172,9 +194,8 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         upper = ends.get(f"{column}_upper", estimate + 1.96 * errors[column])
         covered = (lower < true) & (true < upper)
         found[f"{name} coverage"] = float(np.mean(covered))
-        far = np.abs(true) > FAR
-        if name == "b" and far.any():
-            found["far b coverage"] = float(np.mean(covered[far]))
+        if name == "b":
+            found |= far_coverage(covered, true, ends.get("difficulty_median", estimate))
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
     found["theta coverage"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
@@ -184,6 +205,40 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     found["integrated"] = float(np.mean((integrated.lower < new_theta) & (new_theta < integrated.upper)))
     found["theta correlation"] = float(np.corrcoef(abilities.theta, theta)[0, 1])
     return found
+
+
+def far_coverage(
+    covered: NDArray[np.bool_], true: NDArray[np.float64], estimate: NDArray[np.float64]
+) -> dict[str, float]:
+    """Share that is covered of the items that are far out, and of those that are thought to be."""
+    chosen = {"far b coverage": np.abs(true) > FAR, "far estimates of b": np.abs(estimate) > FAR}
+    return {name: float(np.mean(covered[far])) for name, far in chosen.items() if far.any()}
+
+
+def print_exact(numbers: Iterable[int], n: int, seed: int) -> None:
+    """Coverage of b by each item's posterior with the true abilities and the true density of the items."""
+    names = ("b coverage", "far b coverage", "far estimates of b")
+    print("| design | data sets | " + " | ".join(names) + " |\n|" + "---|" * (2 + len(names)))
+    for number in numbers:
+        design = DESIGNS[number]
+        if design.kind == "3pl" or design.tail == "long tail":
+            continue
+        found = pd.DataFrame([exact(design, np.random.default_rng([seed, number, k])) for k in range(n)])
+        print(f"| {design.name} | {n} | " + " | ".join(share_of(found[name]) for name in names) + " |", flush=True)
+
+
+def exact(design: Design, rng: np.random.Generator) -> dict[str, float]:
+    """Simulate a data set, and take each item's posterior given what is true of all else."""
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, design.spread, design.n_items), design.difficulties(rng))
+    theta = rng.normal(size=design.n_respondents)
+    rows = encode_responses(simulate_responses(theta, truth, rng=rng, missing=design.missing), torch.device("cpu"))
+    assert isinstance(rows, DenseRows)
+    ability = torch.from_numpy(theta)
+    modes = starting_modes(rows, torch.ones(design.n_items, dtype=torch.float64))
+    quadrature = item_quadrature(rows, ability, modes, design.density)
+    lower, median, upper = posterior_quantiles(rows, ability, quadrature, design.density)[:, :, 1].numpy()
+    covered = (lower < truth.difficulty) & (truth.difficulty < upper)
+    return {"b coverage": float(np.mean(covered)), **far_coverage(covered, truth.difficulty, median)}
 
 
 def share_of(values: pd.Series) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -34,12 +35,12 @@ WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider th
 
 @dataclass(frozen=True, eq=False)
 class EstimatedAbilities(Shown):
-    """Abilities estimated with the items integrated out, on the scale of these respondents.
+    """Abilities estimated with the items integrated out, or drawn with them, on the scale of these respondents.
 
     Parameters
     ----------
     theta
-        Shape (n_respondents,), of mean 0 and standard deviation 1.
+        Shape (n_respondents,), of mean 0 and standard deviation 1, or means of draws that each are so.
     covariance
         Sampling covariance, shape (n_respondents, n_respondents).
     """
@@ -148,6 +149,8 @@ class FittedModel(InformationCriteria):
             return f"posterior mean (variational, {self.posterior.kind} guide)"
         if self.status.learning is not None and self.status.learning.what == ABILITIES_AND_PRIOR:
             return "posterior mean, items integrated out (random items)"
+        if not math.isnan(self.status.r_hat):
+            return "posterior mean, items, abilities and prior drawn together (Gibbs sampling)"
         if self.kind == "mean":
             return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
         return "marginal maximum likelihood" if self.priors.is_flat else "maximum a posteriori"

@@ -92,6 +92,8 @@ class Status:
         What was learnt around the items; None if nothing.
     posterior
         How the variational posterior ended, in words; empty if there is none.
+    r_hat
+        Largest R-hat of what was drawn; NaN where nothing was.
     """
 
     stop: Stop
@@ -105,6 +107,7 @@ class Status:
     guessing_at_zero: int = 0
     learning: Learning | None = None
     posterior: str = ""
+    r_hat: float = math.nan
 
     @property
     def converged(self) -> bool:
@@ -133,6 +136,8 @@ class Status:
         """
         parts = [words_of_learning(self.learning)] if self.learning is not None else []
         parts.append(words_of_stop(self, instead))
+        if not math.isnan(self.r_hat):
+            parts.append(f"R-hat of the draws at most {self.r_hat:.3f}")
         if self.guessing_at_zero:
             parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
         if self.posterior:

@@ -26,6 +26,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.item_moments import quantiles_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
+from irtbench.estimation.few_respondents.joint_draws import JointDraws, draw_together, drawn_together
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import (
     averaged_over_prior,
@@ -38,13 +39,14 @@ from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.status import Learning, Status, Stop
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows
 
 FEWEST_UPDATES, MOST_UPDATES = 3, 100
 LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
+NEAR = 0.02  # of the prior's numbers, where draws start from what is learnt
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -62,7 +64,8 @@ def find_hierarchical_mode(
     """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
     Converged when the last mode is one, and the prior's log standard deviations and correlation, the mean of c, and
-    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead.
+    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead; where items and
+    abilities are drawn together (`joint_draws`), within .02, and the chains agree.
 
     Parameters
     ----------
@@ -130,12 +133,25 @@ def find_hierarchical_mode(
         problem = with_adapted_nodes(problem, items, room=0.6)
         return change, mode.status.converged
 
-    learning = alternate(
-        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES,
-        progress=progress,
-    )  # fmt: skip
-    mode = mode_under(state.hierarchy)
-    problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
+    def settled(enough: float) -> tuple[Learning, Estimate]:
+        nonlocal problem
+        learning = alternate(
+            "prior", update, tolerance=enough, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress
+        )
+        mode = mode_under(state.hierarchy)
+        problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
+        return learning, mode
+
+    remark = "estimates are posterior means"
+    if standard_errors and not mode_wanted and drawn_together(problem):
+        learning, mode = settled(NEAR)
+        if mode.status.converged:
+            posteriors = item_posteriors(problem, mode.items, state.hierarchy, mode.log_posterior)
+            drawn = draw_together(problem, mode.items, posteriors, state.priors(priors), priors, progress=progress)
+            if drawn.agree:
+                return posterior_drawn(problem, drawn, replace(mode.status, steps=steps, learning=learning), mode)
+            remark = f"{remark}, for draws of items and abilities did not agree (R-hat {drawn.r_hat:.2f})"
+    learning, mode = settled(LEARNING_TOLERANCE * tolerance)
     if not mode.status.converged:
         status = replace(mode.status, steps=steps, learning=learning)
         return problem, state.priors(priors), replace(mode, status=status)
@@ -158,7 +174,6 @@ def find_hierarchical_mode(
     problem, right = integrated_at(problem, means)
     if stop is Stop.CONVERGED and not right:
         stop = Stop.NODES_NOT_RIGHT
-    remark = "estimates are posterior means"
     status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
     return (
         problem,
@@ -265,6 +280,31 @@ def items_integrated_out(
             covariance=torch.nn.functional.pad(found.covariance, (0, 1, 0, 1)),
             quantiles=torch.nn.functional.pad(found.quantiles, (0, 1)),
             abilities=(found.theta, found.theta_covariance),
+        ),
+    )
+
+
+def posterior_drawn(
+    problem: Problem, found: JointDraws, status: Status, mode: Estimate
+) -> tuple[Problem, Priors, Estimate]:
+    """The estimate that draws of items and abilities are."""
+    assert status.learning is not None
+    problem, right = integrated_at(problem, found.items)
+    learning = replace(status.learning, remark=f"estimates are means of {found.n_draws:,} draws of items and abilities")
+    stop = status.stop if right else Stop.NODES_NOT_RIGHT
+    return (
+        problem,
+        found.priors,
+        Estimate(
+            found.items,
+            "mean",
+            problem.counts(found.items).log_likelihood,
+            mode.log_posterior,
+            replace(status, stop=stop, learning=learning, r_hat=found.r_hat),
+            covariance=found.covariance,
+            quantiles=found.quantiles,
+            abilities=(found.theta, found.theta_covariance),
+            mode=mode.items,
         ),
     )
 
