@@ -1,6 +1,6 @@
 """Simulate the crowd study that irtbench ships: the shape of Lalor, Wu & Yu (2016), with known truth.
 
-    python scripts/make_crowd_study.py [--seed 2016] [--output irtbench/study/crowd_study]
+    python scripts/make_crowd_study.py [--seed 2016] [--output data/crowd_study]
 
 The same seed writes the same bytes. README.md beside them says what is in the files.
 """
@@ -213,7 +213,7 @@ def make_study(output: Path, seed: int) -> None:
 
 
 def main() -> None:
-    default = Path(__file__).resolve().parents[1] / "irtbench" / "study" / "crowd_study"
+    default = Path(__file__).resolve().parents[1] / "data" / "crowd_study"
     parser = argparse.ArgumentParser(description="Simulate the crowd study that irtbench ships.")
     parser.add_argument("--seed", type=int, default=2016)
     parser.add_argument("--output", type=Path, default=default, help="folder to write into")

@@ -122,7 +122,12 @@ def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
 
 
 def test_the_shipped_study_file_is_read() -> None:
-    assert len(read_study(SHIPPED.parent / "irtbench" / "study" / "crowd_study" / "study.toml").score.systems) == 3
+    found = read_study(SHIPPED / "quickstart.toml")
+    assert len(found.score.systems) == 3
+    beside = read_study(SHIPPED.parent / "data" / "crowd_study" / "study.toml")  # that of the copy in the package
+    assert found.files == beside.files
+    for part in ("screening", "grading", "scales", "model", "pruning"):
+        assert getattr(found, part) == getattr(beside, part)
 
 
 @pytest.mark.parametrize("name", ["lalor2016_5gs.toml", "lalor2016_4gs.toml"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +33,19 @@ def quickstart(
     import irtbench.study.run  # noqa: F401 - where a library is missing nothing is written
     from irtbench.config import read_study
 
-    with as_file(files("irtbench.study") / "crowd_study") as shipped:
+    with as_file(shipped_study()) as shipped:
         copied = output / STUDY
         copy_files(shipped, copied)
         copy_files(shipped / SYSTEMS, copied / SYSTEMS)
     system = copied / SYSTEMS / SCORED_NEXT
     write_study(read_study(copied / "study.toml"), output, quiet=quiet, json=json, new_system=system)
+
+
+def shipped_study() -> Traversable:
+    """The study's files: in the installed package, or in data/ of a checkout."""
+    package = files("irtbench")
+    packaged = package / "study" / "crowd_study"
+    return packaged if packaged.is_dir() else Path(str(package)).parent / "data" / "crowd_study"
 
 
 def copy_files(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ import irtbench
 from builders.command_line import run_here, run_without_torch
 from irtbench.data.input_error import InputError
 
-CROWD = Path(irtbench.__file__).parent / "study" / "crowd_study"
+CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
 SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-column", "label=gold")
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ROOT / "irtbench" / "study" / "crowd_study"
+SHIPPED = ROOT / "data" / "crowd_study"
 BY_HAND = ("README.md", "study.toml")
 LABELS = ["contradiction", "entailment", "neutral"]
 
