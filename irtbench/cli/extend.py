@@ -133,8 +133,8 @@ def extend(
     if json:
         print(to_json(report | {"drift": table}))
     elif not quiet:
-        new = extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"])
-        show_table(new, rest=output / "bank.json")
+        shown = extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"])
+        show_table(shown, rest=output / "bank.json")
         say(f"{len(added)} items added by {anchors.n_items} anchors; these people on the old scale: mean "
             f"{report['group_mean']:.3f}, sd {report['group_sd']:.3f}")  # fmt: skip
         if released:

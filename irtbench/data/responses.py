@@ -21,6 +21,7 @@ from irtbench.data.shown import Shown, counted
 Duplicates = Literal["error", "first", "last"]
 
 MISSING = -1  # where responses are held as whole numbers
+HELD = "_coded_responses"  # where a matrix has them
 
 
 def name_first(values: Sequence[object], *, most: int = 5) -> str:
@@ -123,9 +124,10 @@ def coded(values: Any) -> NDArray[Any]:
     if given.dtype.kind != "f":
         given = given.astype(np.float64)
     missing = np.isnan(given)
-    for kind in (np.int8, np.int32):
+    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
+    for kind in kinds:
         with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
-            found = given.astype(kind)
+            found: NDArray[Any] = given.astype(kind)
         found[missing] = MISSING
         as_given = found == given
         as_given |= missing
@@ -136,23 +138,21 @@ def coded(values: Any) -> NDArray[Any]:
 
 
 class Coded:
-    """A field that is held as `coded` in ``coded_responses``, and read as floating point numbers."""
+    """A field that is held as `coded`, and read as floating point numbers."""
 
-    def __get__(self, responses: Any, owner: type) -> NDArray[np.float64]:
-        if responses is None:
-            raise AttributeError("a field without a default")
+    def __get__(self, responses: ResponseMatrix, owner: type) -> NDArray[np.float64]:
         held = responses.coded_responses
-        if held.dtype == np.float64:
-            return held  # type: ignore[no-any-return]
+        if held.dtype == np.float64:  # refused in a moment
+            return held
         found = held.astype(np.float64)
         found[held == MISSING] = np.nan
         found.setflags(write=False)
-        return found  # type: ignore[no-any-return]
+        return found
 
-    def __set__(self, responses: Any, values: Any) -> None:
+    def __set__(self, responses: ResponseMatrix, values: Any) -> None:
         held = coded(values)
         held.setflags(write=False)
-        vars(responses)["coded_responses"] = held
+        vars(responses)[HELD] = held
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,12 +170,6 @@ class ResponseMatrix(Shown):
         Number of trials of each respondent at each item, 0 where not observed, of the same shape. None where no item
         was tried twice, whatever was given.
 
-    Attributes
-    ----------
-    coded_responses
-        What `correct` is made of: whole numbers, -1 where missing; int8, or int32 where somebody had more than 127
-        trials right.
-
     Raises
     ------
     InputError
@@ -183,7 +177,7 @@ class ResponseMatrix(Shown):
         number from 0 to the number of trials.
     """
 
-    correct: Coded = Coded()
+    correct: NDArray[np.float64]  # by `Coded`
     respondent_ids: tuple[str, ...]
     item_ids: tuple[str, ...]
     trials: NDArray[np.int64] | None = None
@@ -231,6 +225,12 @@ class ResponseMatrix(Shown):
 
     def _place(self, row: int, column: int) -> str:
         return f"response matrix: respondent {self.respondent_ids[row]}, item {self.item_ids[column]}"
+
+    @property
+    def coded_responses(self) -> NDArray[Any]:
+        """What is held: whole numbers, -1 where missing; int8, or int32 where somebody had over 127 trials right."""
+        held: NDArray[Any] = vars(self)[HELD]
+        return held
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -369,7 +369,9 @@ class ResponseMatrix(Shown):
         """The matrix of responses that are coded already; checked like any other."""
         held.setflags(write=False)
         found = object.__new__(cls)
-        vars(found).update(coded_responses=held, respondent_ids=respondent_ids, item_ids=item_ids, trials=trials)
+        vars(found).update(
+            {HELD: held, "respondent_ids": respondent_ids, "item_ids": item_ids, "trials": trials},
+        )
         found.__post_init__()
         return found
 
@@ -460,6 +462,9 @@ class ResponseMatrix(Shown):
     def in_short(self) -> str:
         """Size, share observed and share correct."""
         return size_in_short(self)
+
+
+ResponseMatrix.correct = Coded()  # type: ignore[assignment]
 
 
 def demand_single(responses: ResponseMatrix, what: str) -> None:

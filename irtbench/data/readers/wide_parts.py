@@ -35,7 +35,7 @@ class Part:
 
     def matrix(self, items: Sequence[str]) -> ResponseMatrix:
         """The same as a response matrix."""
-        return ResponseMatrix(self.values, self.respondent_ids, tuple(items), self.trials)
+        return ResponseMatrix(self.values, self.respondent_ids, tuple(items), self.trials)  # type: ignore[arg-type]
 
 
 #: A part that is yet to be made of what was read, in whichever thread.
