@@ -190,7 +190,7 @@ def fit_group(
     with torch.no_grad():
         problem = StackProblem.of_stack(Stack.of(scales, device), nodes, settings.priors)
         first = problem.start() if start is None else started(problem, start)
-        modes = find_modes(problem, first, settings.priors, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
         covariance = None
         if settings.standard_errors:

@@ -26,7 +26,6 @@ from irtbench.estimation.marginal.m_step import (
     with_second_step,
     within_bounds,
 )
-from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
@@ -74,10 +73,10 @@ class Climb:
         refused = torch.zeros_like(which)
         return cls(problem, which, items, counts, posterior, memory, torch.full_like(posterior, math.inf), refused)
 
-    def keep(self, stay: Tensor, priors: Priors) -> None:
+    def keep(self, stay: Tensor) -> None:
         """Go on with some of the scales."""
         of_items = stay.repeat_interleave(self.problem.stack.width)
-        self.problem = self.problem.of_scales(stay, priors)
+        self.problem = self.problem.of_scales(stay)
         self.items = ItemTensors.from_matrix(self.items.matrix[of_items])
         self.counts = self.counts.of_scales(stay, of_items)
         self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
@@ -170,9 +169,7 @@ class StackModes:
         self.gradient[which], self.change[which] = size[leaving], way.change[leaving]
 
 
-def find_modes(
-    problem: StackProblem, start: ItemTensors, priors: Priors, *, tolerance: float, max_steps: int
-) -> StackModes:
+def find_modes(problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int) -> StackModes:
     """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all."""
     coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
     coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
@@ -181,7 +178,7 @@ def find_modes(
     way = Climb.begin(replace(problem, nodes=coarse), everybody, start, memory)
     steps = approach(way, most=min(MOST_COARSE, max_steps))
     way = Climb.begin(problem, everybody, way.items, memory)
-    return climb(way, steps, priors, tolerance=tolerance, max_steps=max_steps)
+    return climb(way, steps, tolerance=tolerance, max_steps=max_steps)
 
 
 def approach(way: Climb, *, most: int) -> Tensor:
@@ -197,7 +194,7 @@ def approach(way: Climb, *, most: int) -> Tensor:
     return steps
 
 
-def climb(way: Climb, steps: Tensor, priors: Priors, *, tolerance: float, max_steps: int) -> StackModes:
+def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> StackModes:
     """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
     found = StackModes.unknown(way, steps)
     while len(way.which):
@@ -210,7 +207,7 @@ def climb(way: Climb, steps: Tensor, priors: Priors, *, tolerance: float, max_st
         leaving = there | lost
         if bool(leaving.any()):
             found.note(way, leaving, size, there)
-            way.keep(~leaving, priors)
+            way.keep(~leaving)
         else:
             steps[way.which] += way.take(way.step(derivatives, uphill))
     return found

@@ -19,7 +19,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import as_rows
-from irtbench.models.pyro_model.sites import is_flat, trace_model
+from irtbench.models.pyro_model.sites import ItemPrior, is_flat, trace_model
 
 
 @dataclass(frozen=True)
@@ -68,23 +68,37 @@ class StackProblem(Problem):
     ----------
     stack
         The responses.
+    of_one_item
+        What the model says of a single item.
     """
 
     stack: Stack = field(kw_only=True)
+    of_one_item: ItemPrior = field(kw_only=True)
 
     @classmethod
     def of_stack(cls, stack: Stack, nodes: NodeTensors, priors: Priors) -> StackProblem:
-        """The Pyro model of all items; its prior is what the model says, the rows are in the stack."""
-        n_items = len(stack) * stack.width
-        no_guessing = torch.zeros(n_items, dtype=torch.float64, device=stack.values.device)
+        """The Pyro model of one item, whose prior every item of every scale has for itself."""
+        device = stack.values.device
+        no_guessing = torch.zeros(1, dtype=torch.float64, device=device)
         model = partial(
             logistic_model, priors=priors, guessing_free=no_guessing.to(torch.bool), guessing_fixed=no_guessing
         )
-        one_row = as_rows(torch.zeros(1, n_items, dtype=torch.int8, device=stack.values.device))
-        at_one_node = replace(nodes, theta=nodes.theta[:1], log_weights=nodes.log_weights[:1])
+        one_response = as_rows(torch.zeros(1, 1, dtype=torch.int8, device=device))
         with own_parameters():
-            prior, _ = trace_model(model, one_row, at_one_node)
-        return cls(model, one_row, nodes, prior, stack=stack)
+            prior, _ = trace_model(model, one_response, nodes)
+        return cls(model, one_response, nodes, prior, stack=stack, of_one_item=prior).for_stack(stack)
+
+    def for_stack(self, stack: Stack) -> StackProblem:
+        """The same model of the items of other scales."""
+        n_items = len(stack) * stack.width
+        densities = {
+            name: density.expand(torch.Size([n_items, *density.batch_shape[1:]]))
+            for name, density in self.of_one_item.densities.items()
+        }
+        nothing = torch.zeros(n_items, dtype=torch.float64, device=stack.values.device)
+        fixed = ItemTensors(nothing[:, None], nothing, nothing)
+        prior = replace(self.of_one_item, densities=densities, guessing_free=nothing.to(torch.bool), fixed=fixed)
+        return replace(self, prior=prior, stack=stack)
 
     @property
     def n_scales(self) -> int:
@@ -111,9 +125,9 @@ class StackProblem(Problem):
         """The same with a dimension of scales before that of items."""
         return of_items.unflatten(0, (self.n_scales, -1))
 
-    def of_scales(self, which: Tensor, priors: Priors) -> StackProblem:
+    def of_scales(self, which: Tensor) -> StackProblem:
         """The problem of some scales."""
-        return StackProblem.of_stack(self.stack.of_scales(which), self.nodes, priors)
+        return self.for_stack(self.stack.of_scales(which))
 
     def log_priors(self, items: ItemTensors) -> Tensor:
         """Log prior density of each scale, shape (n_scales,); that of what fills scales up is a constant."""
