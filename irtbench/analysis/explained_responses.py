@@ -71,7 +71,7 @@ def explain_responses(
     >>> found.table().round(1)[["term", "effect", "se"]]
             term  effect   se
     0  intercept    -0.2  0.1
-    1     length     0.8  0.1
+    1     length     0.9  0.1
     """
     data = as_responses(responses)
     given = features_of(features, level)
