@@ -42,7 +42,6 @@ COMMANDS = (
     "doctor",
     "init",
     "build",
-    "report",
     "fit",
     "diagnose",
     "keys",
@@ -68,6 +67,7 @@ COMMANDS = (
     "calibration",
     "human-bound",
     "artifacts",
+    "report",
 )
 
 
