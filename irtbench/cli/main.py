@@ -48,7 +48,6 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "What a data set holds, and what is wrong with it.",
     "init": "A study file for a data set, after a few questions.",
     "build": "A study file to bank, scores and report.",
-    "report": "The report of a finished study again.",
     "fit": "Item parameters and abilities from responses.",
     "diagnose": "Classical statistics, item, pair and person fit.",
     "keys": "Items by the probability that their key is wrong.",
@@ -74,6 +73,7 @@ COMMANDS: Mapping[str, str] = {
     "calibration": "Stated probabilities against outcomes.",
     "human-bound": "Human accuracy with a bound.",
     "artifacts": "Items that give themselves away.",
+    "report": "The report of a finished study again.",
     "quickstart": "A simulated study, built and scored.",
 }
 #: What the shell that completes a line has in the environment, and the variable with the line's words so far.

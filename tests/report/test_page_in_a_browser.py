@@ -215,6 +215,13 @@ def test_it_is_printed_open_and_folded_again(shown: Browser) -> None:
     pdf = base64.b64decode(shown.devtools("Page.printToPDF")["data"])
     assert pdf.startswith(b"%PDF")
     assert pdf.count(b"/Type /Page\n") >= 6
+    buttons = "return document.querySelectorAll('#items-table thead button').length"
+    n_columns = len(shown.run(COLUMNS))
+    assert shown.run(buttons) == n_columns
+    shown.run("dispatchEvent(new Event('beforeprint'))")
+    assert shown.run(buttons) == 0  # headings are text on paper, which alone is repeated on every page
+    shown.run("dispatchEvent(new Event('afterprint'))")
+    assert shown.run(buttons) == n_columns
     assert shown.run("return document.querySelectorAll('details[open]').length") == 0
 
 

@@ -93,7 +93,7 @@
     return unknown || order.sign * (one - other) || first.place - second.place;
   }
 
-  headings.forEach((heading, place) => {
+  const buttons = headings.map((heading, place) => {
     const button = make("button", { type: "button" }, titles[place]);
     button.addEventListener("click", () => {
       order = { place, sign: order && order.place === place ? -order.sign : 1 };
@@ -101,8 +101,10 @@
       heading.setAttribute("aria-sort", order.sign > 0 ? "ascending" : "descending");
       list();
     });
-    heading.replaceChildren(button);
+    return button;
   });
+  const head = (contents) => headings.forEach((heading, place) => heading.replaceChildren(contents[place]));
+  head(buttons);
 
   // searching and filtering
 
@@ -149,7 +151,11 @@
   box.addEventListener("scroll", () => {
     if (appended < listed.length && box.scrollTop + 2 * box.clientHeight > box.scrollHeight) append(MORE_ROWS);
   }, { passive: true });
-  addEventListener("beforeprint", () => append(listed.length));
+  addEventListener("beforeprint", () => {
+    append(listed.length);
+    head(titles); // Chromium repeats text on every page, but no buttons
+  });
+  addEventListener("afterprint", () => head(buttons));
 
   // one item: its row opens when its address is followed
 
