@@ -92,6 +92,8 @@ def test_formulas_of_a_docstring_are_kept_letter_by_letter() -> None:
     ]
     assert marked(text) == [*text[:2], "::", "", *text[2:]]
     assert marked(["One.", "", "- a list", "  goes on"]) == ["One.", "", "- a list", "  goes on"]
+    assert marked(["Of log |a| and ``|b|``, int | None."]) == [r"Of log \|a\| and ``|b|``, int | None."]
+    assert marked(["Examples", "--------", ">>> x |= {1} | y |= {2}"])[-1] == ">>> x |= {1} | y |= {2}"
 
 
 def test_types_are_named_as_in_the_code() -> None:
