@@ -251,7 +251,8 @@ def fit(
         with given_responses(responses, table, reading, cache, print, ranks, remove_cache=remove_cache) as given:
             assert isinstance(given, StoredResponses)
             data, *_ = estimable_stored(given, settings, responses, known)
-            fit_stored(data, settings, seed, known, None if scores_as == "none" else output, print, ranks)
+            file = None if scores_as == "none" else output / f"scores.{scores_as}"
+            fit_stored(data, settings, seed, known, file, print, ranks)
         return
     with (
         reporting(quiet=quiet) as progress,
