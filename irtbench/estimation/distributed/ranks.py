@@ -24,6 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from irtbench.data.input_error import InputError
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation.distributed.attempt import name_of_attempt
 from irtbench.estimation.distributed.kept_passes import KeptPasses
 from irtbench.models.pyro_model.rows import StoredRows, span_ends
 
@@ -213,12 +214,11 @@ def joined() -> Iterator[Ranks]:
     """
     gpus = torch.cuda.is_available() and dist.is_nccl_available()
     shared, rank, n = next(rendezvous("env://", timeout=PATIENCE))
-    # of this attempt alone: what was told in one that failed is past
-    store = PrefixStore(f"irtbench/{os.environ['TORCHELASTIC_RESTART_COUNT']}", shared)
+    store = PrefixStore(name_of_attempt(PrefixStore("irtbench", shared), rank, n), shared)
     local_rank, n_local = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     try:
         backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
-        dist.init_process_group(backend, store=shared, rank=rank, world_size=n, timeout=PATIENCE)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=n, timeout=PATIENCE)
         yield Ranks(rank, n, local_rank, n_local, store)
     except BaseException as error:
         if not fails_first(store):
