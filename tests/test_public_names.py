@@ -26,6 +26,7 @@ ROOMS = (
     "study",
 )
 WINGS = (  # parts of fit_model, fit_many and fit_factors
+    "estimation.distributed.",
     "estimation.marginal.",
     "estimation.many_scales.",
     "estimation.few_respondents.",
@@ -34,6 +35,8 @@ WINGS = (  # parts of fit_model, fit_many and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
+    "scoring.bulk": "score_parts",
+    "scoring.complete_patterns": "posterior_summaries",
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
     "data.grading": "normalised_keys",
@@ -51,6 +54,7 @@ INNER_FUNCTIONS = {
     "data.responses": "resolve_duplicates trial_counts",
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
+    "estimation.spans": "summed",
     "estimation.driver": "alternate fenced",
     "estimation.threads": "threads_for",
     "estimation.shared_items": "told",
@@ -108,7 +112,7 @@ INNER_FILES = {
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
-    "scoring": "comparability item_selection modal eap_sum",
+    "scoring": "comparability complete_patterns item_selection modal eap_sum",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
     "scale_study short_forms study_data study_template systems",

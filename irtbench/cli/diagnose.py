@@ -16,6 +16,7 @@ from irtbench.cli.output import output_folder, say, show_table, to_json, write_j
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.cli.sampled import matrix_or_sample
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
     "test_information.csv", "infit_outfit.csv", "not_available.json",
 )  # fmt: skip
+MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
 MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
 Result = TypeVar("Result")
 
@@ -46,6 +48,16 @@ def diagnose(
             max=100_000,
         ),
     ] = None,
+    sample: Annotated[
+        int,
+        typer.Option(
+            "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
+        ),
+    ] = MOST_RESPONDENTS,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", metavar="DIR", help="Where such a table is encoded, as by `fit`."),
+    ] = None,
     figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -64,6 +76,9 @@ def diagnose(
     The bootstrap refits the model of the items, 2PL or 3PL, to simulated responses, with the prior that `fit` takes for
     it when none is named. It ends early where ten samples show that no pair is dependent; on how many samples p stands
     is in local_dependence.csv (bootstrap_samples).
+
+    Of a table that `fit` reads from disk, Parquet of more than ten million fields, a random sample of the respondents
+    is analysed (--sample, --seed); the output says so, and global_fit.json has sampled_from and sample_seed.
 
     A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
     """
@@ -85,7 +100,7 @@ def diagnose(
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
         population = stated or STANDARD_NORMAL
-        given = reading.matrix(responses)
+        given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress)
         data = answered(given.select_items(parameters.item_ids))
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
@@ -139,6 +154,8 @@ def diagnose(
             tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes (4pl)"
         else:
             whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
+        if drawn is not None:
+            whole |= {"sampled_from": drawn.of, "sample_seed": seed}
         if whole.get("reason"):
             tried.reasons["M2 in global_fit.json"] = whole["reason"]
         persons = tried.table("person_fit.csv", lambda: person_fit(data, parameters, theta).table())
@@ -178,6 +195,8 @@ def diagnose(
         return
     if quiet:
         return
+    if drawn is not None:
+        say(f"analysed: {drawn}")
     show_worst(classical, by="item_rest", title="Items as answered", file=output / "classical.csv")
     by_rest = item_fits is not None and item_fits.statistic != "s_x2"
     show_worst(
@@ -190,7 +209,7 @@ def diagnose(
     show_table(worst, title="Local dependence: the ten largest X2", rest=output / "local_dependence.csv")
     for what, reason in tried.reasons.items():
         say(f"{what.removesuffix(' in global_fit.json')} is not available: {reason}")
-    if whole and not np.isnan(whole["srmsr"]):
+    if "srmsr" in whole and not np.isnan(whole["srmsr"]):
         say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "

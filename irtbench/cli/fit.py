@@ -260,7 +260,8 @@ def fit(
             assert isinstance(given, StoredResponses)
             settings = replace(settings, prior_items=item_priors(prior_items, given.item_ids))
             data, *_ = estimable_stored(given, settings, responses, known)
-            fit_stored(data, settings, seed, known, None if scores_as == "none" else output, print, ranks)
+            file = None if scores_as == "none" else output / f"scores.{scores_as}"
+            fit_stored(data, settings, seed, known, file, print, ranks)
         return
     with (
         reporting(quiet=quiet) as progress,

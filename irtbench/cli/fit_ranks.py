@@ -11,10 +11,13 @@ from irtbench.cli.large import cache_folder, choice_of
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    from irtbench.bank.scale import Scale
     from irtbench.cli.reading import Reading
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.stored_responses import StoredResponses
     from irtbench.estimation.distributed.ranks import Ranks
+
+SCORES = "scores"  # folder of scores that are finished, in that of the responses
 
 
 def demand_stored(table: LargeTable | None, file: Path, cache: Path | None, ranks: Ranks) -> LargeTable:
@@ -26,6 +29,7 @@ def demand_stored(table: LargeTable | None, file: Path, cache: Path | None, rank
         If there is no table to encode on disk, or it would be in a folder that not all processes see.
     """
     if table is None:
+        file.stat()  # a file that is not there is the first thing to say
         raise InputError(
             f"{file}: several processes fit a Parquet table, wide or long, with options that need no response in "
             "memory; expected one, or a single process"
@@ -68,3 +72,30 @@ def shared_responses(
         ranks.wait_for_all()
         if ranks.kept is not None:
             ranks.kept.remove()
+
+
+def score_together(
+    scale: Scale, data: StoredResponses, file: Path, progress: Callable[[str], None], ranks: Ranks
+) -> None:
+    """Score all respondents, a part after the other by whichever process is free; the first joins the parts to a file.
+
+    Parts that an earlier run has left in the cache are taken as they are.
+    """
+    from irtbench.bank.bank import ItemBank
+    from irtbench.data.readers.wide_parts import ROWS
+    from irtbench.scoring.bulk import score_parts, score_stored
+    from irtbench.scoring.kept_scores import KeptScores
+
+    identity = {"bank": ItemBank((scale,)).content_hash, "n": data.n_respondents, "rows": ROWS, "file": file.suffix}
+    kept = None
+    for one in (True, False):  # the first makes the folder before the others look into it
+        if ranks.is_first == one:
+            kept = KeptScores(data.folder / SCORES, identity)
+        ranks.wait_for_all()
+    assert kept is not None
+    numbers = iter(lambda: ranks.next_of(SCORES), None)
+    score_parts(scale, data, file, numbers, kept)
+    ranks.wait_for_all()
+    if ranks.is_first:
+        score_stored(scale, data, file, kept=kept, progress=progress)
+        kept.folder.rmdir()

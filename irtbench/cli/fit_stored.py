@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irtbench.cli.fit_ranks import demand_stored, shared_responses
+from irtbench.cli.fit_ranks import demand_stored, score_together, shared_responses
 from irtbench.cli.large import cache_folder, choice_of
 from irtbench.cli.loading import loading, loading_beside
 
@@ -72,7 +72,9 @@ def fit_stored(
 
     fitted = fit_model(data, settings, anchors=anchors, seed=seed, ranks=ranks)
     scale = scale_of(fitted, data)
-    if file is not None:
+    if file is not None and ranks is not None:
+        score_together(scale, data, file, progress, ranks)
+    elif file is not None:
         score_stored(scale, data, file, progress=progress)
     return fitted.summary(), fitted.table(), scale
 

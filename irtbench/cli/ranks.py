@@ -51,10 +51,14 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
         before = ranks_of_run.set(ranks)
         try:
             yield
+        except BaseException:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
+            raise
         finally:
             ranks_of_run.reset(before)
 
 
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
     """End as torchrun asks its processes to when one of them has failed, which has said why."""
+    signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)

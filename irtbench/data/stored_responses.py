@@ -195,9 +195,13 @@ class StoredResponses(Shown):
 
     def to_matrix(self) -> ResponseMatrix:
         """The same as a matrix in memory."""
-        values = self.rows(0, self.n_respondents).astype(np.float64)
-        values[values == MISSING] = np.nan
-        return ResponseMatrix(values, self.respondent_ids(0, self.n_respondents), self.item_ids)
+        n = self.n_respondents
+        return ResponseMatrix(in_numbers(self.rows(0, n)), self.respondent_ids(0, n), self.item_ids)
+
+    def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
+        """Some respondents as a matrix in memory, by their places in ascending order."""
+        ids = [self.respondent_ids(place, place + 1)[0] for place in respondents.tolist()]
+        return ResponseMatrix(in_numbers(self.at(respondents)), tuple(ids), self.item_ids)
 
     def in_short(self) -> str:
         """Size, share observed and share correct."""
@@ -208,6 +212,13 @@ class StoredResponses(Shown):
         count = (stop - start) * width
         found = np.fromfile(self.folder / RESPONSES, dtype=np.int8, count=count, offset=start * width)
         return found.reshape(stop - start, width)
+
+
+def in_numbers(rows: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Rows of 1, 0 and -1 as numbers, NaN where missing."""
+    values = rows.astype(np.float64)
+    values[rows == MISSING] = np.nan
+    return values
 
 
 #: Graded responses in any form that a model is fitted to.

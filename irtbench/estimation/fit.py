@@ -378,8 +378,10 @@ def check_estimable(
             f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
             f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical"
         )
-    stored = isinstance(responses, StoredResponses)
-    without = responses.unanswered if stored else np.flatnonzero(responses.n_by_respondent == 0)
+    if isinstance(responses, StoredResponses):
+        without = responses.unanswered
+    else:
+        without = np.flatnonzero(responses.n_by_respondent == 0)
     idle = [name_of(responses, int(i)) for i in without]
     if idle:
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")

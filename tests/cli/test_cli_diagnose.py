@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run, run_here
+from builders.commands_here import run_main
 from irtbench.cli.build import build
 from irtbench.cli.diagnose import FILES
 from irtbench.models.item_parameters import ItemParameters
@@ -156,3 +157,33 @@ def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) < 60
     assert f"all 50 items are in {tmp_path / 'd' / 'item_fit.csv'}" in done.stdout
     assert "not_available.json" not in {file.name for file in (tmp_path / "d").iterdir()}
+
+
+def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures are those of the same respondents given alone, and the output says how they were drawn."""
+    from irtbench.cli import large
+
+    rng = np.random.default_rng(5)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 6), rng.normal(0, 0.7, 6))
+    values = simulate_responses(rng.normal(size=1500), items, rng=rng).values.astype("int8")
+    wide = pd.DataFrame(values, columns=list(items.item_ids))
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(1500)])
+    wide.to_parquet(tmp_path / "large.parquet", index=False)
+    run("fit", tmp_path / "large.parquet", "-o", tmp_path / "fit", "--quiet")
+    options = ("--items", tmp_path / "fit" / "items.csv", "--bootstrap", 0)
+    chosen = np.sort(np.random.default_rng(3).choice(1500, 1000, replace=False, shuffle=False))
+    wide.iloc[chosen].to_parquet(tmp_path / "some.parquet", index=False)
+    run("diagnose", tmp_path / "some.parquet", *options, "-o", tmp_path / "some", "--quiet")
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    said = run_main("diagnose", tmp_path / "large.parquet", *options, "-o", tmp_path / "d", "--sample", 1000,
+                    "--seed", 3, "--cache", tmp_path / "cache")  # fmt: skip
+    assert said.status == 0
+    assert "analysed: 1000 respondents, drawn at random of 1500 (seed 3)" in said.out
+    for name in ("item_fit.csv", "local_dependence.csv", "person_fit.csv", "classical.csv"):
+        found, expected = (pd.read_csv(tmp_path / folder / name) for folder in ("d", "some"))
+        pd.testing.assert_frame_equal(found, expected)
+    figures = json.loads((tmp_path / "d" / "global_fit.json").read_text())
+    assert (figures.pop("sampled_from"), figures.pop("sample_seed")) == (1500, 3)
+    assert figures == json.loads((tmp_path / "some" / "global_fit.json").read_text())

@@ -43,12 +43,10 @@ class KeptPasses:
     def name_of(self, what: str, at: Sequence[NDArray[np.generic]]) -> str:
         """The name of sums that depend on these numbers."""
         digest = self.base.copy()
-        for part in (what, *at):
-            if isinstance(part, str):
-                digest.update(part.encode())
-            else:
-                digest.update(f"{part.dtype} {part.shape}".encode())
-                digest.update(np.ascontiguousarray(part).data)
+        digest.update(what.encode())
+        for part in at:
+            digest.update(f"{part.dtype} {part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()[:32]
 
     def get(self, name: str) -> NDArray[np.float64] | None:

@@ -19,15 +19,18 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from irtbench.data.input_error import InputError
 from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation.distributed.attempt import name_of_attempt
 from irtbench.estimation.distributed.kept_passes import KeptPasses
 from irtbench.models.pyro_model.rows import StoredRows, span_ends
 
 PATIENCE = timedelta(days=30)  # for the slowest process; where one ends, the others are told at once
 FIRST = 0  # the process that reads what was kept, writes and prints
-FAILED = "irtbench/failed"
+FAILED = "failed"
 
 
 @dataclass
@@ -52,7 +55,7 @@ class Ranks:
     n: int
     local_rank: int
     n_local: int
-    store: dist.Store
+    store: Store
     kept: KeptPasses | None = None
     _resuming: bool = field(default=False, repr=False)
 
@@ -159,7 +162,7 @@ class Ranks:
 
     def next_of(self, what: str) -> int:
         """Numbers from 0, each handed out once to whichever process asks: work for processes of unequal speed."""
-        found: int = self.store.add(f"irtbench/{what}", 1)
+        found: int = self.store.add(what, 1)
         return found - 1
 
     def wait_for_all(self) -> None:
@@ -185,9 +188,9 @@ class Ranks:
             together()
         except RuntimeError as error:
             raise InputError(
-                f"processes: another of the {self.n} has ended ({next(iter(str(error).splitlines()), '')}); started "
-                "again with the same --cache the run goes on from the last pass that was finished"
-            ) from None
+                f"processes: another of the {self.n} has ended; started again with the same --cache the run goes on "
+                "from the last pass that was finished"
+            ) from error
 
 
 def flattened(sums: Sequence[Tensor], *more: float) -> Tensor:
@@ -210,7 +213,8 @@ def joined() -> Iterator[Ranks]:
     it, a `SystemExit` does.
     """
     gpus = torch.cuda.is_available() and dist.is_nccl_available()
-    store, rank, n = next(dist.rendezvous("env://", timeout=PATIENCE))
+    shared, rank, n = next(rendezvous("env://", timeout=PATIENCE))
+    store = PrefixStore(name_of_attempt(PrefixStore("irtbench", shared), rank, n), shared)
     local_rank, n_local = (int(os.environ[name]) for name in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     try:
         backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
@@ -223,7 +227,7 @@ def joined() -> Iterator[Ranks]:
     dist.destroy_process_group()
 
 
-def fails_first(store: dist.Store) -> bool:
+def fails_first(store: Store) -> bool:
     """Whether no other process has failed yet; False where that cannot be told any more."""
     try:
         return bool(store.add(FAILED, 1) == 1)

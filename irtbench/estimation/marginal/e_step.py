@@ -141,15 +141,13 @@ def tabulated_sums(rows: ResponseRows, row: CollapsedLogistic) -> tuple[Tensor, 
         means = table.expectations(table.theta[None])
     slope = row.slope[:, 0]
 
-    def of_span(span: ResponseRows) -> tuple[Tensor, Tensor]:
+    def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
         r, powers = slope.new_zeros(rows.n_items, 1), slope.new_zeros(4, len(means.coefficients))
         for batch in batches(span, len(table.theta)):
             cell, part = table.cells(batch.correct @ slope)
             add_powers(powers, cell, part)
             r[:, 0] += batch.correct_by_item @ means.values(cell, part, span.scratch)[:, 0]
-        return r, powers
-
-    r, powers = summed(rows, "expected counts by a table", at(row), of_span)
-    with one_thread():
         log_likelihood, respondents = table.sums(powers)
-    return log_likelihood, slope.new_zeros(()), r, respondents
+        return log_likelihood, slope.new_zeros(()), r, respondents
+
+    return summed(rows, "expected counts by a table", at(row), of_span)

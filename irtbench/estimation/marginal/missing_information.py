@@ -148,12 +148,10 @@ def tabulated_sums(problem: Problem, items: ItemTensors, basis: ScoreBasis) -> t
             weighted = span.scratch.matrix("weighted", len(batch), n_items, covariance)
             both_right += batch.correct_by_item @ torch.mul(batch.correct, covariance[:, :1], out=weighted)
             mixed += covariance[:, 1:].T @ batch.correct
-        return both_right, mixed, powers
+        return both_right, mixed, table.covariance_sums(powers, base)
 
     what = "missing information by a table"
-    both_right, mixed, powers = summed(rows, what, (*at(row), basis.functions), of_span)
-    with one_thread():
-        both_base = table.covariance_sums(powers, base)
+    both_right, mixed, both_base = summed(rows, what, (*at(row), basis.functions), of_span)
     return both_right[None, None], mixed[None], both_base
 
 

@@ -102,7 +102,8 @@ def logistic_model(
     >>> [site for site in ("slope", "intercept", "guessing_logit", "responses") if site in trace]
     ['slope', 'intercept', 'responses']
     """
-    n_respondents, n_items = len(rows), len(guessing_free)
+    n_respondents = len(rows) if isinstance(rows, Tensor) else rows.n_respondents
+    n_items = len(guessing_free)
     n_factors = nodes.theta.shape[1]
     like = nodes.theta.new_zeros
     if shared is not None:

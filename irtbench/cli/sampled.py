@@ -1,0 +1,68 @@
+"""Responses of a table too large for memory for commands that need them together: a random sample of respondents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from irtbench.cli.large import cache_folder, choice_of, large_table
+
+if TYPE_CHECKING:
+    from irtbench.cli.reading import Reading
+    from irtbench.data.responses import ResponseMatrix
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Of how many respondents a sample was drawn.
+
+    Parameters
+    ----------
+    n, of
+        Respondents drawn, and in the table.
+    seed
+        Of the random numbers.
+    """
+
+    n: int
+    of: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.n} respondents, drawn at random of {self.of} (seed {self.seed})"
+
+
+def matrix_or_sample(
+    file: Path, reading: Reading, cache: Path | None, most: int, seed: int, progress: Callable[[str], None]
+) -> tuple[ResponseMatrix, Sampled | None]:
+    """All responses of a file or, of a table that is encoded on disk, those of as many respondents drawn at random.
+
+    Parameters
+    ----------
+    file, reading
+        What to read.
+    cache
+        Where such a table is, or is to be, encoded; None for a temporary folder.
+    most
+        Number of respondents of the sample.
+    seed
+        Of the random numbers.
+    progress
+        Called with a line now and then.
+    """
+    table = large_table(file, reading)
+    if table is None:
+        return reading.matrix(file), None
+    from irtbench.data.readers.encode import encode_table
+
+    with cache_folder(cache, table) as folder:
+        stored = encode_table(table, folder, choice_of(reading), progress=progress)
+        n = stored.n_respondents
+        if n <= most:
+            return stored.to_matrix(), None
+        places = np.sort(np.random.default_rng(seed).choice(n, most, replace=False, shuffle=False))
+        return stored.sample(places), Sampled(most, n, seed)
