@@ -39,6 +39,7 @@ from irtbench.models.pyro_model.rows import DenseRows
 
 FREEDOM = 6.0  # degrees of freedom of the proposals' t density
 WIDER = 1.15  # its standard deviations, in those found by empirical Bayes
+TOGETHER = 1.2  # standard deviations of a step of all items together: four in ten are taken, with WALK two
 LEAST_TOLD = 0.05  # share of a prior's variance that responses are taken to remove at least
 
 
@@ -230,7 +231,7 @@ class Chain:
         besides (Papaspiliopoulos, Roberts & Skoeld, 2007).
         """
         before = state.hierarchy
-        by_mean, by_deviation = (WALK / math.sqrt(2) * torch.randn(2, dtype=torch.float64)).tolist()
+        by_mean, by_deviation = (TOGETHER / math.sqrt(2) * torch.randn(2, dtype=torch.float64)).tolist()
         mean = before.mean[0] + self.widths[0] * by_mean
         ratio = math.exp(self.widths[1] * by_deviation)
         items = state.items.clone()
@@ -247,7 +248,7 @@ class Chain:
         """A step of the mean of the density of c and of logit c of all items, for the same reason."""
         before = state.guessing
         assert before is not None
-        by = WALK * self.widths[2] * float(torch.randn(()))
+        by = TOGETHER * self.widths[2] * float(torch.randn(()))
         items = state.items.clone()
         items[self.free, GUESSING] += by
         after = moved(before, by)
