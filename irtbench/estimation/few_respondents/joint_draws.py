@@ -27,7 +27,7 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, LINEAR,
 from irtbench.models.pyro_model.rows import DenseRows
 
 MOST_RESPONDENTS = 500
-MOST_CELLS = 500_000  # respondents x items: a sweep looks at all of them eight times
+MOST_CELLS = 500_000  # respondents x items: a sweep looks at all of them six times
 CHAINS, WARM_UP, SWEEPS = 2, 150, 500  # sweeps that are left out, and that are kept, of each chain
 MOST_ROUNDS = 4  # of so many sweeps
 MOST_R_HAT = 1.1
