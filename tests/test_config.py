@@ -125,7 +125,7 @@ def test_the_shipped_study_file_is_read() -> None:
     found = read_study(SHIPPED / "quickstart.toml")
     assert len(found.score.systems) == 3
     beside = read_study(SHIPPED.parent / "data" / "crowd_study" / "study.toml")  # that of the copy in the package
-    assert found.files == beside.files
+    assert [file.resolve() for file in found.files[1:]] == [file.resolve() for file in beside.files[1:]]
     for part in ("screening", "grading", "scales", "model", "pruning"):
         assert getattr(found, part) == getattr(beside, part)
 

@@ -114,7 +114,7 @@ INNER_FILES = {
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
     "scoring": "comparability complete_patterns item_selection modal eap_sum",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
-    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading "
+    "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",
 }
 

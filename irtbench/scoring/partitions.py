@@ -55,10 +55,10 @@ class PartitionScorer:
     >>> items = irtbench.ItemParameters.from_difficulty([1.5] * 6, [-1.5, -0.9, -0.3, 0.3, 0.9, 1.5])
     >>> bank = irtbench.ItemBank((irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids)),))
     >>> scorer = irtbench.PartitionScorer(bank)
-    >>> part = pd.DataFrame([[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, np.nan, 1]], columns=items.item_ids)
+    >>> part = pd.DataFrame([[1, 1, 1, 1, 0, 0], [1, 1, 0, 1, np.nan, 1]], columns=items.item_ids)
     >>> scorer(part.assign(respondent_id=["ann", "bob"]))[["respondent_id", "n_items", "theta"]].round(2)
       respondent_id  n_items  theta
-    0           ann        6   0.00
+    0           ann        6   0.49
     1           bob        5   0.72
     """
 

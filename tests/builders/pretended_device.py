@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from irtbench.estimation import fit as svi
+from irtbench.estimation import multiple_groups
 from irtbench.estimation.marginal import e_step
 
 PLACE = torch.device("meta")  # torch itself keeps no numbers there
@@ -93,8 +94,9 @@ class MadeThere(TorchFunctionMode):
             return Elsewhere(args[0].held.to_dense())
         if function is torch.Tensor.new_tensor and isinstance(args[0], Elsewhere):
             return torch.tensor(args[1], dtype=args[0].dtype).to(PLACE)
-        if function is torch.Tensor.__getitem__ and isinstance(args[1], tuple):
-            args = (args[0], tuple(torch.tensor(part) if isinstance(part, list) else part for part in args[1]))
+        if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[1], tuple):
+            key = tuple(torch.tensor(part) if isinstance(part, list) else part for part in args[1])
+            args = (args[0], key, *args[2:])
         return function(*args, **kwargs)
 
 
@@ -103,6 +105,7 @@ def pretended_gpu() -> Iterator[None]:
     """Let `device="cuda"` be the pretended one."""
     with (
         patch.object(svi, "choose_device", lambda wanted: PLACE),
+        patch.object(multiple_groups, "choose_device", lambda wanted: PLACE),
         patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}),
         PretendedDevice(),
         MadeThere(),

@@ -83,7 +83,7 @@ def test_an_interrupted_build_goes_on_where_it_was(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("irtbench.report.html.render_report", interrupt)
+        patched.setattr("irtbench.report.html.study_page", interrupt)
         with pytest.raises(KeyboardInterrupt):
             build(study / "study.toml", tmp_path / "out", quiet=True)
     assert [file.name for file in tmp_path.iterdir()] == [".out.unfinished"]

@@ -37,7 +37,15 @@ DRAWN = {
     "human-bound": {"crowd_filter", "human_bound"},
     "artifacts": {"artifacts"},
 }  # fmt: skip
-WITHOUT = {"convert", "doctor", "init", "sample", "simulate", "report"}  # nothing to draw, or the figures are there
+WITHOUT = {
+    "convert",
+    "doctor",
+    "init",
+    "sample",
+    "simulate",
+    "report",
+    "quickstart",
+}  # nothing to draw, or the figures are there
 SVG = "{http://www.w3.org/2000/svg}"
 
 

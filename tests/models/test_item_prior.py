@@ -218,7 +218,7 @@ def test_what_is_not_a_model_of_items_is_refused() -> None:
             with pyro.plate(f"respondents {name}", len(rows)):
                 pyro.sample(name, CollapsedLogistic(a, d, None, nodes), obs=rows)
 
-    with pytest.raises(NotImplementedError, match="expected some of slope, intercept"):
+    with pytest.raises(NotImplementedError, match="expected some of slope, log_slope, intercept, difficulty"):
         trace_model(with_more, some_rows(), nodes_of(1))
     with pytest.raises(NotImplementedError, match="draws 2 response matrices from CollapsedLogistic; expected one"):
         trace_model(twice, some_rows(), nodes_of(1))

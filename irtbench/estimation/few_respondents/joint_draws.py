@@ -73,10 +73,10 @@ class JointDraws:
 
 
 def drawn_together(problem: Problem) -> bool:
-    """Whether abilities and items are: with guessing, and more items than respondents, of whom there are up to 500."""
+    """Whether abilities and items are: guessing is estimated, and items outnumber up to 500 respondents."""
     n, n_items = len(problem.rows), len(problem.guessing_free)
     few = n < n_items and n <= MOST_RESPONDENTS and n * n_items <= MOST_CELLS
-    return problem.guesses and few and isinstance(problem.rows, DenseRows)
+    return bool(problem.guessing_free.any()) and few and isinstance(problem.rows, DenseRows)
 
 
 def draw_together(
