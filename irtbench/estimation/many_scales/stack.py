@@ -12,7 +12,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.pyro_model.rows import MISSING, Scratch
 
-CHUNK_BYTES = {"cpu": 2**21, "cuda": 2**29}  # of scales x respondents x (nodes or items) computed at once
+CHUNK_BYTES = {"cpu": 2**22, "cuda": 2**29}  # of scales x respondents x (nodes or items) computed at once
 GROUP_CELLS = {"cpu": 2**18, "cuda": 2**25}  # scales x items x nodes that take their steps together
 MOST_FILLING = 2.0  # respondents x nodes of a group, each scale taken to be as large as the largest, over its own
 
