@@ -462,8 +462,8 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
     from irtbench.bank.norms import Norms, norm_places
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
-    from irtbench.scoring.bulk import SharedGridScorer
     from irtbench.scoring.scores import ScoringSettings, score_table
+    from irtbench.scoring.shared_grid import SharedGridScorer
 
     item_ids = fitted.items.item_ids
     scale = Scale(

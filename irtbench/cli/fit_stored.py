@@ -84,8 +84,9 @@ def scale_of(fitted: FittedModel, data: StoredResponses) -> Scale:
     from irtbench.bank.norms import Norms, norm_places
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
-    from irtbench.scoring.bulk import SharedGridScorer, in_single
+    from irtbench.scoring.bulk import in_single
     from irtbench.scoring.scores import ScoringSettings
+    from irtbench.scoring.shared_grid import SharedGridScorer
 
     items = fitted.items
     scale = Scale("all", items, ItemTable.plain(items.item_ids), population=fitted.estimated_population)

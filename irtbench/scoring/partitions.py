@@ -14,8 +14,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.bulk import SharedGridScorer
 from irtbench.scoring.scores import ScoringSettings, check_known, in_order_of_respondents, score_responses
+from irtbench.scoring.shared_grid import SharedGridScorer
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
 SPARK_TYPES = {"int64": "bigint", "float64": "double"}

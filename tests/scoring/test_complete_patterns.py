@@ -13,9 +13,9 @@ from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.bulk import SharedGridScorer
 from irtbench.scoring.complete_patterns import LEAST_VARIANCE_LEFT, CompletePatterns
 from irtbench.scoring.scores import ScoringSettings
+from irtbench.scoring.shared_grid import SharedGridScorer
 
 
 def drawn_items(n: int, *, guessing: float = 0.0) -> ItemParameters:
