@@ -93,7 +93,8 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings file_hash harmless_text multiple_testing response_store shown vocabulary readers.batches "
+    "data": "checked_settings file_hash harmless_text multiple_testing response_store shown vocabulary readers.address "
+    "readers.batches "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
@@ -112,7 +113,7 @@ INNER_FILES = {
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
-    "scoring": "comparability complete_patterns item_selection modal eap_sum",
+    "scoring": "comparability complete_patterns item_selection modal eap_sum tables_to_score",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.address import address_of
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
@@ -42,7 +43,7 @@ def large_table(file: Path, reading: Reading, *, in_memory: str = "", whatever_s
         If a table at an address cannot be encoded with these options, or a file is damaged.
     """
     from irtbench.data.readers.head import look_at
-    from irtbench.data.readers.large_table import LargeTable, address_of
+    from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.readers.recognise import is_outside
 
     address = address_of(file)

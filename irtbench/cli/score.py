@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +9,6 @@ import pandas as pd
 import typer
 
 from irtbench.bank.bank import ItemBank, load_bank
-from irtbench.bank.left_out import LeftOut
 from irtbench.bank.norm_table import with_norms
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
@@ -28,7 +26,7 @@ from irtbench.cli.output import (
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
-from irtbench.cli.result_files import unfinished_folder
+from irtbench.cli.score_large import goes_by_parts, score_large
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
 from irtbench.cli.score_words import (
     interval_texts,
@@ -37,7 +35,6 @@ from irtbench.cli.score_words import (
     weights_in_words,
     whole_in_words,
 )
-from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
 from irtbench.scoring.comparability import why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
@@ -48,9 +45,6 @@ MOST_EXPLAINED = 50  # rows of scores whose surprises are named
 MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
 MOST_SURPRISES = 5  # of each kind named there for a respondent on a scale
 MOST_COMPARED = 20  # respondents whose comparison in pairs is the next command
-LARGE_FILE = 100_000  # respondents of a wide Parquet file, from which on it is scored part by part
-LARGE_LONG_FILE = 1_000_000  # rows of a long one
-LARGE_TEXT, LARGE_GZIP = 10_000_000, 1_000_000  # bytes of a CSV file, and of a gzipped one
 REMARKS = {
     "no_items": "no item answered",
     "few_items": "few items answered",
@@ -145,37 +139,28 @@ def score(
         seed=seed,
     )
     meant = mapped(answers_map)
-    if (
-        output is not None
-        and explanation is None
-        and figures is None
-        and html is None
-        and not norm_groups
-        and reading.trials in ("count", "error")
-        and reading == Reading(reading.format, reading.columns, reading.trials)
-        and goes_by_parts(responses, output, reading.format, reading.columns)
-    ):
-        from irtbench.scoring.bulk import score_file
-
-        layout: Literal["auto", "long", "wide"] = "auto"
-        if reading.format in ("long", "wide"):
-            layout = "long" if reading.format == "long" else "wide"
-        by_study: list[LeftOut] = []
-        with (
-            output_file(output) as file,
-            unfinished_folder(output) as unfinished,
-            reporting(quiet=quiet) as progress,
-        ):
-            n = score_file(
-                known, responses, file, settings, layout=layout, content=content, columns=reading.columns,
-                unknown_items=unknown_items, grading=grading_of(known, meant), left_out=by_study,
-                unfinished=unfinished, progress=progress,
-            )  # fmt: skip
-        say_left_out(by_study)
-        if json:
-            print(to_json({"n_respondents": n, "output": output, "items_left_out": [vars(item) for item in by_study]}))
-        elif not quiet:
-            say(f"{n} respondents scored, written to {output}")
+    needs_all = {
+        "--explain": explanation is not None,
+        "--figures": figures is not None,
+        "--html": html is not None,
+        "--norm-groups": bool(norm_groups),
+    }
+    in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
+    if goes_by_parts(responses, output, reading, in_memory):
+        assert output is not None
+        grading = grading_of(known, meant)
+        scored = score_large(
+            known, responses, output, settings, reading,
+            content=content, unknown_items=unknown_items, grading=grading, quiet=quiet,
+        )  # fmt: skip
+        if scored is not None:
+            n, by_study = scored
+            say_left_out(by_study)
+            if json:
+                said = {"n_respondents": n, "output": output, "items_left_out": [vars(item) for item in by_study]}
+                print(to_json(said))
+            elif not quiet:
+                say(f"{n} respondents scored, written to {output}")
         return
     with reporting(quiet=quiet) as progress:
         progress("reading")
@@ -236,28 +221,6 @@ def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses:
         exact = any(scale.items.covariance is None for scale in known.scales)
         without = ["--item-error", "none"] if exact else []
         say_next("irtbench", "compare", responses, "--bank", bank, *without, "-o", folder / "comparison")
-
-
-def goes_by_parts(responses: Path, output: Path | None, table: str, columns: Mapping[str, str]) -> bool:
-    """Whether a file is scored part by part: a large one, CSV or Parquet, into CSV or Parquet."""
-    if output is None or not output.name.lower().endswith((".csv", ".csv.gz", ".parquet")) or is_outside(responses):
-        return False
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    from irtbench.data.readers.long_table import find_id_columns
-
-    with responses.open("rb") as begun:
-        start = begun.read(4)
-    if start != b"PAR1":
-        return responses.stat().st_size >= (LARGE_GZIP if start.startswith(b"\x1f\x8b") else LARGE_TEXT)
-    try:
-        file = pa.parquet.ParquetFile(responses)
-    except (OSError, pa.ArrowException):
-        return False  # the reader says what is wrong
-    if table == "wide" or (table == "auto" and find_id_columns(file.schema_arrow.names, columns) is None):
-        return bool(file.metadata.num_rows >= LARGE_FILE)
-    return bool(file.metadata.num_rows >= LARGE_LONG_FILE)
 
 
 def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: Path | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -22,31 +22,34 @@ from irtbench.bank.scale import Scale
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TableFile, TextAmongNumbers, without_guards
+from irtbench.data.readers.batches import TextAmongNumbers, files_of, without_guards
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
-from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
-from irtbench.data.readers.part_values import Keys
-from irtbench.data.readers.recognise import mostly_responses
+from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, read_wide_parts
+from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable, read_wide_parts
 from irtbench.data.stored_responses import MISSING, StoredResponses
 from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.scores import (
-    ScoringSettings,
-    check_known,
-    grading_of,
-    in_order_of_respondents,
-    keys_of,
-    score_responses,
-)
+from irtbench.scoring.scores import ScoringSettings, grading_of, in_order_of_respondents, score_responses
 from irtbench.scoring.scores_file import ScoresFile
 from irtbench.scoring.shared_grid import SharedGridScorer
+from irtbench.scoring.tables_to_score import Content, Layout, long_to_score, wide_to_score
 
 WORKERS = max(2, min(8, os.cpu_count() or 1))
-FIRST_ROWS = 1_000  # of a wide table, by which it is told whether it holds answers
+NOT_TOGETHER = "several processes score a wide Parquet table; expected one, or a single process"
 
-Layout = Literal["auto", "long", "wide"]
-Content = Literal["auto", "responses", "answers"]
+
+class Processes(Protocol):
+    """What one of several processes that score a table together knows of the others, as `Ranks` of torchrun does."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes the file."""
+
+    def next_of(self, what: str) -> int:
+        """Numbers from 0, each handed out once to whichever process asks."""
+
+    def wait_for_all(self) -> None:
+        """Go on when all processes have come here."""
 
 
 def score_file(
@@ -63,13 +66,14 @@ def score_file(
     left_out: list[LeftOut] | None = None,
     unfinished: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
+    together: Processes | None = None,
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
-    Both are CSV (also gzipped) or Parquet. Only a few parts of the table are in memory at a time. EAP with known items
-    works in single precision; other methods, and several trials of an item, part by part as ``score_responses`` does.
-    Respondents stand in the order
-    of their first row.
+    Both are CSV (also gzipped) or Parquet; the table may be a folder of Parquet files, or one at an address. Only a few
+    parts of the table are in memory at a time. EAP with known items works in single precision; other methods, and
+    several trials of an item, part by part as ``score_responses`` does. Respondents stand in the order of their first
+    row.
 
     Parameters
     ----------
@@ -102,6 +106,9 @@ def score_file(
         the next takes up; None to begin anew.
     progress
         Called with a line now and then.
+    together
+        The processes that score a wide Parquet table together, each calling this with the same arguments; the first
+        writes the file. They need ``unfinished``.
 
     Returns
     -------
@@ -133,46 +140,33 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    file = TableFile.open(source)
+    files = files_of(source)
     for given in columns.values():
-        if given not in file.names:
-            raise InputError(f"file {source}: column '{given}' missing")
-    pair = find_id_columns(file.names, columns)
-    wide = layout == "wide" or (layout == "auto" and pair is None)
-    for as_text in (False, True):
-        try:
-            if wide:
-                return _score_wide(
-                    bank,
-                    file,
-                    content,
-                    columns,
-                    unknown_items,
-                    grading,
-                    left_out,
-                    as_text,
-                    settings,
-                    target,
-                    unfinished,
-                    progress,
-                )
-            return _score_long(
-                bank,
-                file,
-                pair,
-                content,
-                columns,
-                unknown_items,
-                grading,
-                left_out,
-                as_text,
-                settings,
-                target,
-                progress,
-            )
-        except TextAmongNumbers:
-            progress("not all responses are numbers: reading them as text")
-    raise AssertionError("text is read as text")
+        if given not in files[0].names:
+            raise InputError(f"file {files[0].path}: column '{given}' missing")
+    pair = find_id_columns(files[0].names, columns)
+    asked = content, columns, unknown_items, grading
+    if layout == "wide" or (layout == "auto" and pair is None):
+
+        def score(as_text: bool) -> int:
+            table, left_out[:] = wide_to_score(bank, files, *asked, as_text=as_text)
+            return _score_wide(bank, table, settings, grading, target, unfinished, progress, together)
+
+    else:
+        if together is not None:
+            raise InputError(f"{source}: {NOT_TOGETHER}")
+
+        def score(as_text: bool) -> int:
+            table = long_to_score(bank, files, pair, *asked, as_text=as_text)
+            n = _score_long(bank, table, settings, target, progress)
+            left_out[:] = among(items_left_out(bank.scales), sorted(table.seen_left_out))
+            return n
+
+    try:
+        return score(False)
+    except TextAmongNumbers:
+        progress("not all responses are numbers: reading them as text")
+        return score(True)
 
 
 def score_stored(
@@ -242,84 +236,71 @@ def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
 
 def _score_wide(
     bank: ItemBank,
-    file: TableFile,
-    content: Content,
-    columns: Mapping[str, str],
-    unknown_items: UnknownItems,
-    grading: GradingSettings | None,
-    left_out: list[LeftOut],
-    as_text: bool,
+    table: WideTable,
     settings: ScoringSettings,
+    grading: GradingSettings | None,
     target: str | Path,
     unfinished: Path | None,
     progress: Callable[[str], None],
+    together: Processes | None,
 ) -> int:
-    respondents = columns.get("respondent_id", file.names[0])
-    items = [name for name in file.names if name != respondents]
-    left_out[:] = check_known(items, bank.scales, unknown_items)
-    known = {item for scale in bank.scales for item in scale.items.item_ids}
-    items = [item for item in items if item in known]
-    keys = keys_of(bank, grading) if _holds_answers(file, items, content) else None
-    kept = None
-    if unfinished is not None and file.separator is None:
-        identity = identity_of(bank, file, target, settings, [respondents, *items], keys, grading)
-        kept = KeptScores(unfinished, identity)
+    parquet = all(file.separator is None for file in table.files)
+    if together is None:
+        kept = None
+        if unfinished is not None and parquet:
+            kept = KeptScores(unfinished, identity_of(bank, table, target, settings, grading))
+        return _write(bank, table.items, settings, table.parts, target, progress, kept)
+    if not parquet or unfinished is None:
+        raise InputError(f"file {table.files[0].path}: {NOT_TOGETHER}")
+    kept = _score_pieces(bank, table, settings, grading, target, unfinished, together)
+    n = sum(sum(file.group_rows) for file in table.files)
+    return _write(bank, table.items, settings, table.parts, target, progress, kept, of=n) if together.is_first else n
 
-    def parts(n_done: int, seen: SeenNames) -> Iterator[UnmadePart]:
-        return read_wide_parts(file, respondents, items, keys=keys, as_text=as_text, n_done=n_done, seen=seen)
 
-    return _write(bank, items, settings, parts, target, progress, kept)
+def _score_pieces(
+    bank: ItemBank,
+    table: WideTable,
+    settings: ScoringSettings,
+    grading: GradingSettings | None,
+    target: str | Path,
+    unfinished: Path,
+    together: Processes,
+) -> KeptScores:
+    """Scores of all rows, each piece by whichever process is free."""
+    pieces = table.pieces()
+    identity = identity_of(bank, table, target, settings, grading) | {"pieces": len(pieces)}
+    for first in (True, False):  # the first makes the folder before the others look into it
+        if together.is_first == first:
+            kept = KeptScores(unfinished, identity)
+        together.wait_for_all()
+    scorer, file = PartScorer(bank, table.items, settings), ScoresFile(target)
+    for number in iter(lambda: together.next_of("pieces of scores"), None):
+        if number >= len(pieces):
+            break
+        if kept.has(number):
+            continue
+        source, groups = pieces[number]
+        done = [file.rows_of(scorer(part())) for part in read_wide_parts(table, source, groups=groups)]
+        if done:
+            scores = pa.concat_tables([done[0], *(each.cast(done[0].schema) for each in done[1:])])
+            kept.put(number, scores, len(scores) // len(bank.scales))
+    together.wait_for_all()
+    return kept
 
 
 def _score_long(
     bank: ItemBank,
-    file: TableFile,
-    pair: tuple[str, str] | None,
-    content: Content,
-    columns: Mapping[str, str],
-    unknown_items: UnknownItems,
-    grading: GradingSettings | None,
-    left_out: list[LeftOut],
-    as_text: bool,
+    table: LongFile,
     settings: ScoringSettings,
     target: str | Path,
     progress: Callable[[str], None],
 ) -> int:
-    response = None if content == "answers" else find_column(file.names, "response", columns)
-    n_trials = None
-    if response is None and content != "answers" and (counts := find_counts(file.names, columns)) is not None:
-        response, n_trials = counts
-    answer = None if content == "responses" or response is not None else find_column(file.names, "answer", columns)
-    said = response or answer
-    if pair is None or said is None:
-        wanted = "responses or answers" if content == "auto" else content
-        raise InputError(f"file {file.path}: expected columns of respondents, items and {wanted} for a long table")
-    items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
-    keys = None if answer is None else keys_of(bank, grading)
-    trial = "trial" if "trial" in file.names else None
-    of_study = items_left_out(bank.scales)
-    long = LongFile(file, *pair, said, items, unknown_items, keys, as_text, trial, n_trials, of_study.keys())
     try:
-        n = _write(bank, items, settings, lambda *_: map(made, read_together(long)), target, progress)
+        return _write(bank, table.items, settings, lambda *_: map(made, read_together(table)), target, progress)
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
-        n = _write(bank, items, settings, lambda *_: map(made, read_scattered(long, progress)), target, progress)
-    left_out[:] = among(of_study, sorted(long.seen_left_out))
-    return n
-
-
-def _holds_answers(file: TableFile, items: Sequence[str], content: Content) -> bool:
-    """Whether a wide table holds answers, by what most of its first cells are."""
-    if content != "auto":
-        return content == "answers"
-    texts = [item for item in items if file.is_text(item)]
-    if len(texts) < len(items):
-        return False
-    first = next(file.batches(texts, rows=FIRST_ROWS), None)
-    if first is None:
-        return False
-    cells = pd.concat([pd.Series(first.column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
-    return not mostly_responses(cells.fillna(""))
+        scattered = read_scattered(table, progress)
+        return _write(bank, table.items, settings, lambda *_: map(made, scattered), target, progress)
 
 
 def made(part: Part) -> UnmadePart:
@@ -329,21 +310,18 @@ def made(part: Part) -> UnmadePart:
 
 def identity_of(
     bank: ItemBank,
-    file: TableFile,
+    table: WideTable,
     target: str | Path,
     settings: ScoringSettings,
-    columns: Sequence[str],
-    keys: Keys | None,
     grading: GradingSettings | None,
 ) -> dict[str, Any]:
-    """All that scores of a file depend on."""
-    status = file.path.stat()
+    """All that scores of a wide table depend on."""
     return {
-        "file": [str(file.path.resolve()), status.st_size, status.st_mtime_ns],
+        "files": [file.identity for file in table.files],
         "bank": bank.content_hash,
-        "columns": columns,
+        "columns": [table.respondent, *table.items],
         "settings": repr(settings),
-        "grading": None if keys is None else repr(grading or grading_of(bank)),
+        "grading": None if table.keys is None else repr(grading or grading_of(bank)),
         "target": "".join(Path(target).suffixes),
         "rows": ROWS,
     }
@@ -409,7 +387,8 @@ def _write(
 
             for table, n_rows in kept.tables() if kept is not None else ():
                 names = without_guards(table.column("respondent_id").combine_chunks())
-                seen.add(names.to_pylist()[:: len(bank.scales)])
+                if (twice := seen.add(names.to_pylist()[:: len(bank.scales)])) is not None:
+                    raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
                 file.write(table)
                 n, n_parts = n + n_rows, n_parts + 1
                 progress(f"{n} respondents scored before")

@@ -38,7 +38,7 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
 
     Faults are ``shares``, the numbers of respondents of the processes; ``slow``, a process that sleeps in every pass;
     ``killed``, the process, pass and number of the attempt at which it is killed; ``fails``, a process that cannot read
-    in a pass.
+    in a pass; ``scored``, how many parts of scores are kept when the process that kept the last is killed.
     """
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n), "--max-restarts", str(restarts),
@@ -57,7 +57,7 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
     return Ran(started.returncode, out, err)
 
 
-def with_faults(shares=None, slow=None, killed=None, fails=None) -> None:
+def with_faults(shares=None, slow=None, killed=None, fails=None, scored=None) -> None:
     """Put them in place of what this process would do."""
     from irtbench.estimation import spans
     from irtbench.estimation.distributed import ranks
@@ -80,9 +80,25 @@ def with_faults(shares=None, slow=None, killed=None, fails=None) -> None:
     if shares is not None:
         ends = [sum(shares[:k]) for k in range(len(shares) + 1)]
         ranks.span_ends = lambda n_respondents, n: list(itertools.pairwise(ends))  # type: ignore[attr-defined]
+    if scored is not None and attempt == 0:
+        kill_when_kept(scored)
     import atexit
 
     atexit.register(lambda: print(f"pass {rank} {attempt} {n_passes}", file=sys.stderr, flush=True))
+
+
+def kill_when_kept(most: int) -> None:
+    """Kill this process when it has kept scores of a part and there are so many."""
+    from irtbench.scoring.kept_scores import KeptScores
+
+    put = KeptScores.put
+
+    def fatal(self, *given):
+        put(self, *given)
+        if len(list(self.folder.glob("*.arrow"))) >= most:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    KeptScores.put = fatal
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.cli import score as score_command
+from irtbench.cli import score_large as by_parts
+from irtbench.cli.reading import Reading
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
@@ -117,10 +118,10 @@ def test_a_large_parquet_file_goes_part_by_part(folder: Path, tmp_path: Path, mo
     wide = pd.DataFrame(graded.values, columns=list(graded.item_ids))
     wide.insert(0, "who", graded.respondent_ids)
     wide.to_parquet(tmp_path / "wide.parquet", index=False)
-    monkeypatch.setattr(score_command, "LARGE_FILE", 2)
-    assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", "auto", {})
-    assert score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", "auto", {})
-    assert not score_command.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.json", "auto", {})
+    monkeypatch.setattr(by_parts, "LARGE_FILE", 2)
+    assert by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.parquet", Reading(trials="count"), "")
+    assert by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.csv", Reading(trials="count"), "")
+    assert not by_parts.goes_by_parts(tmp_path / "wide.parquet", tmp_path / "o.json", Reading(trials="count"), "")
     assert score_file(load_bank(folder / "bank.json"), tmp_path / "wide.parquet", tmp_path / "o.parquet") == 2
     found = pd.read_parquet(tmp_path / "o.parquet")
     assert found["theta"].tolist() == pytest.approx(expected(folder)["theta"].tolist(), abs=1e-4)
@@ -141,9 +142,11 @@ def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path:
         )
     # raw answers in a large long file are graded by the key, part by part too
     names = ["respondent_id", "item_id", "answer"]
-    assert score_command.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", "auto", {})
+    assert by_parts.goes_by_parts(tmp_path / "long.parquet", tmp_path / "o.csv", Reading(trials="count"), "")
     pd.concat(people[:2]).assign(answer="yes")[names].to_parquet(tmp_path / "answers.parquet", index=False)
-    assert not score_command.goes_by_parts(tmp_path / "answers.parquet", tmp_path / "o.parquet", "auto", {})  # few rows
+    assert not by_parts.goes_by_parts(
+        tmp_path / "answers.parquet", tmp_path / "o.parquet", Reading(trials="count"), ""
+    )  # few rows
 
 
 @pytest.mark.parametrize(

@@ -123,5 +123,5 @@ def test_what_goes_wrong_ends_all_with_one_line(tmp_path: Path) -> None:
         (line,) = ended.lines
         assert words in line
         assert not (tmp_path / "out").exists()
-    ended = torchrun(2, "score", place, place)
-    assert "score: is run by one process" in ended.lines[0]
+    ended = torchrun(2, "diagnose", place, "--items", place, "-o", tmp_path / "out")
+    assert "diagnose: is run by one process; torchrun goes with fit and score of a large table" in ended.lines[0]

@@ -1,4 +1,4 @@
-"""A large table a batch of rows at a time: CSV (also gzipped) or Parquet."""
+"""A file of a large table a batch of rows at a time: CSV (also gzipped) or Parquet."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
+import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.address import address_of
+from irtbench.data.readers.large_table import LargeTable, failures_of, first_line
 from irtbench.data.readers.table import MISSING, separator_of
 from irtbench.data.responses import name_first
 
@@ -38,11 +43,14 @@ class TableFile:
         Its columns, in their order.
     separator
         Between the fields of a CSV file; None for Parquet.
+    filesystem
+        Where a Parquet file is, unless it is on this machine.
     """
 
-    path: Path
+    path: Path | str
     names: tuple[str, ...]
     separator: str | None
+    filesystem: pa.fs.FileSystem | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> TableFile:
@@ -80,6 +88,7 @@ class TableFile:
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
         n_done: int = 0,
+        groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the file, at most so many at a time.
 
@@ -95,6 +104,8 @@ class TableFile:
             Those of a CSV file that are read as numbers; the others are texts. Parquet says itself what it holds.
         n_done
             Number of rows, the first of a Parquet file, that are passed over.
+        groups
+            Of its groups of rows those that are read; None for all.
 
         Raises
         ------
@@ -104,13 +115,15 @@ class TableFile:
             If the file is damaged.
         """
         if self.separator is None:
-            file = pa.parquet.ParquetFile(self.path, read_dictionary=list(coded))
-            first, groups = 0, list(range(file.num_row_groups))
-            while groups and first + file.metadata.row_group(groups[0]).num_rows <= n_done:
-                first += file.metadata.row_group(groups.pop(0)).num_rows
-            if groups:
-                batches = file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=True)
+            first, left = 0, list(range(len(self.group_rows)) if groups is None else groups)
+            while left and first + self.group_rows[left[0]] <= n_done:
+                first += self.group_rows[left.pop(0)]
+            try:
+                file = self._parquet(read_dictionary=list(coded))
+                batches = file.iter_batches(rows, row_groups=left, columns=list(columns)) if left else iter(())
                 yield from batches if first == n_done else cut_anew(batches, rows, n_done - first)
+            except self._failures as error:
+                raise InputError(f"file {self.path}: cannot be read to its end ({first_line(error)})") from None
             return
         text = pa.string()
         of_names = dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text))
@@ -140,8 +153,50 @@ class TableFile:
         """Whether a column holds text, as all of a CSV file may."""
         if self.separator is not None:
             return True
-        found = pa.parquet.ParquetFile(self.path).schema_arrow.field(column).type
+        found = self._parquet().schema_arrow.field(column).type
         return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_dictionary(found))
+
+    @cached_property
+    def group_rows(self) -> tuple[int, ...]:
+        """Number of rows of each group of a Parquet file."""
+        metadata = self._parquet().metadata
+        return tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+
+    @property
+    def identity(self) -> list[Any]:
+        """What is no longer the same once the file is changed: place, size, time."""
+        if self.filesystem is None:
+            status = Path(self.path).stat()
+            return [str(Path(self.path).resolve()), status.st_size, status.st_mtime_ns]
+        info = self.filesystem.get_file_info(self.path)
+        return [self.path, info.size, str(info.mtime_ns)]
+
+    @property
+    def _failures(self) -> tuple[type[Exception], ...]:
+        return failures_of(self.filesystem or pa.fs.LocalFileSystem())
+
+    def _parquet(self, **options: Any) -> pa.parquet.ParquetFile:
+        source = self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
+        return pa.parquet.ParquetFile(source, **options)
+
+
+def files_of(place: str | Path) -> tuple[TableFile, ...]:
+    """The files of a table: one, or the Parquet files of a folder or at an address, which have the same columns.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or has other columns than the first.
+    """
+    if address_of(place) is None and not Path(place).is_dir():
+        return (TableFile.open(place),)
+    table = LargeTable.open(place)
+    table.demand_alike()
+    here = isinstance(table.filesystem, pa.fs.LocalFileSystem)
+    return tuple(
+        TableFile(Path(file.path) if here else file.path, file.names, None, None if here else table.filesystem)
+        for file in table.files
+    )
 
 
 def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
@@ -169,7 +224,7 @@ def without_guards(names: pa.Array) -> pa.Array:
     return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
 
 
-def _stream(path: Path) -> pa.NativeFile:
-    with path.open("rb") as file:
+def _stream(path: Path | str) -> pa.NativeFile:
+    with Path(path).open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
     return pa.input_stream(path, compression="gzip" if gzipped else None)

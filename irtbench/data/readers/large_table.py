@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +15,12 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.address import address_of
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
-#: What a path makes of an address: it takes one of two slashes away.
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class LargeTable(Shown):
             try:
                 with pa.parquet.ParquetFile(filesystem.open_input_file(info.path)) as file:
                     own, metadata = file.schema_arrow, file.metadata
-            except (pa.ArrowException, OSError) as error:
+            except failures_of(filesystem) as error:
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
             if schema is None:
                 schema = own
@@ -159,7 +157,7 @@ class LargeTable(Shown):
                 for batch in opened.iter_batches(rows, row_groups=list(groups), columns=list(columns)):
                     yield first, batch.select(list(columns))
                     first += len(batch)
-        except (pa.ArrowException, OSError, KeyError) as error:
+        except failures_of(self.filesystem) as error:
             raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
 
     def demand_alike(self) -> None:
@@ -201,14 +199,6 @@ class LargeTable(Shown):
                 raise InputError(f"file {before.path}: was changed or removed while it was read; expected it to stay")
 
 
-def address_of(place: str | Path) -> str | None:
-    """The address (``s3://...``, ``file:///...``) that was given, even as a path; None for a local path."""
-    found = _ADDRESS.fullmatch(str(place))
-    if found is None or Path(place).exists():
-        return None
-    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
-
-
 def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
     """The file system of a path or an address, and the path there.
 
@@ -245,13 +235,20 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
         if info.type == pa.fs.FileType.File:
             return [info]
         inner = filesystem.get_file_info(pa.fs.FileSelector(path, recursive=True))
-    except OSError as error:
+    except failures_of(filesystem) as error:
         raise InputError(f"{place}: cannot be read ({first_line(error)})") from None
     found = [info for info in inner if info.type == pa.fs.FileType.File and info.path.endswith(SUFFIX)]
     found = [info for info in found if not any(part[:1] in "._" for part in info.path[len(path) :].split("/") if part)]
     if not found:
         raise InputError(f"{place}: no Parquet file in this folder; expected files that end in {SUFFIX}")
     return sorted(found, key=lambda info: info.path)
+
+
+def failures_of(filesystem: pa.fs.FileSystem) -> tuple[type[Exception], ...]:
+    """What a file that cannot be read raises: where fsspec reads it, errors of whichever library fetches it."""
+    if isinstance(filesystem, pa.fs.PyFileSystem):
+        return (Exception,)
+    return pa.ArrowException, OSError, KeyError
 
 
 def first_line(error: BaseException) -> str:

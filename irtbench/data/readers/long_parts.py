@@ -50,8 +50,8 @@ class LongFile:
 
     Parameters
     ----------
-    table
-        The file.
+    tables
+        The file, or files of the same columns, one behind the other.
     respondent, item, response
         Its columns; the last holds answers where there are keys.
     items
@@ -70,7 +70,7 @@ class LongFile:
         The column of the number of trials, where `response` is that of the number right.
     """
 
-    table: TableFile
+    tables: tuple[TableFile, ...]
     respondent: str
     item: str
     response: str
@@ -89,9 +89,10 @@ class LongFile:
         return self.trial is not None or self.n_trials is not None
 
     @property
-    def path(self) -> Path:
-        """Where the file is."""
-        return self.table.path
+    def place(self) -> str:
+        """Where it is, in words."""
+        path = self.tables[0].path
+        return f"file {path}" if len(self.tables) == 1 else f"folder {Path(path).parent}"
 
     def batches(self) -> Iterator[_Rows]:
         """The rows in the order of the file, checked."""
@@ -104,11 +105,13 @@ class LongFile:
         elif self.trial is not None:
             columns_read, coded = [*columns_read, self.trial], [*coded, self.trial]
         column_of = {item: k for k, item in enumerate(self.items)}
-        first_row = 1
-        for batch in self.table.batches(columns_read, rows=ROWS_READ, coded=coded, numbers=numbers):
-            respondent_codes, occurring, names = self._coded(batch.column(self.respondent), self.respondent, first_row)
+        begins = True
+        for source, first_row, batch in self._read(columns_read, coded, numbers):
+            respondent_codes, occurring, names = self._coded(
+                batch.column(self.respondent), self.respondent, source, first_row
+            )
             respondents = renumbered(respondent_codes, occurring, np.arange(len(occurring)))
-            item_codes, occurring, items = self._coded(batch.column(self.item), self.item, first_row)
+            item_codes, occurring, items = self._coded(batch.column(self.item), self.item, source, first_row)
             others = [item for item in items.to_pylist() if item not in column_of]
             unknown = [item for item in others if item not in self.left_out]
             if unknown and self.unknown_items == "error":
@@ -117,20 +120,30 @@ class LongFile:
             columns = renumbered(item_codes, occurring, [column_of.get(item, -1) for item in items.to_pylist()])
             counts: tuple[NDArray[np.int64], ...] = ()
             if self.n_trials is not None:
-                right, asked = self._numbers(batch, first_row)
+                right, asked = self._numbers(batch, source, first_row)
                 said, counts = (asked > 0).astype(np.uint8), (right, asked, np.zeros_like(asked))
             elif self.keys is None:
-                said = self._responses(batch.column(self.response), first_row)
+                said = self._responses(batch.column(self.response), source, first_row)
             else:
-                said = self._graded(self.keys, batch.column(self.response), columns, first=first_row == 1)
+                said = self._graded(self.keys, batch.column(self.response), columns, first=begins)
             if self.trial is not None and not counts:
                 right, answered = (said == RIGHT).astype(np.int64), (said > MISSING).astype(np.int64)
                 counts = right, answered, _hashes(batch.column(self.trial))
             yield _Rows(respondents, names, columns, said, counts)
-            first_row += len(batch)
+            begins = False
+
+    def _read(
+        self, columns: Sequence[str], coded: Sequence[str], numbers: Sequence[str]
+    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
+        """Rows of file after file, with the number of the first in its file."""
+        for table in self.tables:
+            first_row = 1
+            for batch in table.batches(columns, rows=ROWS_READ, coded=coded, numbers=numbers):
+                yield table.path, first_row, batch
+                first_row += len(batch)
 
     def _coded(
-        self, column: pa.Array, name: str, first_row: int
+        self, column: pa.Array, name: str, source: Path | str, first_row: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.Array]:
         """Code of each row of a column of names, the codes that occur in order of appearance, and their names."""
         if not pa.types.is_dictionary(column.type):
@@ -140,16 +153,16 @@ class LongFile:
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
             empty = pa.compute.fill_null(pa.compute.equal(column.cast(pa.string()), ""), True)
             row = first_row + pa.compute.index(empty, True).as_py()
-            raise InputError(f"file {self.path}, row {row}, column {name}: expected a name but it is empty")
+            raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
         return column.indices.to_numpy(), occurring.to_numpy(), names
 
-    def _responses(self, column: pa.Array, first_row: int) -> NDArray[np.uint8]:
+    def _responses(self, column: pa.Array, source: Path | str, first_row: int) -> NDArray[np.uint8]:
         """What each row says, as ``MISSING, WRONG, RIGHT``."""
         if pa.types.is_integer(column.type) and not column.null_count:
             whole = column.to_numpy()
             if whole.min() >= MISSING_CODE and whole.max() <= 1:
                 return whole.astype(np.uint8) + np.uint8(WRONG)
-        numbers = numbers_of(column, self.path, self.response, first_row)
+        numbers = numbers_of(column, source, self.response, first_row)
         right, wrong = numbers == 1, numbers == 0
         said = np.full(numbers.shape, MISSING, dtype=np.uint8)
         said[right], said[wrong] = RIGHT, WRONG
@@ -157,23 +170,25 @@ class LongFile:
         if other.any():
             row = int(other.argmax())
             raise InputError(
-                f"file {self.path}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
+                f"file {source}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
                 f"{numbers[row]:g}"
             )
         return said
 
-    def _numbers(self, batch: pa.RecordBatch, first_row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _numbers(
+        self, batch: pa.RecordBatch, source: Path | str, first_row: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Number right and number of trials of each row."""
         assert self.n_trials is not None
         right, asked = (
-            np.nan_to_num(numbers_of(batch.column(name), self.path, name, first_row, expected="a whole number"))
+            np.nan_to_num(numbers_of(batch.column(name), source, name, first_row, expected="a whole number"))
             for name in (self.response, self.n_trials)
         )
         wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
         if wrong.any():
             row = int(wrong.argmax())
             raise InputError(
-                f"file {self.path}, row {first_row + row}: expected a whole number {self.response} of a whole number "
+                f"file {source}, row {first_row + row}: expected a whole number {self.response} of a whole number "
                 f"{self.n_trials} but got {right[row]:g} of {asked[row]:g}"
             )
         return right.astype(np.int64), asked.astype(np.int64)
@@ -331,7 +346,7 @@ def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda mess
     """
     if file.has_trials:
         raise InputError(
-            f"file {file.path}: several trials of an item are read from so large a table where the rows of each "
+            f"{file.place}: several trials of an item are read from so large a table where the rows of each "
             f"respondent stand together; expected it sorted by {file.respondent}"
         )
     n_items = len(file.items)
@@ -398,6 +413,5 @@ def _refuse_pair(file: LongFile, cell: int, names: Sequence[str] | pa.Array) -> 
     respondent, column = divmod(cell, len(file.items))
     expected = "one row for each pair" if file.trial is None else "one row for each trial of a pair"
     raise InputError(
-        f"file {file.path}: respondent {names[respondent]} and item {file.items[column]} come twice; "
-        f"expected {expected}"
+        f"{file.place}: respondent {names[respondent]} and item {file.items[column]} come twice; expected {expected}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.responses import ResponseMatrix
 
 ROWS = 2**15  # respondents of a part
+ROWS_OF_PIECE = 2**17  # about so many are one process's work at a time
 MISSING_CODE = -1.0
 
 
@@ -42,34 +44,84 @@ class Part:
 UnmadePart = Callable[[], Part]
 
 
-def read_wide_parts(
-    file: TableFile,
-    respondents: str,
-    items: Sequence[str],
-    *,
-    keys: Keys | None = None,
-    as_text: bool = False,
-    n_done: int = 0,
-    seen: SeenNames | None = None,
-) -> Iterator[UnmadePart]:
-    """Read a wide file part by part, and check it: names when a part is read, responses when it is made.
+@dataclass(frozen=True, eq=False)
+class WideTable:
+    """A wide table of responses or answers, in one file or several.
 
     Parameters
     ----------
-    file
-        The file.
-    respondents
-        Its column of names.
+    files
+        Its files, of the same columns.
+    respondent
+        Their column of names.
     items
         The items wanted.
     keys
-        By which answers are graded; None where the file holds responses.
+        By which answers are graded; None where the files hold responses.
     as_text
         Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
+    """
+
+    files: tuple[TableFile, ...]
+    respondent: str
+    items: Sequence[str]
+    keys: Keys | None = None
+    as_text: bool = False
+
+    def parts(self, n_done: int = 0, seen: SeenNames | None = None) -> Iterator[UnmadePart]:
+        """All rows but the first so many of Parquet files, a part after the other, see ``read_wide_parts``.
+
+        Parameters
+        ----------
+        n_done
+            Number of rows that are passed over.
+        seen
+            Their names.
+        """
+        seen = seen or SeenNames()
+        for file in self.files:
+            n_rows = sum(file.group_rows) if n_done else 0
+            if n_rows <= n_done and n_rows:
+                n_done -= n_rows
+                continue
+            yield from read_wide_parts(self, file, n_done=n_done, seen=seen)
+            n_done = 0
+
+    def pieces(self) -> list[tuple[TableFile, tuple[int, ...]]]:
+        """Groups of rows of a Parquet file that are one process's work at a time, in the order of the rows."""
+        found: list[tuple[TableFile, tuple[int, ...]]] = []
+        for file in self.files:
+            first, n = 0, 0
+            for number, rows in enumerate(file.group_rows, start=1):
+                n += rows
+                if n >= ROWS_OF_PIECE or number == len(file.group_rows):
+                    found.append((file, tuple(range(first, number))))
+                    first, n = number, 0
+        return found
+
+
+def read_wide_parts(
+    table: WideTable,
+    file: TableFile,
+    *,
+    n_done: int = 0,
+    groups: tuple[int, ...] | None = None,
+    seen: SeenNames | None = None,
+) -> Iterator[UnmadePart]:
+    """Read a file of a wide table part by part, and check it: names when a part is read, responses when it is made.
+
+    Parameters
+    ----------
+    table
+        The table.
+    file
+        One of its files.
     n_done
         Number of rows, the first of a Parquet file, that are passed over.
+    groups
+        Of a Parquet file the groups of rows that are read, one behind the other; None for all.
     seen
-        Their names.
+        Names of respondents before.
 
     Raises
     ------
@@ -78,20 +130,22 @@ def read_wide_parts(
     InputError
         Naming row and column of what is wrong.
     """
-    source = file.path
+    source, items, keys = file.path, table.items, table.keys
     seen = seen or SeenNames()
-    first_row = 1 + n_done
-    numbers = () if as_text or keys is not None else items
-    for batch in file.batches([respondents, *items], rows=ROWS, numbers=numbers, n_done=n_done):
-        ids = tuple(without_guards(batch.column(respondents).cast(pa.string())).to_pylist())
+    first_row = 1 + (n_done if groups is None else sum(file.group_rows[: groups[0]]))
+    begins = first_row == 1 and file == table.files[0]
+    numbers = () if table.as_text or keys is not None else items
+    columns = [table.respondent, *items]
+    for batch in file.batches(columns, rows=ROWS, numbers=numbers, n_done=n_done, groups=groups):
+        ids = tuple(without_guards(batch.column(table.respondent).cast(pa.string())).to_pylist())
         if None in ids or "" in ids:
-            raise InputError(f"file {source}, column {respondents}: expected a name in every row but one is empty")
+            raise InputError(f"file {source}, column {table.respondent}: expected a name in every row but one is empty")
         if (twice := seen.add(ids)) is not None:
             raise InputError(f"file {source}: respondent {twice} comes twice; expected a row for each")
         if keys is None:
             yield partial(part_of_responses, batch, ids, items, source, first_row)
         else:
-            if first_row == 1 and items:
+            if begins and items:
                 few = max(1, FIRST_ANSWERS // len(items))
                 first = [batch.column(item).slice(0, few).cast(pa.string()) for item in items]
                 keys.demand_meant(pa.concat_arrays(first))
@@ -99,11 +153,11 @@ def read_wide_parts(
             for k, item in enumerate(items):
                 graded[:, k] = keys.grade_column(batch.column(item), item)
             yield partial(Part, ids, graded)
-        first_row += len(ids)
+        first_row, begins = first_row + len(ids), False
 
 
 def part_of_responses(
-    batch: pa.RecordBatch, ids: tuple[str, ...], items: Sequence[str], source: Path, first_row: int
+    batch: pa.RecordBatch, ids: tuple[str, ...], items: Sequence[str], source: Path | str, first_row: int
 ) -> Part:
     """The responses of some respondents, whose first row has this number."""
     values = np.empty((len(ids), len(items)), dtype=np.float32, order="F")

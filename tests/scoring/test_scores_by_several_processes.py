@@ -1,0 +1,75 @@
+"""Scores by several processes under torchrun are those of one, whatever becomes of them on the way."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scoring.test_bulk import make_scale
+
+from builders.parquet_folder import write_parts
+from builders.torchrun import torchrun
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring.bulk import score_file
+
+BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=300)
+    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
+    values = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
+    values.insert(0, "respondent_id", [f"r{k}" for k in range(300)])
+    return values.astype(dict.fromkeys(values.columns[1:], "Int8"))
+
+
+def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path) -> None:
+    """Five files are five pieces of work."""
+    save_bank(BANK, tmp_path / "bank.json")
+    folder = write_parts(frame, tmp_path / "in", n_files=5)
+    score_file(BANK, folder, tmp_path / "one.csv")
+    ended = torchrun(2, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "two.csv")
+    assert (ended.status, ended.lines) == (0, [])
+    assert ended.out.count("300 respondents scored") == 1
+    found, expected = pd.read_csv(tmp_path / "two.csv"), pd.read_csv(tmp_path / "one.csv")
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bank.json", "in", "one.csv", "two.csv"]
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_started_again_and_all_go_on(frame: pd.DataFrame, tmp_path: Path) -> None:
+    save_bank(BANK, tmp_path / "bank.json")
+    folder = write_parts(frame, tmp_path / "in", n_files=5)
+    whole = torchrun(3, "score", tmp_path / "bank.json", folder, "-o", tmp_path / "whole.parquet", "--quiet")
+    assert whole.status == 0
+    again = tmp_path / "again.parquet"
+    ended = torchrun(3, "score", tmp_path / "bank.json", folder, "-o", again, "--quiet", restarts=1, scored=2)
+    assert ended.status == 0, ended.err
+    assert again.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    assert not (tmp_path / ".again.parquet.unfinished").exists()
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_ends_all_with_one_line(frame: pd.DataFrame, tmp_path: Path) -> None:
+    save_bank(BANK, tmp_path / "bank.json")
+    folder = write_parts(frame, tmp_path / "in", n_files=3)
+    twice = write_parts(pd.concat([frame, frame.iloc[[4]]]), tmp_path / "twice", n_files=3)
+    wrong = frame.copy()
+    wrong.loc[250, "two3"] = 5
+    long = frame.melt("respondent_id", var_name="item_id", value_name="response").dropna()
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for place, options, words in (
+        (twice, (), "respondent r4 comes twice; expected a row for each"),
+        (write_parts(wrong, tmp_path / "wrong", n_files=3), (), "part-2.parquet, row 51, column two3: expected 1, 0"),
+        (write_parts(long, tmp_path / "long"), (), "several processes score a wide Parquet table"),
+        (tmp_path / "in.csv", (), "several processes score a wide Parquet table"),
+        (folder, ("--html", tmp_path / "page.html"), "--html needs all of them in memory"),
+    ):
+        ended = torchrun(2, "score", tmp_path / "bank.json", place, "-o", tmp_path / "out.csv", *options)
+        assert ended.status != 0
+        (line,) = ended.lines
+        assert words in line
+        assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,147 @@
+"""A table in several Parquet files, in a folder or at an address, is scored as one file with the same rows is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+from scoring.test_bulk import make_scale
+
+from builders.commands_here import run_main
+from builders.parquet_folder import write_parts
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import wide_parts
+from irtbench.models.simulation import simulate_responses
+from irtbench.scoring import bulk
+from irtbench.scoring.bulk import score_file
+
+BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=250)
+    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
+    values = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
+    values.insert(0, "respondent_id", [f"r{k}" for k in range(250)])
+    return values.astype(dict.fromkeys(values.columns[1:], "Int8"))
+
+
+def long_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    rows = frame.melt("respondent_id", var_name="item_id", value_name="response").dropna()
+    return rows.sort_values("respondent_id", key=lambda ids: ids.str[1:].astype(int), kind="stable")
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of thirty-two respondents at most, which end within files and groups of rows."""
+    monkeypatch.setattr(wide_parts, "ROWS", 32)
+    monkeypatch.setattr(bulk, "ROWS", 32)
+    monkeypatch.setattr(bulk, "WORKERS", 1)
+
+
+@pytest.mark.parametrize("layout", ["wide", "long", "scattered"])
+def test_a_folder_is_scored_as_one_file(frame: pd.DataFrame, layout: str, tmp_path: Path) -> None:
+    rows = frame if layout == "wide" else long_rows(frame)
+    if layout == "scattered":
+        rows = rows.sample(frac=1, random_state=1)
+    rows.to_parquet(tmp_path / "one.parquet", index=False)
+    folder = write_parts(rows, tmp_path / "parts", n_files=4, rows_of_group=37)
+    assert score_file(BANK, folder, tmp_path / "parts.csv") == 250
+    score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
+    found, expected = pd.read_csv(tmp_path / "parts.csv"), pd.read_csv(tmp_path / "one.csv")
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stopped_at", [2, 5, 7])
+def test_a_run_that_was_stopped_goes_on_in_the_file_it_was_in(
+    frame: pd.DataFrame, stopped_at: int, tmp_path: Path
+) -> None:
+    folder = write_parts(frame, tmp_path / "parts", n_files=4, rows_of_group=37)
+    unfinished = tmp_path / "unfinished"
+    score_file(BANK, folder, tmp_path / "whole.parquet")
+    said = iter(range(1, 100))
+
+    def stop(message: str) -> None:
+        if next(said) == stopped_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished, progress=stop)
+    lines: list[str] = []
+    assert score_file(BANK, folder, tmp_path / "again.parquet", unfinished=unfinished, progress=lines.append) == 250
+    assert any(line.endswith("scored before") for line in lines)
+    found, whole = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("again", "whole"))
+    pd.testing.assert_frame_equal(found, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_wrong_is_named_by_file_and_row(frame: pd.DataFrame, tmp_path: Path) -> None:
+    folder = write_parts(frame, tmp_path / "parts", n_files=2, rows_of_group=200)
+    last = frame.iloc[125:].copy()
+    last.iloc[4, 3] = 7
+    last.to_parquet(folder / "part-1.parquet", index=False)
+    with pytest.raises(InputError, match=r"part-1.parquet, row 5, column one2: expected 1, 0 or missing but got 7"):
+        score_file(BANK, folder, tmp_path / "o.csv")
+    frame.iloc[[3]].to_parquet(folder / "part-1.parquet", index=False)
+    with pytest.raises(InputError, match=r"part-1.parquet: respondent r3 comes twice; expected a row for each"):
+        score_file(BANK, folder, tmp_path / "o.csv")
+    frame.iloc[[3]].drop(columns="two1").to_parquet(folder / "part-1.parquet", index=False)
+    with pytest.raises(InputError, match=r"part-1.parquet: lacks two1; expected the columns of .*part-0.parquet"):
+        score_file(BANK, folder, tmp_path / "o.csv")
+    long = write_parts(long_rows(frame), tmp_path / "long", n_files=2)
+    long_rows(frame).iloc[:1].to_parquet(long / "part-1.parquet", index=False)
+    with pytest.raises(InputError, match=r"folder .*long: respondent r0 and item .* come twice"):
+        score_file(BANK, long, tmp_path / "o.csv")
+
+
+def test_a_damaged_file_is_named(frame: pd.DataFrame, tmp_path: Path) -> None:
+    folder = write_parts(frame, tmp_path / "parts", n_files=2)
+    bytes_of = bytearray((folder / "part-1.parquet").read_bytes())
+    bytes_of[8:400] = b"\xff" * 392
+    (folder / "part-1.parquet").write_bytes(bytes_of)
+    with pytest.raises(InputError, match=r"part-1.parquet: cannot be read to its end"):
+        score_file(BANK, folder, tmp_path / "o.csv")
+
+
+class Unreachable(Exception):
+    """What a library that fetches files raises when its server does not answer."""
+
+
+@pytest.fixture
+def address(frame: pd.DataFrame, tmp_path: Path) -> Iterator[str]:
+    memory = fsspec.filesystem("memory")
+    for file in write_parts(frame, tmp_path / "sent", n_files=2).iterdir():
+        memory.pipe(f"/studies/scored/{file.name}", file.read_bytes())
+    yield "memory://studies/scored"
+    memory.rm("/studies/scored", recursive=True)
+
+
+def test_the_command_scores_a_table_at_an_address(
+    frame: pd.DataFrame, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_bank(BANK, tmp_path / "bank.json")
+    ended = run_main("score", tmp_path / "bank.json", address, "-o", tmp_path / "found.csv", "--quiet")
+    assert (ended.status, ended.err) == (0, "")
+    frame.to_parquet(tmp_path / "one.parquet", index=False)
+    score_file(BANK, tmp_path / "one.parquet", tmp_path / "one.csv")
+    found, expected = pd.read_csv(tmp_path / "found.csv"), pd.read_csv(tmp_path / "one.csv")
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5, atol=1e-5)
+    for options in ((), ("-o", tmp_path / "o.json"), ("-o", tmp_path / "o.csv", "--explain", tmp_path / "why")):
+        ended = run_main("score", tmp_path / "bank.json", address, *options)
+        assert ended.status == 2
+        assert "memory://studies/scored: a table at an address is scored part by part into a CSV" in ended.err
+    assert not (tmp_path / "o.csv").exists()
+
+    def fail(*given: object, **options: object) -> None:
+        raise Unreachable("the server does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.filesystem("memory")), "info", fail)
+        ended = run_main("score", tmp_path / "bank.json", address, "-o", tmp_path / "o.csv")
+    assert (ended.status, ended.err) == (
+        2, "irtbench: memory://studies/scored: cannot be read (the server does not answer)\n",
+    )  # fmt: skip
