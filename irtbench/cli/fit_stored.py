@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from irtbench.cli.fit_ranks import demand_stored, score_together, shared_responses
 from irtbench.cli.large import cache_folder, choice_of
 from irtbench.cli.loading import loading, loading_beside
@@ -84,6 +86,7 @@ def scale_of(fitted: FittedModel, data: StoredResponses) -> Scale:
     from irtbench.bank.norms import Norms, norm_places
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
+    from irtbench.data.readers.wide_parts import ROWS
     from irtbench.scoring.bulk import in_single
     from irtbench.scoring.scores import ScoringSettings
     from irtbench.scoring.shared_grid import SharedGridScorer
@@ -92,5 +95,10 @@ def scale_of(fitted: FittedModel, data: StoredResponses) -> Scale:
     scale = Scale("all", items, ItemTable.plain(items.item_ids), population=fitted.estimated_population)
     places = norm_places(data.n_respondents, fitted.seed)
     scorer = SharedGridScorer(scale, items.item_ids, ScoringSettings())
-    abilities, _ = scorer.estimate(in_single(data.at(places)), tuple(map(str, places)))
-    return replace(scale, norms=Norms(abilities.theta, standard_error=abilities.standard_error))
+    rows, ids = data.at(places), tuple(map(str, places))
+    parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
+    abilities = [scorer.estimate(in_single(rows[part]), ids[part])[0] for part in parts]
+    theta, errors = (
+        np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
+    )
+    return replace(scale, norms=Norms(theta, standard_error=errors))
