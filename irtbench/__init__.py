@@ -241,6 +241,7 @@ if TYPE_CHECKING:
     from irtbench.evaluation.human_bound import hoeffding_margin as hoeffding_margin
     from irtbench.evaluation.human_bound import human_accuracy as human_accuracy
     from irtbench.evaluation.human_bound import over_seeds as over_seeds
+    from irtbench.evaluation.paired_bootstrap import paired_bootstrap as paired_bootstrap
     from irtbench.evaluation.paired_tests import McNemar as McNemar
     from irtbench.evaluation.paired_tests import PermutationTest as PermutationTest
     from irtbench.evaluation.paired_tests import mcnemar as mcnemar
@@ -261,7 +262,6 @@ if TYPE_CHECKING:
     from irtbench.evaluation.reliability import reliability_curve as reliability_curve
     from irtbench.evaluation.system_comparison import SystemComparison as SystemComparison
     from irtbench.evaluation.system_comparison import compare_systems as compare_systems
-    from irtbench.evaluation.system_comparison import paired_bootstrap as paired_bootstrap
     from irtbench.evaluation.trial_variance import TrialVariance as TrialVariance
     from irtbench.evaluation.trial_variance import trial_table as trial_table
     from irtbench.models.curves import icc as icc
@@ -483,8 +483,9 @@ _NAMES = {
     "evaluation.gold_labels": "GoldLabels majority_labels dawid_skene_labels",
     "evaluation.agreement_tables": "ItemAgreement item_agreement RespondentAgreement respondent_agreement",
     "evaluation.proportion": "wilson_interval",
+    "evaluation.paired_bootstrap": "paired_bootstrap",
     "evaluation.paired_tests": "PermutationTest permutation_test McNemar mcnemar",
-    "evaluation.system_comparison": "SystemComparison compare_systems paired_bootstrap",
+    "evaluation.system_comparison": "SystemComparison compare_systems",
     "evaluation.power": "expected_p expected_p_table power size_needed guessers_luck",
     "evaluation.trial_variance": "TrialVariance trial_table",
     "evaluation.breakdown": "TypeCounts type_counts accuracy_by_type advantage_by_type values_by_type",

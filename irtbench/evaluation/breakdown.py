@@ -20,9 +20,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown
 from irtbench.data.tags import ItemTags
+from irtbench.evaluation.paired_bootstrap import IntervalMethod, paired_bootstrap
 from irtbench.evaluation.paired_tests import permutation_test
 from irtbench.evaluation.proportion import wilson_interval
-from irtbench.evaluation.system_comparison import IntervalMethod, paired_bootstrap
 
 #: The rows over all items, and over the items without any type.
 ALL, UNTYPED = "(all items)", "(no type)"

@@ -22,9 +22,10 @@ from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.data.tags import ItemTags
+from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.evaluation.paired_tests import mcnemar
 from irtbench.evaluation.proportion import check_level, wilson_interval
-from irtbench.evaluation.system_comparison import compare_systems, paired_bootstrap
+from irtbench.evaluation.system_comparison import compare_systems
 
 #: The measures over all items and over the twins, in this order; those of the tags follow.
 ACCURACY, BEFORE, AFTER, CONSISTENCY, BOTH = (

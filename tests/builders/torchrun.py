@@ -98,7 +98,7 @@ def kill_when_kept(most: int) -> None:
         if len(list(self.folder.glob("*.arrow"))) >= most:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    KeptScores.put = fatal
+    KeptScores.put = fatal  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

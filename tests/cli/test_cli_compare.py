@@ -13,7 +13,7 @@ from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.evaluation.system_comparison import paired_bootstrap
+from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 

@@ -19,8 +19,8 @@ from irtbench.evaluation.breakdown import (
     type_counts,
     values_by_type,
 )
+from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.evaluation.paired_tests import mcnemar
-from irtbench.evaluation.system_comparison import paired_bootstrap
 
 # Five items: two of one type, one of both, one of the other, one of none
 TAGS = ItemTags(("i1", "i2", "i3", "i4", "i5"), (("x",), ("x",), ("x", "y"), ("y",), ()))

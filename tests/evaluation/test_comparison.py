@@ -18,8 +18,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers import read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.evaluation.exact_sums import chance_at_most_zero, drawn_sum, flipped_sum
+from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.evaluation.paired_tests import mcnemar, permutation_test
-from irtbench.evaluation.system_comparison import compare_systems, paired_bootstrap
+from irtbench.evaluation.system_comparison import compare_systems
 
 # The example of Jansen's post, METHODS 9
 BASELINE = [int(digit) for digit in "0110010101"]

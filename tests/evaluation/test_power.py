@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from irtbench.data.input_error import InputError
+from irtbench.evaluation.paired_bootstrap import paired_bootstrap
 from irtbench.evaluation.power import expected_p, expected_p_table, guessers_luck, power, size_needed
-from irtbench.evaluation.system_comparison import paired_bootstrap
 
 
 def p_of(n, helped, hurt):
