@@ -104,16 +104,22 @@ class MadeThere(TorchFunctionMode):
 
 
 @contextmanager
-def pretended_gpu() -> Iterator[None]:
-    """Let `device="cuda"` be the pretended one."""
+def pretended_gpu() -> Iterator[list[str]]:
+    """Let every device that is asked for be the pretended one; yields what is asked for."""
+    asked: list[str] = []
+
+    def choose_device(wanted: str) -> torch.device:
+        asked.append(wanted)
+        return PLACE
+
     choosing = [module for name, module in sys.modules.items() if name.startswith("irtbench.")]
     with ExitStack() as held:
         for module in choosing:
             if "choose_device" in vars(module):
-                held.enter_context(patch.object(module, "choose_device", lambda wanted: PLACE))
+                held.enter_context(patch.object(module, "choose_device", choose_device))
         held.enter_context(patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}))
         for by_device in (stack.CHUNK_BYTES, stack.GROUP_CELLS, bifactor_problem.MOST_CELLS):
             held.enter_context(patch.dict(by_device, {PLACE.type: by_device["cpu"]}))  # sums in the same order
         held.enter_context(PretendedDevice())
         held.enter_context(MadeThere())
-        yield
+        yield asked

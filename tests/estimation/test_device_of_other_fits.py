@@ -1,6 +1,7 @@
 """Fits of several abilities, testlets, upper asymptotes, many scales and few respondents on another device."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,9 @@ def answered(z: NDArray[np.float64], rng: np.random.Generator, missing: float) -
 def factors(device: Device, *, missing: float = 0.0, **keywords: Any) -> Numbers:
     """Slopes, errors and scores of a model of two abilities."""
     responses = of_two_abilities(missing=missing)
-    fitted: FactorModel = fit_factors(responses, keywords.pop("n_factors", 2), device=device, **keywords)
+    fitted: FactorModel = fit_factors(
+        responses, keywords.pop("n_factors", 2), tolerance=1e-5, device=device, **keywords
+    )
     assert fitted.converged
     assert fitted.covariance is not None
     scores = factor_scores(fitted, responses, device=device)
@@ -117,6 +120,28 @@ def groups(device: Device) -> Numbers:
     return {"intercept": fitted.items[1].intercept, "mean": fitted.mean, "sd": fitted.sd, "se": fitted.se_mean}
 
 
+def one_ability(device: Device, **keywords: Any) -> Numbers:
+    """Items of 300 respondents, beside others that are known or not."""
+    items = fit_model(keywords.pop("responses", drawn(n=300, n_items=8)), device=device, **keywords).items
+    return {"slope": items.discrimination, "intercept": items.intercept} | items.standard_errors()
+
+
+def beside_anchors(device: Device) -> Numbers:
+    """Items beside known ones, some of them with a prior of their difficulty."""
+    ids = drawn(n=300, n_items=8).item_ids
+    known = fit_model(drawn(n=300, n_items=8), device="cpu").items.select(ids[:4])
+    expected = dict.fromkeys(ids[6:], (0.0, 1.0))
+    return one_ability(device, anchors=known, prior_items=expected, prior_slope="normal:1,0.5")
+
+
+def several_trials(device: Device) -> Numbers:
+    """Items of which each was tried twice."""
+    once = drawn(n=300, n_items=8)
+    again = np.random.default_rng(0).random(once.values.shape) < 0.2 + 0.6 * once.values
+    trials = np.full(once.values.shape, 2)
+    return one_ability(device, responses=replace(once, correct=once.values + again, trials=trials))
+
+
 ROUTES: dict[str, Callable[[Device], Numbers]] = {
     "two abilities": factors,
     "two abilities, missing": lambda device: factors(device, missing=0.2),
@@ -130,6 +155,9 @@ ROUTES: dict[str, Callable[[Device], Numbers]] = {
     "many scales": many_scales,
     "many scales, missing, prior": lambda device: many_scales(device, missing=0.2, prior="weak"),
     "several crowds": groups,
+    "beside anchors": beside_anchors,
+    "several trials": several_trials,
+    "adam": lambda device: one_ability(device, optimiser="adam", tolerance=1e-4),
 }
 SINGLE: dict[str, Callable[..., Numbers]] = {"two abilities": factors, "testlets": bifactor}
 
