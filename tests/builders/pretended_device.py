@@ -18,8 +18,8 @@ from irtbench.estimation.marginal import e_step
 from irtbench.estimation.several_abilities import bifactor_problem
 
 PLACE = torch.device("meta")  # torch itself keeps no numbers there
-# what a GPU takes from the processor's memory all the same: indices, and what is copied
-MIXING = {"aten::index.Tensor", "aten::index_put_", "aten::index_put", "aten::copy_", "aten::_index_put_impl_"}
+COPYING = "aten::copy_"  # which a GPU does from the processor's memory too
+INDEXING = {"aten::index.Tensor", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
 
 
 class Elsewhere(torch.Tensor):
@@ -57,7 +57,12 @@ def on_its_place(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     there = [part for part in tensors if isinstance(part, Elsewhere)]
     here = [part for part in tensors if not isinstance(part, Elsewhere) and part.dim() > 0]
     name = function._schema.name + (f".{function._schema.overload_name}" if function._schema.overload_name else "")
-    if there and here and name not in MIXING:
+    if there and name in INDEXING:  # a GPU takes indices from the processor, but not values, nor gives it indices
+        indices, *values = args[1:3]
+        own = isinstance(args[0], Elsewhere)
+        here = [part for part in values if own != isinstance(part, Elsewhere) and part.dim() > 0]
+        here += [part for part in indices if not own and isinstance(part, Elsewhere)]
+    if there and here and name != COPYING:
         raise AssertionError(f"{name}: a tensor of {tuple(here[0].shape)} on the processor among tensors on the GPU")
     asked = kwargs.get("device")
     goes = (torch.device(asked) if asked is not None else None) or (PLACE if there else torch.device("cpu"))

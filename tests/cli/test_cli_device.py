@@ -12,7 +12,7 @@ import torch
 from builders.command_line import refused, run_here
 from builders.pretended_device import pretended_gpu
 
-KINDS = {
+KINDS: dict[str, list[object]] = {
     "one ability": [],
     "two abilities": ["--factors", 2],
     "testlets": ["--testlets", "passage"],

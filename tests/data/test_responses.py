@@ -2,12 +2,14 @@
 
 import re
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -215,15 +217,15 @@ def test_responses_are_held_at_a_byte_each() -> None:
 
 @pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8, np.int64, np.uint64])
 def test_whole_numbers_are_never_held_at_more_than_they_take(kind: type) -> None:
-    given = (np.random.default_rng(0).random((5_000, 200)) < 0.5).astype(kind)
+    values: NDArray[Any] = (np.random.default_rng(0).random((5_000, 200)) < 0.5).astype(kind)
     names = tuple(f"r{i}" for i in range(5_000)), tuple(f"i{j}" for j in range(200))
     tracemalloc.start()
-    found = ResponseMatrix(given, *names)
+    found = ResponseMatrix(values, *names)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.coded_responses.dtype == np.int8
-    np.testing.assert_array_equal(found.correct, given)
-    assert most < 4 * given.size  # eight as floating point numbers
+    np.testing.assert_array_equal(found.correct, values)
+    assert most < 4 * values.size  # eight as floating point numbers
 
 
 def test_negative_whole_numbers_are_refused() -> None:
