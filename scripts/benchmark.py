@@ -119,7 +119,7 @@ def row_of(size: Size, name: str, found: dict[str, Any], data: Simulated, time_l
         "first_seconds": found["first_seconds"],
         "n_fits": found["n_fits"],
         "coverage_b": coverage(b, found["se_difficulty"], data.difficulty),
-        "coverage_theta": coverage(*(found["theta"] or (None, None)), data.theta),
+        "coverage_theta": coverage(*(found["theta"] or (None, None)), data.theta[: len((found["theta"] or [[]])[0])]),
         "rmse_a": rmse(a, data.discrimination),
         "rmse_b": rmse(b, data.difficulty),
         "rmse_c": rmse(c, data.guessing) if size.kind == "3pl" else float("nan"),

@@ -16,6 +16,7 @@ from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.estimation.settings import Device
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,6 +97,7 @@ def find_dimensions(
     n_samples: int = 20,
     n_test_samples: int = 0,
     seed: int = 0,
+    device: Device = "auto",
     progress: Callable[[str], None] = lambda message: None,
 ) -> Dimensions:
     """Count abilities by parallel analysis, compare models of several factors, and turn loadings to the labels.
@@ -114,6 +116,8 @@ def find_dimensions(
         Most samples of the smaller model for each likelihood-ratio test; 0 for no p.
     seed
         Of these samples.
+    device
+        As in `FitSettings`.
     progress
         Called with a line about each step.
 
@@ -144,7 +148,7 @@ def find_dimensions(
     for number in range(1, max_factors + 1):
         name = "1 factor" if number == 1 else f"{number} factors"
         progress(f"model with {name}")
-        models[name] = fit_factors(responses, number, seed=seed, standard_errors=False)
+        models[name] = fit_factors(responses, number, seed=seed, standard_errors=False, device=device)
     rotated = None
     n_labels = len(set(labels)) if labels is not None else 0
     if labels is not None and 1 < n_labels <= max_factors:
@@ -161,7 +165,13 @@ def find_dimensions(
                 "larger": b,
                 **vars(
                     one_more_factor(
-                        responses, models[a], models[b], n_samples=n_test_samples, seed=seed, progress=progress
+                        responses,
+                        models[a],
+                        models[b],
+                        n_samples=n_test_samples,
+                        seed=seed,
+                        device=device,
+                        progress=progress,
                     )
                 ),
             }

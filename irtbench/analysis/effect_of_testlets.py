@@ -17,6 +17,7 @@ from irtbench.data.shown import Shown
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.bifactor_model import BifactorModel
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.estimation.settings import Device
 
 ONE, EQUAL, FREE = "one ability", "bifactor, equal slopes", "bifactor, free slopes"
 
@@ -113,7 +114,9 @@ class EffectOfTestlets(Shown):
         )
 
 
-def effect_of_testlets(responses: ResponsesLike, fitted: BifactorModel, *, seed: int = 0) -> EffectOfTestlets:
+def effect_of_testlets(
+    responses: ResponsesLike, fitted: BifactorModel, *, seed: int = 0, device: Device = "auto"
+) -> EffectOfTestlets:
     """Compare a model with testlets to that of one ability, and their abilities.
 
     With one specific slope for each testlet, of which but the square is in the likelihood, one ability is the model on
@@ -130,6 +133,8 @@ def effect_of_testlets(responses: ResponsesLike, fitted: BifactorModel, *, seed:
         The model with testlets.
     seed
         As for `fit_factors`.
+    device
+        As in `FitSettings`.
 
     Raises
     ------
@@ -154,16 +159,19 @@ def effect_of_testlets(responses: ResponsesLike, fitted: BifactorModel, *, seed:
     if set(data.item_ids) != set(fitted.item_ids) or data.n_respondents != fitted.n_respondents:
         raise InputError("testlets: expected the responses that the model was fitted to")
     data = data.select_items(fitted.item_ids)
-    one_ability = fit_factors(data, 1, seed=seed, standard_errors=False)
+    one_ability = fit_factors(data, 1, seed=seed, standard_errors=False, device=device)
     equal = fitted
     if set(fitted.alike) != set(fitted.names):
-        equal = fit_bifactor(data, fitted.testlets, specific_slopes="equal", standard_errors=False, seed=seed)
+        equal = fit_bifactor(
+            data, fitted.testlets, specific_slopes="equal", standard_errors=False, seed=seed, device=device
+        )
     test = likelihood_ratio(one_ability, equal, on_boundary=True)
     if one_ability.converged and equal.converged:
         test = replace(test, p=p_on_boundary(test.statistic, fitted.n_testlets))
     else:
         test = replace(test, p=np.nan, note="no test, for a model without a maximum has no likelihood ratio")
-    general, alone = bifactor_scores(fitted, data), factor_scores(one_ability, data, seed=seed)
+    general = bifactor_scores(fitted, data, device=device)
+    alone = factor_scores(one_ability, data, seed=seed, device=device)
     abilities = general.assign(theta_one_ability=alone["theta_1"], se_one_ability=alone["se_1"])
     return EffectOfTestlets(one_ability, equal, fitted, test, abilities)
 

@@ -20,6 +20,7 @@ from irtbench.analysis.explained_difficulty import (
 from irtbench.analysis.explanatory_items import ExplanatoryItems, Kind, fit_explanatory_items
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.item_features import ItemFeatures
+from irtbench.estimation.settings import Device
 
 
 def explain_responses(
@@ -30,6 +31,7 @@ def explain_responses(
     shrinkage: Shrinkage = "auto",
     level: float = 0.95,
     rng: np.random.Generator,
+    device: Device = "auto",
     progress: Callable[[str], None] = lambda message: None,
 ) -> ExplainedDifficulty:
     """Difficulty regressed on features of the items, both fitted to the responses at once.
@@ -50,6 +52,8 @@ def explain_responses(
         ``2pl`` or ``rasch``.
     shrinkage, level, rng
         As for `explain_difficulty`.
+    device
+        As in `FitSettings`.
     progress
         Told of each update.
 
@@ -80,7 +84,9 @@ def explain_responses(
 
     def fitted(columns: Array, shrink: bool, words: str) -> ExplanatoryItems:
         progress(words)
-        return fit_explanatory_items(data, columns, kind=model, shrink=shrink, seed=seed, progress=progress)
+        return fit_explanatory_items(
+            data, columns, kind=model, shrink=shrink, seed=seed, device=device, progress=progress
+        )
 
     full = fitted(design.columns, design.shrink, "items with the regression on their features")
     plain = fitted(design.columns[:, :0], False, "items without features")

@@ -33,6 +33,7 @@ from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings, hermite_axis
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
+from irtbench.estimation.fit import choose_device
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
@@ -44,6 +45,7 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import population_of, whole_theta_covariance
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import Device
 from irtbench.estimation.status import Learning
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
@@ -59,6 +61,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid, normal_populatio
 Kind = Literal["rasch", "2pl"]
 Array = NDArray[np.float64]
 
+CPU = torch.device("cpu")
 LEAST_RESIDUAL, LEAST_OF_SLOPES = 0.25, 0.05  # of the priors under which items are looked at, whatever s and t are
 LEAST_TOLD = 0.05  # of an item by its responses, as a share of its prior's precision: as much as one answer tells
 MOST_CELLS = 10**6  # respondents x items; with more, answers are so many that posteriors are normal
@@ -172,6 +175,7 @@ def fit_explanatory_items(
     kind: Kind = "2pl",
     shrink: bool = False,
     seed: int = 0,
+    device: Device = "auto",
     progress: Callable[[str], None] = lambda message: None,
 ) -> ExplanatoryItems:
     """Fit items with the regression of their difficulty.
@@ -190,12 +194,14 @@ def fit_explanatory_items(
         Whether effects are drawn to 0, see `meta_regression`.
     seed
         For Pyro's random numbers; none is drawn.
+    device
+        As in `FitSettings`.
     progress
         Told of each update.
     """
     given = as_responses(responses)
     with threads_for(given.n_respondents * given.n_items), fenced(seed), torch.no_grad():
-        return ExplanatoryFit.of(given, columns, kind, shrink).settled(progress)
+        return ExplanatoryFit.of(given, columns, kind, shrink, choose_device(device)).settled(progress)
 
 
 @dataclass
@@ -212,25 +218,28 @@ class ExplanatoryFit:
     path: FixedPoint = field(default_factory=FixedPoint)
 
     @classmethod
-    def of(cls, responses: ResponsesLike, columns: Array, kind: Kind, shrink: bool) -> ExplanatoryFit:
+    def of(
+        cls, responses: ResponsesLike, columns: Array, kind: Kind, shrink: bool, device: torch.device = CPU
+    ) -> ExplanatoryFit:
         """Where the iterations start: all items alike in slope, difficulties by the proportion correct."""
-        given, cpu = as_responses(responses), torch.device("cpu")
+        given = as_responses(responses)
         n_items, rasch = given.n_items, kind == "rasch"
+        ones = torch.ones(n_items, dtype=torch.float64, device=device)
         model = partial(
             logistic_model,
-            guessing_free=torch.zeros(n_items, dtype=torch.bool),
-            guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-            slope_sign=None if rasch else torch.ones(n_items, dtype=torch.float64),
-            shared=SharedParameters.common_slope(n_items, cpu) if rasch else None,
+            guessing_free=ones == 0,
+            guessing_fixed=torch.zeros_like(ones),
+            slope_sign=None if rasch else ones,
+            shared=SharedParameters.common_slope(n_items, device) if rasch else None,
         )
-        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu)
-        rows = encode_responses(given, cpu)
+        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=device)
+        rows = encode_responses(given, device)
         flat = partial(model, priors=Priors.named("none"))
         start = starting_values(Problem.of(flat, rows, nodes))
         slope = torch.full_like(start.slope, 1.0)
         items = ItemTensors(slope, start.intercept.clamp(-4, 4), torch.zeros_like(start.intercept))
         answers, p = given.n_by_item, (given.n_correct_by_item + 0.5) / (given.n_by_item + 1)
-        b = -items.intercept.numpy()
+        b = -items.intercept.cpu().numpy()
         found = meta_regression(b, (np.maximum(answers, 1) * p * (1 - p)) ** -0.5, columns, shrink=shrink)
         priors = ItemPriors(found.coefficients, max(found.residual_sd, LEAST_RESIDUAL), (0.0, SEEN_DEVIATION))
         return cls(Problem.of(flat, rows, nodes), priors, items, given.item_ids, columns, rasch, shrink)
@@ -258,9 +267,14 @@ class ExplanatoryFit:
         )
 
     @property
+    def expected_difficulty(self) -> Array:
+        """The same as an array."""
+        return with_intercept(self.columns) @ self.priors.coefficients
+
+    @property
     def expected(self) -> Tensor:
-        """Difficulties that the features say, shape (n_items,)."""
-        return torch.from_numpy(with_intercept(self.columns) @ self.priors.coefficients)
+        """Difficulties that the features say, on the items' device, shape (n_items,)."""
+        return torch.from_numpy(self.expected_difficulty).to(self.items.intercept.device)
 
     def update(self) -> tuple[float, bool]:
         """The mode under the priors, the posteriors around it, and the priors learnt anew."""
@@ -268,7 +282,7 @@ class ExplanatoryFit:
         converged = self.to_mode()
         at, told = self.priors, self.told()
         found = meta_regression(
-            *told.by_responses(1, self.expected.numpy(), at.residual), self.columns, shrink=self.shrink
+            *told.by_responses(1, self.expected_difficulty, at.residual), self.columns, shrink=self.shrink
         )
         slope = at.slope if self.rasch else slopes_learnt(*told.by_responses(0, *at.slope), at.slope)
         residual = max(found.residual_sd, LEAST_RESIDUAL)
@@ -292,8 +306,9 @@ class ExplanatoryFit:
 
     def with_priors(self) -> Problem:
         """The Pyro model with the priors as they stand, and its responses."""
-        every, expected = torch.ones(len(self.items), dtype=torch.bool), self.expected
-        difficulty = DifficultyPrior(every, expected, torch.full_like(expected, self.priors.residual))
+        expected = self.expected
+        every, residual = torch.ones_like(expected, dtype=torch.bool), torch.full_like(expected, self.priors.residual)
+        difficulty = DifficultyPrior(every, expected, residual)
         named = Priors("hierarchical", log_slope=None if self.rasch else self.priors.slope)
         model = partial(self.problem.model, priors=named, difficulty=difficulty)
         return Problem.of(model, self.problem.rows, self.problem.nodes)
@@ -326,7 +341,7 @@ class ExplanatoryFit:
         mode = torch.stack([self.items.slope[:, 0].abs().log(), self.difficulty], dim=1)
         n_items = len(mode)
         if len(self.problem.rows) * n_items > MOST_CELLS:
-            return Told(mode.numpy(), covariance.diagonal(dim1=1, dim2=2).numpy())
+            return Told(mode.cpu().numpy(), covariance.diagonal(dim1=1, dim2=2).cpu().numpy())
         axis, weights = hermite_axis(NODES, mode)
         log_weights = weights.log() + 0.5 * axis**2
         prior = self.priors
@@ -343,14 +358,15 @@ class ExplanatoryFit:
         intercept = -places[:, :, 1] if self.rasch else -places[:, :, 0].exp() * places[:, :, 1]
         as_asked = torch.stack([places[:, :, 0], intercept, torch.zeros_like(intercept)], dim=2)
         around, ones = Surroundings.of(self.problem, self.items), torch.ones_like(self.items.intercept)
-        log_mass = around.log_likelihoods(as_asked, ones, torch.arange(n_items)) + log_weights
+        every = torch.arange(n_items, device=mode.device)
+        log_mass = around.log_likelihoods(as_asked, ones, every) + log_weights
         log_mass = log_mass - 0.5 * ((places[:, :, 1] - self.expected[:, None]) / prior.residual) ** 2
         if not self.rasch:
             log_mass = log_mass - 0.5 * ((places[:, :, 0] - prior.slope[0]) / prior.slope[1]) ** 2
         mass = torch.softmax(log_mass, dim=1)[:, :, None]
         mean = (mass * places).sum(dim=1)
         variance = (mass * (places - mean[:, None, :]) ** 2).sum(dim=1)
-        return Told(mean.numpy(), variance.numpy())
+        return Told(mean.cpu().numpy(), variance.cpu().numpy())
 
     def with_shared_error(self, told: Told) -> tuple[Array, Errors]:
         """What the responses say of the difficulties, with the errors that items share, if they are not too many.
@@ -358,12 +374,12 @@ class ExplanatoryFit:
         With P the posterior covariance of the difficulties, their own variances being those of the quadrature, the
         errors have the covariance E = (P^-1 - 1 / s^2)^-1 and the estimates are m + E (m - expected) / s^2.
         """
-        expected, residual = self.expected.numpy(), self.priors.residual
+        expected, residual = self.expected_difficulty, self.priors.residual
         whole = self.whole_covariance() if len(self.items) <= MOST_COUPLED_ITEMS else None
         if whole is None:
             estimates, sd = told.by_responses(1, expected, residual)
             return estimates, Errors(sd)
-        own = self.own_covariance()[:, 1, 1].numpy()
+        own = self.own_covariance()[:, 1, 1].cpu().numpy()
         posterior = whole + np.diag(told.variance[:, 1] - own)
         values, axes = np.linalg.eigh(posterior)
         precision = np.maximum(1 / values.clip(min=1e-12) - residual**-2, LEAST_TOLD * residual**-2)
@@ -381,7 +397,7 @@ class ExplanatoryFit:
         if not definite:
             return None
         rate = self.by_logs()[:, 1]
-        return torch.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate).numpy()
+        return torch.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate).cpu().numpy()
 
 
 def slopes_learnt(estimates: Array, errors: Array, before: tuple[float, float]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, fit_factors
+from irtbench.estimation.settings import Device
 
 NOT_ASKED = "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
 NO_SAMPLE = "no p: in samples of the smaller model some item is always all right or all wrong"
@@ -29,6 +30,7 @@ def one_more_factor(
     *,
     n_samples: int = 0,
     seed: int = 0,
+    device: Device = "auto",
     progress: Callable[[str], None] = lambda message: None,
 ) -> LikelihoodRatio:
     """Likelihood ratio of two exploratory models, with the p of a parametric bootstrap.
@@ -49,6 +51,8 @@ def one_more_factor(
         Most samples; 0 for none, and p is NaN. The least p is 1 / (n_samples + 1): below 19 none is as small as .05.
     seed
         Of the samples.
+    device
+        As in `FitSettings`.
     progress
         Called with a line about each sample, with the time that is left at most.
 
@@ -88,7 +92,10 @@ def one_more_factor(
         sample = draw_sample(responses, smaller, rng)
         if sample is None:
             return replace(observed, note=NO_SAMPLE)
-        models = (fit_factors(sample, model.n_factors, seed=seed, standard_errors=False) for model in (smaller, larger))
+        models = (
+            fit_factors(sample, model.n_factors, seed=seed, standard_errors=False, device=device)
+            for model in (smaller, larger)
+        )
         exceed += likelihood_ratio(*models).statistic >= observed.statistic
         if exceed == ENOUGH_EXCEED:
             return replace(observed, p=exceed / number, n_samples=number)

@@ -15,10 +15,11 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable
+from irtbench.estimation.fit import check_estimable, choose_device
 from irtbench.estimation.marginal.asymptotes import slope_at_zero
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.settings import Device
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
@@ -73,7 +74,9 @@ class GuessingTest(Shown):
         return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
 
 
-def guessing_test(responses: ResponsesLike, *, method: Adjustment = "holm", tolerance: float = 1e-3) -> GuessingTest:
+def guessing_test(
+    responses: ResponsesLike, *, method: Adjustment = "holm", tolerance: float = 1e-3, device: Device = "auto"
+) -> GuessingTest:
     """Test each item's guessing parameter by marginal maximum likelihood.
 
     Parameters
@@ -84,6 +87,8 @@ def guessing_test(responses: ResponsesLike, *, method: Adjustment = "holm", tole
         How p is adjusted for the number of items.
     tolerance
         As for `find_mode`; every fit starts where the 2PL of all items ended.
+    device
+        As in `FitSettings`.
 
     Raises
     ------
@@ -103,17 +108,16 @@ def guessing_test(responses: ResponsesLike, *, method: Adjustment = "holm", tole
     responses = as_responses(responses)
     priors = Priors.named("none")
     check_estimable(responses, priors)
-    cpu = torch.device("cpu")
-    n_items = responses.n_items
+    n_items, where = responses.n_items, choose_device(device)
     model = partial(
         logistic_model,
         priors=priors,
-        guessing_free=torch.zeros(n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
+        guessing_free=torch.zeros(n_items, dtype=torch.bool, device=where),
+        guessing_fixed=torch.zeros(n_items, dtype=torch.float64, device=where),
     )
-    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu)
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=where)
     with fenced(0), torch.no_grad():
-        problem = Problem.of(model, encode_responses(responses, cpu), nodes)
+        problem = Problem.of(model, encode_responses(responses, where), nodes)
         without = find_mode(problem, tolerance=tolerance / 100)
         rises = slope_at_zero(problem, without.items) > 0
         found = [

@@ -193,7 +193,9 @@ def newton(log_likelihood: Any, start: Tensor) -> tuple[Array, Array, float, boo
             hessian = torch.autograd.functional.hessian(log_likelihood, at)
             values, reached = at.detach(), float(value.detach())
             lowest = torch.linalg.eigvalsh(-hessian)[0]
-            damped = -hessian + max(0.0, 1e-6 - float(lowest)) * torch.eye(len(values), dtype=values.dtype)
+            damped = -hessian + max(0.0, 1e-6 - float(lowest)) * torch.eye(
+                len(values), dtype=values.dtype, device=values.device
+            )
             step = torch.linalg.solve(damped, gradient)
             converged = bool(gradient @ step < TOLERANCE) and float(lowest) > 0
             if converged:

@@ -48,7 +48,7 @@ from irtbench.diagnostics.item_fit import ItemFit, item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.settings import FEWEST_RESPONDENTS
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
 from irtbench.models.item_parameters import ItemParameters
 
 __all__ = [
@@ -232,6 +232,7 @@ def prune(
     refit_many: RefitMany | None = None,
     groups: Mapping[str, str] | None = None,
     seed: int = 0,
+    device: Device = "auto",
     checkpoint: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda message: None,
     **keywords: Any,
@@ -263,6 +264,8 @@ def prune(
         Content group of items, for the rules' least number of each.
     seed
         Of the bootstrap and of the models with several abilities.
+    device
+        Of the models with several abilities, as in `FitSettings`.
     checkpoint
         Where finished steps are kept; those already there are not computed again.
     progress
@@ -320,7 +323,7 @@ def prune(
             checks = None if checkpoint is None else checkpoint.load("checks", ScaleChecks)
             if checks is None:
                 progress("one ability or two, and guessing")
-                checks = check_scale(data, seed=seed)
+                checks = check_scale(data, seed=seed, device=device)
                 if checkpoint is not None and checks is not None:
                     checkpoint.save("checks", checks)
         if finished:

@@ -13,6 +13,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
+from irtbench.estimation.settings import Device
 
 FEWEST_ITEMS = 4  # two abilities need more than three items
 
@@ -56,10 +57,13 @@ class ScaleChecks(Shown):
         return f"two abilities gain a likelihood ratio of {gain}, {counted(self.n_guessing, 'item')} guessed"
 
 
-def check_scale(responses: ResponsesLike, *, n_test_samples: int = 0, seed: int = 0) -> ScaleChecks | None:
+def check_scale(
+    responses: ResponsesLike, *, n_test_samples: int = 0, seed: int = 0, device: Device = "auto"
+) -> ScaleChecks | None:
     """Compare one with two abilities, and test guessing item by item; None for fewer than four items.
 
-    With ``n_test_samples`` the likelihood ratio of two abilities has a p, see `one_more_factor`.
+    With ``n_test_samples`` the likelihood ratio of two abilities has a p, see `one_more_factor`; `device` is as in
+    `FitSettings`.
 
     Examples
     --------
@@ -74,11 +78,11 @@ def check_scale(responses: ResponsesLike, *, n_test_samples: int = 0, seed: int 
     responses = as_responses(responses)
     if responses.n_items < FEWEST_ITEMS:
         return None
-    one, two = (fit_factors(responses, number, seed=seed, standard_errors=False) for number in (1, 2))
+    one, two = (fit_factors(responses, number, seed=seed, standard_errors=False, device=device) for number in (1, 2))
     return ScaleChecks(
         models=compare_models({"one ability": one, "two abilities": two}),
-        two_against_one=one_more_factor(responses, one, two, n_samples=n_test_samples, seed=seed),
+        two_against_one=one_more_factor(responses, one, two, n_samples=n_test_samples, seed=seed, device=device),
         fit_of_two=global_fit_of_factors(responses, two.slopes, two.intercept, n_parameters=two.n_parameters),
         two_converged=two.converged,
-        guessing=guessing_test(responses),
+        guessing=guessing_test(responses, device=device),
     )

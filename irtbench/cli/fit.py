@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from irtbench.building.removals import Removal
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.estimation.fitted import FittedModel
-    from irtbench.estimation.settings import FitSettings, ModelKind
+    from irtbench.estimation.settings import Device, FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
@@ -284,9 +284,9 @@ def fit(
         if isinstance(data, StoredResponses):
             found, items, scale = fit_stored(data, settings, seed, known, file, progress, ranks)
         elif grouped is not None:
-            found, items, scores, words = grouped.fit(data, seed)
+            found, items, scores, words = grouped.fit(data, seed, device)
         elif several:
-            found, items, scores = fit_abilities(data, factors, pattern, seed)
+            found, items, scores = fit_abilities(data, factors, pattern, seed, device)
         elif groups is not None:
             if isinstance(data, SparseResponses):
                 raise InputError("--groups: so sparse a table of so many items goes with one group only")
@@ -481,7 +481,7 @@ def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFr
 
 
 def fit_abilities(
-    data: ResponseMatrix | SparseResponses, n_factors: int, pattern: Path | None, seed: int
+    data: ResponseMatrix | SparseResponses, n_factors: int, pattern: Path | None, seed: int, device: Device
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
     """The same with several abilities."""
     from irtbench.estimation.factors import factor_scores, fit_factors
@@ -494,5 +494,6 @@ def fit_abilities(
         if n_factors not in (1, zero_loadings.shape[1]):
             raise InputError(f"{pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
         n_factors = zero_loadings.shape[1]
-    fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=seed)
-    return fitted.summary() | {"seed": seed}, fitted.table(), factor_scores(fitted, data, seed=seed)
+    fitted = fit_factors(data, n_factors, zero_loadings=zero_loadings, seed=seed, device=device)
+    scores = factor_scores(fitted, data, seed=seed, device=device)
+    return fitted.summary() | {"seed": seed}, fitted.table(), scores

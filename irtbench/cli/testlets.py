@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pandas as pd
 
@@ -13,6 +13,9 @@ from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+
+if TYPE_CHECKING:
+    from irtbench.estimation.settings import Device
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class TestletOptions:
         return cls(testlets, specific_slopes)
 
     def fit(
-        self, data: ResponseMatrix | SparseResponses, seed: int
+        self, data: ResponseMatrix | SparseResponses, seed: int, device: Device
     ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, list[str]]:
         """Contents of fit.json, items.csv and scores.csv, and lines to be printed."""
         from irtbench.analysis.effect_of_testlets import effect_of_testlets
@@ -65,8 +68,8 @@ class TestletOptions:
 
         if isinstance(data, SparseResponses):
             raise InputError("--testlets: so sparse a table of so many items goes without testlets only")
-        fitted = fit_bifactor(data, self.testlets, specific_slopes=self.specific_slopes, seed=seed)
-        effect = effect_of_testlets(data, fitted, seed=seed)
+        fitted = fit_bifactor(data, self.testlets, specific_slopes=self.specific_slopes, seed=seed, device=device)
+        effect = effect_of_testlets(data, fitted, seed=seed, device=device)
         words = effect.in_words()
         if fitted.alike and self.specific_slopes == "free":
             words.append(

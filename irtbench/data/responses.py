@@ -121,10 +121,14 @@ def coded(values: Any) -> NDArray[Any]:
     given = np.asarray(values)
     if given.dtype == np.bool_:
         return given.astype(np.int8)
+    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
+    if given.dtype.kind in "iu" and given.size and given.min() >= 0:
+        for kind in kinds:
+            if given.max() <= np.iinfo(kind).max:
+                return given.astype(kind)
     if given.dtype.kind != "f":
         given = given.astype(np.float64)
     missing = np.isnan(given)
-    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
     for kind in kinds:
         with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
             found: NDArray[Any] = given.astype(kind)

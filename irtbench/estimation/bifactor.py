@@ -15,7 +15,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.bifactor_model import BifactorModel
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, with_names
+from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, find_bifactor_mode
 from irtbench.estimation.several_abilities.bifactor_problem import grid_for
 from irtbench.estimation.several_abilities.factor_mode import ROOM
@@ -38,6 +39,8 @@ def fit_bifactor(
     max_steps: int = 1000,
     standard_errors: bool = True,
     seed: int = 0,
+    device: Device = "auto",
+    dtype: Precision = "float64",
 ) -> BifactorModel:
     """Estimate a bifactor 2PL by marginal maximum likelihood: items of a testlet share an ability of their own.
 
@@ -67,6 +70,8 @@ def fit_bifactor(
         Whether to compute them. Whether the observed information is positive definite is tested all the same.
     seed
         Of Pyro's random numbers, none of which are drawn.
+    device, dtype
+        As in `FitSettings`: where to compute, and the floating point numbers of the sums that steps are made of.
 
     Raises
     ------
@@ -98,18 +103,21 @@ def fit_bifactor(
     names, single = groups_of_items(responses.item_ids, testlets)
     equal = specific_slopes == "equal"
     with fenced(seed), torch.no_grad():
-        problem = bifactor_problem(responses, numbered_groups(names), equal=equal)
+        problem = bifactor_problem(
+            responses, numbered_groups(names), equal=equal, device=choose_device(device),
+            dtype=torch.float32 if dtype == "float32" else torch.float64,
+        )  # fmt: skip
         found = find_bifactor_mode(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
     items = found.mode.items
     return BifactorModel(
         item_ids=responses.item_ids,
         testlets=names,
-        slopes=items.slope.numpy(),
-        intercept=items.intercept.numpy(),
+        slopes=items.slope.cpu().numpy(),
+        intercept=items.intercept.cpu().numpy(),
         log_likelihood=found.mode.log_likelihood,
         n_respondents=responses.n_respondents,
         status=with_names(found.mode.status, responses),
-        covariance=None if found.covariance is None else found.covariance.numpy(),
+        covariance=None if found.covariance is None else found.covariance.cpu().numpy(),
         nodes=found.nodes,
         integration_error=found.integration_error,
         n_by_item=responses.n_by_item,
@@ -148,7 +156,7 @@ def numbered_groups(names: Sequence[str | None]) -> ItemGroups:
     return ItemGroups(torch.tensor([ALONE if name is None else numbers[name] for name in names]))
 
 
-def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike) -> pd.DataFrame:
+def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike, *, device: Device = "auto") -> pd.DataFrame:
     """Posterior mean and standard deviation of each respondent's general ability, specific ones integrated out.
 
     Parameters
@@ -157,6 +165,8 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike) -> pd.DataF
         The model.
     responses
         Graded responses to its items, in any order; missing ones are left out.
+    device
+        As in `FitSettings`.
 
     Returns
     -------
@@ -178,7 +188,7 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike) -> pd.DataF
     1            r2        8          3      0.38   0.16  0.45
     """
     data = as_responses(responses, item_ids=fitted.item_ids).select_items(fitted.item_ids)
-    mean, deviation = general_abilities(fitted, data)
+    mean, deviation = general_abilities(fitted, data, choose_device(device))
     table = pd.DataFrame(
         {
             "respondent_id": data.respondent_ids,
@@ -194,16 +204,17 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesLike) -> pd.DataF
 
 @torch.no_grad()
 def general_abilities(
-    fitted: BifactorModel, responses: ResponseMatrix
+    fitted: BifactorModel, responses: ResponseMatrix, device: torch.device
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of the general ability, each of shape (n_respondents,)."""
-    together, intercept = numbered_groups(fitted.testlets), torch.from_numpy(fitted.intercept)
-    items = ItemTensors(torch.from_numpy(fitted.slopes), intercept, torch.zeros_like(intercept))
-    problem = bifactor_problem(responses, together, nodes=grid_for(items, together, room=ROOM))
+    slope, intercept = (torch.from_numpy(part).to(device) for part in (fitted.slopes, fitted.intercept))
+    items, together = ItemTensors(slope, intercept, torch.zeros_like(intercept)), numbered_groups(fitted.testlets)
+    nodes = grid_for(items, together.to(device), room=ROOM)
+    problem = bifactor_problem(responses, together, nodes=nodes, device=device)
     theta = problem.grid.general
     means, squares = [], []
     for found in problem.posteriors(items):
         means.append(found.general @ theta)
         squares.append(found.general @ theta**2)
-    mean = torch.cat(means).numpy()
-    return mean, np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))
+    mean, square = (torch.cat(parts).cpu().numpy() for parts in (means, squares))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))

@@ -48,6 +48,7 @@ def fenced(seed: int) -> Iterator[None]:
     """
     with own_parameters():
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - Pyro seeds this one
+        on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         pyro.set_rng_seed(seed)
         try:
             yield
@@ -55,6 +56,7 @@ def fenced(seed: int) -> Iterator[None]:
             random.setstate(states[0])
             np.random.set_state(states[1])  # noqa: NPY002
             torch.set_rng_state(states[2])
+            torch.cuda.set_rng_state_all(on_gpu)
 
 
 def maximise(svi: SVI, *arguments: Any, stopped: Callable[[int, float], Result | None], **options: Any) -> Result:

@@ -18,7 +18,8 @@ from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, with_names
+from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.factor_mode import (
     FactorMode,
     factor_problem,
@@ -218,6 +219,8 @@ def fit_factors(
     tolerance: float = 1e-3,
     max_steps: int = 1000,
     standard_errors: bool = True,
+    device: Device = "auto",
+    dtype: Precision = "float64",
 ) -> FactorModel:
     """Estimate a 2PL with several abilities by marginal maximum likelihood.
 
@@ -241,6 +244,8 @@ def fit_factors(
         As for `find_mode`.
     standard_errors
         Whether to compute them. Whether the observed information is positive definite is tested all the same.
+    device, dtype
+        As in `FitSettings`: where to compute, and the floating point numbers of the sums that steps are made of.
 
     Raises
     ------
@@ -267,10 +272,13 @@ def fit_factors(
     check_estimable(responses, Priors.named("none"))
     zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
     blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)
-    found = []
+    where, single, found = choose_device(device), dtype == "float32", []
     with fenced(seed), torch.no_grad():
         for block in blocks:
-            problem = factor_problem(answers_to(responses, block), len(block.factors), block.zero_loadings, seed)
+            problem = factor_problem(
+                answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
+                device=where, dtype=torch.float32 if single else torch.float64,
+            )  # fmt: skip
             found.append(
                 find_factor_mode(
                     problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
@@ -313,11 +321,11 @@ def combined(
     slopes, intercept = np.zeros((n_items, n_factors)), np.zeros(n_items)
     covariance = np.zeros((n_items, n_factors + 1, n_factors + 1))
     for block, part in zip(blocks, found, strict=True):
-        slopes[np.ix_(block.items, block.factors)] = part.mode.items.slope.numpy()
-        intercept[block.items] = part.mode.items.intercept.numpy()
+        slopes[np.ix_(block.items, block.factors)] = part.mode.items.slope.cpu().numpy()
+        intercept[block.items] = part.mode.items.intercept.cpu().numpy()
         if part.covariance is not None:
             places = np.append(block.factors, n_factors)
-            covariance[np.ix_(block.items, places, places)] = part.covariance.numpy()
+            covariance[np.ix_(block.items, places, places)] = part.covariance.cpu().numpy()
     n_responses = [int(responses.n_by_item[block.items].sum()) for block in blocks]
     errors = [part.integration_error * n for part, n in zip(found, n_responses, strict=True)]
     nodes = dict.fromkeys(part.nodes for part in found)
@@ -352,7 +360,9 @@ def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Stat
     )
 
 
-def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 0) -> pd.DataFrame:
+def factor_scores(
+    fitted: FactorModel, responses: ResponsesLike, *, seed: int = 0, device: Device = "auto"
+) -> pd.DataFrame:
     """Posterior means and standard deviations of each respondent's abilities.
 
     Parameters
@@ -363,6 +373,8 @@ def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 
         Graded responses to its items, in any order; missing ones are left out.
     seed
         Of the quasi-Monte Carlo points (four abilities and more).
+    device
+        As in `FitSettings`.
 
     Returns
     -------
@@ -394,8 +406,9 @@ def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 
         }
     )
     mean, deviation = (np.empty((data.n_respondents, fitted.n_factors)) for _ in range(2))
+    where = choose_device(device)
     for block in independent_blocks(len(fitted.item_ids), fitted.n_factors, fitted.zero_loadings):
-        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed)
+        mean[:, block.factors], deviation[:, block.factors] = block_scores(fitted, data, block, seed, where)
     for k in range(fitted.n_factors):
         table[f"theta_{k + 1}"] = mean[:, k]
         table[f"se_{k + 1}"] = deviation[:, k]
@@ -404,19 +417,20 @@ def factor_scores(fitted: FactorModel, responses: ResponsesLike, *, seed: int = 
 
 @torch.no_grad()
 def block_scores(
-    fitted: FactorModel, responses: ResponseMatrix, block: Block, seed: int
+    fitted: FactorModel, responses: ResponseMatrix, block: Block, seed: int, device: torch.device
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
     some = responses.select_items([responses.item_ids[j] for j in block.items])
-    slope = torch.from_numpy(fitted.slopes[np.ix_(block.items, block.factors)])
-    intercept = torch.from_numpy(fitted.intercept[block.items])
+    slope = torch.from_numpy(fitted.slopes[np.ix_(block.items, block.factors)]).to(device)
+    intercept = torch.from_numpy(fitted.intercept[block.items]).to(device)
     items = ItemTensors(slope, intercept, torch.zeros_like(intercept))
-    problem = on_right_nodes(factor_problem(some, len(block.factors), block.zero_loadings, seed), items)
+    problem = factor_problem(some, len(block.factors), block.zero_loadings, seed, device=device)
+    problem = on_right_nodes(problem, items)
     theta, row = problem.nodes.theta, problem.row(items)
     means, squares = [], []
     for batch in problem.batches():
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         means.append(posterior @ theta)
         squares.append(posterior @ theta**2)
-    mean = torch.cat(means).numpy()
-    return mean, np.sqrt(np.maximum(torch.cat(squares).numpy() - mean**2, 0.0))
+    mean, square = (torch.cat(parts).cpu().numpy() for parts in (means, squares))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.0))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
 from irtbench.estimation.marginal.shared_scale import ability_vanishes, population_of
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings, fit_settings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, fit_settings
 from irtbench.estimation.shared_items import (
     anchors_among,
     at_anchors,
@@ -300,7 +300,7 @@ def precision(responses: AnyResponses, settings: FitSettings) -> torch.dtype:
     return torch.float32 if single else torch.float64
 
 
-def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> torch.device:
+def choose_device(wanted: Device) -> torch.device:
     """The device of that name; ``auto`` is a GPU where there is one."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")

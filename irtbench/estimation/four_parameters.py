@@ -16,7 +16,7 @@ from irtbench.data.input_error import InputError
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, with_names
 from irtbench.estimation.fitted import WEAKLY_KNOWN, FittedModel
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import describe_nodes, with_right_nodes
@@ -121,18 +121,18 @@ def fit_4pl(
         )
     check_estimable(responses, priors)
     began = time.perf_counter()
-    everywhere = torch.ones(responses.n_items, dtype=torch.bool)
+    device, quadrature = choose_device(settings.device), normal_grid(settings.n_nodes)
+    everywhere = torch.ones(responses.n_items, dtype=torch.bool, device=device)
     model = partial(
         logistic_model,
         priors=priors,
         guessing_free=everywhere,
-        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64),
+        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64, device=device),
         upper=True,
     )
-    cpu, quadrature = torch.device("cpu"), normal_grid(settings.n_nodes)
     with fenced(seed), torch.no_grad():
-        nodes = NodeTensors.from_quadrature(quadrature, dtype=torch.float64, device=cpu)
-        problem = UpperProblem.of(model, encode_responses(responses, cpu), nodes)
+        nodes = NodeTensors.from_quadrature(quadrature, dtype=torch.float64, device=device)
+        problem = UpperProblem.of(model, encode_responses(responses, device), nodes)
         problem, found = find_upper_mode(problem, tolerance=settings.tolerance, max_steps=settings.max_steps)
         status, covariance = with_names(found.status, responses), None
         if status.converged:
@@ -140,18 +140,18 @@ def fit_4pl(
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
             elif settings.standard_errors:
-                covariance = with_natural_scales(found.items, on_logits).numpy()
+                covariance = with_natural_scales(found.items, on_logits).cpu().numpy()
         held = problem.held(found.items)
         doubts = find_doubts(held, replace(found, items=without_upper(found.items)), priors)
     return FourParameterModel(
         items=ItemParameters(
             responses.item_ids,
-            found.items.slope[:, 0].numpy(),
-            found.items.intercept.numpy(),
-            found.items.guessing.numpy(),
-            everywhere.numpy(),
+            found.items.slope[:, 0].cpu().numpy(),
+            found.items.intercept.cpu().numpy(),
+            found.items.guessing.cpu().numpy(),
+            everywhere.cpu().numpy(),
             covariance,
-            upper_asymptote=upper_at(found.items).numpy(),
+            upper_asymptote=upper_at(found.items).cpu().numpy(),
         ),
         quadrature=quadrature,
         nodes=describe_nodes(problem.nodes),
@@ -202,8 +202,6 @@ def of_three_parameters(settings: FitSettings | None, keywords: Mapping[str, Any
             raise InputError(f"fit: {name} {getattr(settings, name)!r} does not go with a 4pl; expected {expected}")
     if settings.prior_items:
         raise InputError("fit: prior_items do not go with a 4pl; expected a 2pl or 3pl")
-    if settings.device == "cuda":
-        raise InputError("fit: device cuda does not go with a 4pl; expected auto or cpu")
     if settings.prior == "hierarchical":
         raise InputError("fit: prior hierarchical does not go with a 4pl; expected weak or none")
     if settings.priors.guessing is None:

@@ -17,6 +17,10 @@ from irtbench.models.priors import GuessingPrior, PriorName, Priors
 ItemModel = Literal["2pl", "3pl"]
 ModelKind = Literal["rasch", "1pl", "2pl", "3pl"]
 PosteriorKind = Literal["normal", "lowrank"]
+#: Where to compute; ``auto`` is a GPU where there is one.
+Device = Literal["auto", "cpu", "cuda"]
+#: Of the sums over respondents; parameters are float64 always.
+Precision = Literal["float64", "float32"]
 Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
 FEWEST_RESPONDENTS = 10  # from whom items are estimated
@@ -93,8 +97,8 @@ class FitSettings(Settings):
     n_nodes: Annotated[int, Range(at_least=11, at_most=MOST_NODES)] = 61
     standard_errors: bool = True
     posterior: PosteriorKind | None = None
-    dtype: Literal["float64", "float32"] = "float64"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Precision = "float64"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()

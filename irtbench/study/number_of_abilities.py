@@ -12,7 +12,7 @@ from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.pruning import answered, constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fitted import software_versions
-from irtbench.estimation.settings import FEWEST_RESPONDENTS
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
 
 
 def study_dimensions(
@@ -21,6 +21,7 @@ def study_dimensions(
     seed: int,
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
+    device: Device = "auto",
 ) -> tuple[Dimensions | None, str]:
     """Number of abilities of all items together, loadings turned to the scales; or None and why it is not counted."""
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
@@ -45,7 +46,7 @@ def study_dimensions(
         finished = checkpoint.load("dimensions", Dimensions)
         if finished is not None:
             return finished, ""
-    found = find_dimensions(data, labels, seed=seed, progress=progress)
+    found = find_dimensions(data, labels, seed=seed, device=device, progress=progress)
     if checkpoint is not None:
         checkpoint.save("dimensions", found)
     return found, ""

@@ -107,7 +107,9 @@ def run_study(
     with threads_for(screened.n_respondents * max(screened.n_items, settings.model.n_nodes)):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
-            dimensions, no_dimensions = study_dimensions(screened, parts, settings.study.seed, checkpoints, progress)
+            dimensions, no_dimensions = study_dimensions(
+                screened, parts, settings.study.seed, checkpoints, progress, settings.model.device
+            )
         scales: list[ScaleStudy] = []
         for name, item_ids in parts.items():
             part = answered(screened.select_items(item_ids))

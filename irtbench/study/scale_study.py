@@ -55,7 +55,8 @@ def study_scale(
         depends_on = (rules, settings.model, settings.study.seed, groups, software_versions())
         checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(responses, *depends_on))
     pruning = prune(
-        responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed, checkpoint=checkpoint,
+        responses, fit, rules, refit_many=refit_many, groups=groups, seed=settings.study.seed,
+        device=settings.model.device, checkpoint=checkpoint,
         progress=lambda message: progress(f"{name}: {message}"),
     )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")

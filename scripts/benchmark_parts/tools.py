@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from benchmark_parts.sizes import Size
 
 FLOAT32_FROM = 10_000_000  # responses, from which the line of single precision is run unless it is asked for
+MOST_SCORED = 100_000  # respondents, the first, whose abilities are looked at
 MOST_FOR_HESSIAN = 100_000  # responses, up to which a peer's standard errors by a whole Hessian are asked for
 Device = Literal["cpu", "cuda"]
 
@@ -42,7 +43,7 @@ class StandardErrors:
     difficulty
         Standard errors of b, shape (n_items,).
     theta
-        Abilities and their standard errors, shape (2, n_respondents).
+        Abilities and their standard errors of all respondents, or of the first, shape (2, n_scored).
     """
 
     difficulty: NDArray[np.float64] | None = None
@@ -146,7 +147,7 @@ class Irtbench:
             )
 
         def errors(fitted: FittedModel) -> StandardErrors:
-            scored = eap(responses, fitted.items)
+            scored = eap(responses.select_respondents(np.arange(size.n_respondents) < MOST_SCORED), fitted.items)
             return StandardErrors(
                 fitted.items.standard_errors()["difficulty"], np.stack([scored.theta, scored.standard_error])
             )

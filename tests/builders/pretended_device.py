@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -12,13 +13,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from irtbench.estimation import fit as svi
-from irtbench.estimation import multiple_groups
+from irtbench.estimation.many_scales import stack
 from irtbench.estimation.marginal import e_step
+from irtbench.estimation.several_abilities import bifactor_problem
 
 PLACE = torch.device("meta")  # torch itself keeps no numbers there
-# what a GPU takes from the processor's memory all the same: indices, and what is copied
-MIXING = {"aten::index.Tensor", "aten::index_put_", "aten::index_put", "aten::copy_", "aten::_index_put_impl_"}
+COPYING = "aten::copy_"  # which a GPU does from the processor's memory too
+INDEXING = {"aten::index.Tensor", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
 
 
 class Elsewhere(torch.Tensor):
@@ -56,7 +57,12 @@ def on_its_place(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     there = [part for part in tensors if isinstance(part, Elsewhere)]
     here = [part for part in tensors if not isinstance(part, Elsewhere) and part.dim() > 0]
     name = function._schema.name + (f".{function._schema.overload_name}" if function._schema.overload_name else "")
-    if there and here and name not in MIXING:
+    if there and name in INDEXING:  # a GPU takes indices from the processor, but not values, nor gives it indices
+        indices, *values = args[1:3]
+        own = isinstance(args[0], Elsewhere)
+        here = [part for part in values if own != isinstance(part, Elsewhere) and part.dim() > 0]
+        here += [part for part in indices if not own and isinstance(part, Elsewhere)]
+    if there and here and name != COPYING:
         raise AssertionError(f"{name}: a tensor of {tuple(here[0].shape)} on the processor among tensors on the GPU")
     asked = kwargs.get("device")
     goes = (torch.device(asked) if asked is not None else None) or (PLACE if there else torch.device("cpu"))
@@ -92,6 +98,8 @@ class MadeThere(TorchFunctionMode):
             return args[0].held.tolist()  # which torch refuses of a class of ours, and not of a GPU
         if function is torch.Tensor.to_dense and isinstance(args[0], Elsewhere):
             return Elsewhere(args[0].held.to_dense())
+        if function is torch.Tensor.matmul and isinstance(args[0], Elsewhere) and args[0].dim() == 1 < args[1].dim():
+            return (args[0][None] @ args[1])[0]  # as torch does it, but for squeezing in place, out of our sight
         if function is torch.Tensor.new_tensor and isinstance(args[0], Elsewhere):
             return torch.tensor(args[1], dtype=args[0].dtype).to(PLACE)
         if function in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[1], tuple):
@@ -101,13 +109,22 @@ class MadeThere(TorchFunctionMode):
 
 
 @contextmanager
-def pretended_gpu() -> Iterator[None]:
-    """Let `device="cuda"` be the pretended one."""
-    with (
-        patch.object(svi, "choose_device", lambda wanted: PLACE),
-        patch.object(multiple_groups, "choose_device", lambda wanted: PLACE),
-        patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}),
-        PretendedDevice(),
-        MadeThere(),
-    ):
-        yield
+def pretended_gpu() -> Iterator[list[str]]:
+    """Let every device that is asked for be the pretended one; yields what is asked for."""
+    asked: list[str] = []
+
+    def choose_device(wanted: str) -> torch.device:
+        asked.append(wanted)
+        return PLACE
+
+    choosing = [module for name, module in sys.modules.items() if name.startswith("irtbench.")]
+    with ExitStack() as held:
+        for module in choosing:
+            if "choose_device" in vars(module):
+                held.enter_context(patch.object(module, "choose_device", choose_device))
+        held.enter_context(patch.dict(e_step.BATCH_CELLS, {PLACE.type: e_step.BATCH_CELLS["cuda"]}))
+        for by_device in (stack.CHUNK_BYTES, stack.GROUP_CELLS, bifactor_problem.MOST_CELLS):
+            held.enter_context(patch.dict(by_device, {PLACE.type: by_device["cpu"]}))  # sums in the same order
+        held.enter_context(PretendedDevice())
+        held.enter_context(MadeThere())
+        yield asked

@@ -1,12 +1,15 @@
 """The response matrix and the item table: what they refuse, and that nothing is lost between their forms."""
 
 import re
+import tracemalloc
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -210,6 +213,24 @@ def test_responses_are_held_at_a_byte_each() -> None:
     assert not found.coded_responses.flags.writeable
     assert not found.correct.flags.writeable
     assert sum(part.nbytes for part in vars(found).values() if isinstance(part, np.ndarray)) == 4
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8, np.int64, np.uint64])
+def test_whole_numbers_are_never_held_at_more_than_they_take(kind: type) -> None:
+    values: NDArray[Any] = (np.random.default_rng(0).random((5_000, 200)) < 0.5).astype(kind)
+    names = tuple(f"r{i}" for i in range(5_000)), tuple(f"i{j}" for j in range(200))
+    tracemalloc.start()
+    found = ResponseMatrix(values, *names)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.coded_responses.dtype == np.int8
+    np.testing.assert_array_equal(found.correct, values)
+    assert most < 4 * values.size  # eight as floating point numbers
+
+
+def test_negative_whole_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="respondent r, item y: expected 1, 0 or missing but got -1"):
+        ResponseMatrix(np.array([[1, -1]]), ("r",), ("x", "y"))
 
 
 @pytest.mark.parametrize(("right", "kind"), [(127, np.int8), (128, np.int32), (300, np.int32)])

@@ -108,3 +108,9 @@ def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:
             there + torch.zeros(3)
         with pytest.raises(AssertionError, match="on the processor among tensors on the GPU"):
             torch.cat([there, torch.zeros(3)])
+        assert there[torch.tensor([0, 1])].shape == (2,)  # indices of the processor's are taken
+        there[:2] = torch.ones(2)  # and what is copied
+        with pytest.raises(AssertionError, match="on the processor among tensors on the GPU"):
+            there[torch.tensor([0, 1])] = torch.ones(2)
+        with pytest.raises(AssertionError, match="on the processor among tensors on the GPU"):
+            torch.zeros(3)[torch.zeros(2, dtype=torch.int64, device=PLACE)]

@@ -3,20 +3,24 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
+
+from builders.pretended_device import pretended_gpu
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
 import benchmark  # noqa: E402
-from benchmark_parts import tables  # noqa: E402
+from benchmark_parts import one_fit, tables  # noqa: E402
 from benchmark_parts.likelihood import log_likelihood_per_response, n_nodes  # noqa: E402
 from benchmark_parts.simulated import simulate  # noqa: E402
 from benchmark_parts.sizes import ON_GPU, ON_PROCESSOR, Size  # noqa: E402
@@ -196,6 +200,48 @@ def test_a_tool_of_another_environment_is_found_by_its_interpreter(monkeypatch: 
     monkeypatch.setenv("PYTHON_THETA_IRT", "/elsewhere/bin/python")
     assert tool.python == "/elsewhere/bin/python"
     assert tool.installed
+
+
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if tool.on_gpu])
+def test_a_fit_on_a_gpu_is_that_of_the_processor(tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmark_parts.tools.MOST_SCORED", 150)
+    monkeypatch.setattr("benchmark_parts.one_fit.WARM_UP", (50, 5))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 7e6)
+    size = Size("2pl", 200, 10)
+    data = simulate(size, seed=1)
+    np.save(tmp_path / "responses.npy", data.values)
+    job = {
+        "data": str(tmp_path / "responses.npy"), "tool": tool, "size": size.name, "seed": 1, "repeats": 1,
+        "threads": torch.get_num_threads(), "time_limit": 600.0,
+    }  # fmt: skip
+    here = one_fit.run(job | {"device": "cpu"})
+    with pretended_gpu() as asked:
+        there = one_fit.run(job | {"device": "cuda"})
+    assert set(asked) == {"cuda"}
+    assert there["gpu_mb"] == 7
+    for name in ("discrimination", "difficulty"):
+        np.testing.assert_allclose(there[name], here[name], rtol=1e-9)
+    row = benchmark.row_of(
+        size, tool, {"outcome": "fitted"} | benchmark.in_turns([{"outcome": "fitted"} | there]), data, 600
+    )
+    assert row["converged"] == "yes"
+    if tool == "irtbench-se":
+        assert len(there["theta"][0]) == 150
+        assert row["coverage_theta"] > 0.9
+
+
+def test_responses_take_a_byte_each(tmp_path: Path) -> None:
+    size = Size("2pl", 40_000, 100)
+    tracemalloc.start()
+    data = simulate(size, seed=1)
+    simulated = tracemalloc.get_traced_memory()[1]
+    TOOLS["irtbench"].prepare(data.values, size, "cpu", 1)
+    prepared = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert data.values.dtype == np.uint8
+    assert simulated < 3 * size.n_responses
+    assert prepared < 6 * size.n_responses  # names of respondents included
 
 
 def test_a_run_of_irtbench_alone(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ class UpperPrior(ItemPrior):
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
         """Those of `ItemPrior`, and by the logit of u."""
         own, own_information = self.items.derivatives(without_upper(items), by_logit=by_logit, positive=positive)
-        kept = torch.tensor([SLOPE, INTERCEPT, 3])
+        kept = torch.tensor([SLOPE, INTERCEPT, 3], device=own.device)
         gradient = own.new_zeros(len(items), 4)
         information = own.new_zeros(len(items), 4, 4)
         gradient[:, kept] = own
@@ -113,12 +113,12 @@ class UpperProblem(Problem):
     @cached_property
     def free(self) -> Tensor:
         """Which parameters are estimated: all, shape (n_items, 4)."""
-        return torch.ones(len(self.guessing_free), 4, dtype=torch.bool)
+        return torch.ones(len(self.guessing_free), 4, dtype=torch.bool, device=self.guessing_free.device)
 
     @cached_property
     def identity(self) -> Tensor:
         """Shape (4, 4)."""
-        return torch.eye(4, dtype=torch.float64)
+        return torch.eye(4, dtype=torch.float64, device=self.guessing_free.device)
 
     def rate(self, items: ItemTensors) -> Tensor:
         """Derivative of each item's logit by theta, shape (n_items, 1)."""
@@ -221,6 +221,6 @@ def with_natural_scales(items: ItemTensors, covariance: Tensor) -> Tensor:
     c, u = items.guessing, upper_at(items)
     one = torch.ones_like(c)
     scale = torch.stack([one, u * (1 - u), one, c * (1 - c)], dim=1)
-    order = torch.tensor([SLOPE, INTERCEPT, 3, UPPER])
+    order = torch.tensor([SLOPE, INTERCEPT, 3, UPPER], device=c.device)
     scaled = covariance * scale[:, :, None] * scale[:, None, :]
     return scaled[:, order][:, :, order]

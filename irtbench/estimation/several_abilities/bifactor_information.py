@@ -12,6 +12,8 @@ and only items of one testlet ask for sums over the grid of both abilities.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -22,9 +24,10 @@ from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 
 def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
+    problem = replace(problem, nodes=replace(problem.grid, dtype=torch.float64))
     grid, together, n_items = problem.grid, problem.items_together, len(items)
     p = torch.sigmoid(items.logits(grid.basis))
-    each = torch.arange(n_items)
+    each = torch.arange(n_items, device=p.device)
     products = grid.basis.new_zeros(n_items, 3, n_items, 3)  # sum of E[s s'] - E[s] E[s]'
     for found in problem.posteriors(items, cells=3 * n_items * grid.n_general):
         given = scores_given_general(problem, p, found)

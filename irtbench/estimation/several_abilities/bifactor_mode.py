@@ -24,13 +24,20 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.several_abilities.bifactor_information import bifactor_information
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, grid_for, integration_error
-from irtbench.estimation.several_abilities.factor_mode import FINER, FIRST_STEPS, FIRST_TOLERANCE, ROOM, FactorMode
+from irtbench.estimation.several_abilities.factor_mode import (
+    FINER,
+    FIRST_STEPS,
+    FIRST_TOLERANCE,
+    ROOM,
+    FactorMode,
+)
 from irtbench.estimation.several_abilities.factor_start import (
     NORMAL_OGIVE,
     item_correlations,
     loadings_of,
     replace_slopes,
 )
+from irtbench.estimation.several_abilities.lattice import CPU
 from irtbench.estimation.status import Stop
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.bifactor_row import ALONE, GENERAL, SPECIFIC, BifactorNodes, ItemGroups
@@ -45,7 +52,13 @@ MOST_NEWTON_STEPS, MOST_HALVINGS = 20, 6
 
 
 def bifactor_problem(
-    responses: ResponseMatrix, testlets: ItemGroups, nodes: BifactorNodes | None = None, *, equal: bool = False
+    responses: ResponseMatrix,
+    testlets: ItemGroups,
+    nodes: BifactorNodes | None = None,
+    *,
+    equal: bool = False,
+    device: torch.device = CPU,
+    dtype: torch.dtype = torch.float64,
 ) -> BifactorProblem:
     """Data of a model with testlets, without a prior.
 
@@ -57,24 +70,27 @@ def bifactor_problem(
         None for some to begin with.
     equal
         Whether the items of each testlet have one specific slope; those of a testlet of two always have.
+    device, dtype
+        Where to compute, and the precision of the sums; nodes that are given are there.
     """
-    n_items, cpu = responses.n_items, torch.device("cpu")
-    slopes_free = torch.ones(n_items, 2, dtype=torch.bool)
+    n_items, testlets = responses.n_items, testlets.to(device)
+    slopes_free = torch.ones(n_items, 2, dtype=torch.bool, device=device)
+    zeros = torch.zeros(n_items, dtype=torch.float64, device=device)
     slopes_free[testlets.alone, SPECIFIC] = False
     alike = [members for members in testlets.members if equal or len(members) == 2]
     model = partial(
         logistic_model,
         priors=Priors.named("none"),
-        guessing_free=torch.zeros(n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
+        guessing_free=zeros.to(torch.bool),
+        guessing_fixed=zeros,
         slopes_free=None if alike else slopes_free,
         shared=SharedParameters.alike(slopes_free, SPECIFIC, alike) if alike else None,
         testlets=testlets,
     )
     if nodes is None:
-        usual, zeros = slopes_free.to(torch.float64), torch.zeros(n_items, dtype=torch.float64)
-        nodes = grid_for(ItemTensors(usual, zeros, zeros), testlets, room=COARSE_ROOM)
-    traced = Problem.of(model, encode_responses(responses, cpu), nodes)
+        usual = ItemTensors(slopes_free.to(torch.float64), zeros, zeros)
+        nodes = replace(grid_for(usual, testlets, room=COARSE_ROOM), dtype=dtype)
+    traced = Problem.of(model, encode_responses(responses, device), nodes)
     return BifactorProblem(model, traced.rows, nodes, traced.prior, testlets=testlets)
 
 
@@ -99,7 +115,8 @@ def find_bifactor_mode(
     start = max(first, key=lambda mode: mode.log_posterior).items
     room, steps, error, words = ROOM, 0, float("nan"), ""
     for _ in range(MOST_PLACINGS):
-        problem = replace(problem, nodes=grid_for(start, problem.items_together, room=room))
+        grid = grid_for(start, problem.items_together, room=room)
+        problem = replace(problem, nodes=replace(grid, dtype=problem.nodes.dtype))
         words = f"grid of {problem.grid.n_general} x {problem.grid.n_specific} nodes, a specific ability at a time"
         start, newton_steps = by_newton(problem, start, tolerance)
         mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps)
@@ -121,6 +138,7 @@ def by_newton(problem: BifactorProblem, items: ItemTensors, tolerance: float) ->
     A step is halved until the likelihood rises by it.
     """
     free, by_free = problem.free[:, LINEAR].flatten(), estimated(problem)
+    problem = replace(problem, nodes=replace(problem.grid, dtype=torch.float64))
     here = problem.evaluate(items)
     for number in range(MOST_NEWTON_STEPS):
         gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[:, LINEAR].flatten()
@@ -157,7 +175,7 @@ def estimated(problem: BifactorProblem) -> Tensor:
     """Slopes and intercepts by the parameters that are estimated, shape (n_items (n_factors + 1), n_estimated)."""
     shared = problem.prior.shared
     own = problem.free[:, LINEAR] if shared is None else shared.own
-    columns = torch.eye(own.numel(), dtype=torch.float64)[:, own.flatten()]
+    columns = torch.eye(own.numel(), dtype=torch.float64, device=own.device)[:, own.flatten()]
     return columns if shared is None else torch.cat([columns, shared.design.flatten(1).T], dim=1)
 
 

@@ -21,9 +21,9 @@ from irtbench.models.pyro_model.bifactor_row import GENERAL, SPECIFIC, BifactorN
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import Batch
 
-MOST_CELLS = 2**18  # respondents x testlets x nodes held at once
+MOST_CELLS = {"cpu": 2**18, "cuda": 2**26}  # respondents x testlets x nodes held at once
 LEAST_ROWS = 64  # at once, however many nodes there are
-LEAST_EXPONENT = -700.0  # below this exp() makes denormal numbers, which are slow
+LEAST_EXPONENT = {torch.float64: -700.0, torch.float32: -80.0}  # exp() of less is a denormal number, which is slow
 BOUND = 6.0  # abilities beyond are left out
 COARSEST = 0.5  # spacing of nodes
 MOST_NODES = 301  # on an axis
@@ -85,19 +85,21 @@ class BifactorProblem(Problem):
 
     def posteriors(self, items: ItemTensors, *, cells: int = 0) -> Iterator[BifactorPosterior]:
         """Posteriors of all respondents at these items, in batches; `cells` is what else is held for a respondent."""
-        row = self.row(items)
+        row, dtype = self.row(items), self.nodes.dtype
+        least = LEAST_EXPONENT[dtype]
         held = max(len(self.items_together) * len(self.nodes.theta), self.rows.n_items, cells)
-        for batch in self.rows.batches(max(LEAST_ROWS, MOST_CELLS // held), torch.float64):
+        most = max(LEAST_ROWS, MOST_CELLS[self.rows.device.type] // held)
+        for batch in self.rows.batches(most, dtype):
             log_general, given_general = row.outside(batch.correct, batch.observed), []
             for testlet in range(len(self.items_together)):
                 within = row.within(testlet, batch.correct, batch.observed)
                 top = within.amax(dim=2, keepdim=True)
-                within = within.sub_(top).clamp_(min=LEAST_EXPONENT).exp_()
+                within = within.sub_(top).clamp_(min=least).exp_()
                 total = within.sum(dim=2, keepdim=True)
                 given_general.append(within.div_(total))
                 log_general += (top + total.log())[:, :, 0]
             log_likelihood = log_general.logsumexp(dim=1)
-            general = (log_general - log_likelihood[:, None]).clamp_(min=LEAST_EXPONENT).exp_()
+            general = (log_general - log_likelihood[:, None]).clamp_(min=least).exp_()
             yield BifactorPosterior(batch, log_likelihood, general, tuple(given_general))
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
@@ -110,16 +112,17 @@ class BifactorProblem(Problem):
         right[:, -1] = self.rows.n_correct
         respondents = grid.theta.new_zeros(len(grid.theta))
         log_likelihood = self.rows.n_correct @ items.intercept
+        general, theta = grid.general.to(grid.dtype), grid.theta.to(grid.dtype)
         for found in self.posteriors(items):
             batch, alone = found.batch, together.alone
-            log_likelihood = log_likelihood + found.log_likelihood.sum()
+            log_likelihood = log_likelihood + found.log_likelihood.sum(dtype=torch.float64)
             respondents += torch.outer(found.general.sum(dim=0), grid.log_specific.exp()).flatten()
             at_general[alone, :, 0] += sums_by_item(batch, alone, found.general)
-            right[alone, GENERAL] += batch.correct_by_item[alone] @ (found.general @ grid.general)
+            right[alone, GENERAL] += batch.correct_by_item[alone] @ (found.general @ general)
             for testlet, members in enumerate(together.members):
                 joint = found.joint(testlet)
                 n[members] += sums_by_item(batch, members, joint)
-                right[members, :-1] += batch.correct_by_item[members] @ (joint @ grid.theta)
+                right[members, :-1] += batch.correct_by_item[members] @ (joint @ theta)
         return Counts(float(log_likelihood), n, right, None, respondents)
 
 
@@ -164,14 +167,21 @@ def grid_for(
         spacing = finer * min(room * narrowest, steepest * min(room, 1.0), COARSEST)
         spacing = max(spacing, 2 * bound / MOST_NODES)
         n_each = math.floor(bound / spacing)
-        axes.append((torch.arange(-n_each, n_each + 1, dtype=torch.float64) + offset) * spacing)
+        whole = torch.arange(-n_each, n_each + 1, dtype=torch.float64, device=squares.device)
+        axes.append((whole + offset) * spacing)
     return BifactorNodes.grid(*axes)
 
 
 def integration_error(problem: BifactorProblem, items: ItemTensors, log_likelihood: float, *, room: float) -> float:
     """Change of the log-likelihood a response on a grid that is finer, wider and moved."""
     grid = grid_for(items, problem.items_together, room=room, bound=1.25 * BOUND, finer=0.8, offset=0.37)
-    there = replace(problem, nodes=grid)
+    if problem.nodes.dtype != torch.float64:
+        log_likelihood = log_likelihood_on(problem, items, replace(problem.grid, dtype=torch.float64))
+    return abs(log_likelihood_on(problem, items, grid) - log_likelihood) / problem.rows.n_responses
+
+
+def log_likelihood_on(problem: BifactorProblem, items: ItemTensors, nodes: BifactorNodes) -> float:
+    """Marginal log-likelihood of all respondents by these nodes."""
+    there = replace(problem, nodes=nodes)
     total = sum(float(found.log_likelihood.sum()) for found in there.posteriors(items))
-    total += float(problem.rows.n_correct @ items.intercept)
-    return abs(total - log_likelihood) / problem.rows.n_responses
+    return total + float(problem.rows.n_correct @ items.intercept)

@@ -89,7 +89,7 @@ def factor_information(problem: Problem, items: ItemTensors) -> Tensor:
     missing = -means.reshape(n_items, width, n_items, width)
     information = items.intercept.new_zeros(n_items, width, n_items, width)
     weighted = (n * p * (1 - p)) @ products
-    each = torch.arange(n_items)
+    each = torch.arange(n_items, device=basis.device)
     for t, (a, b) in enumerate(pairs):
         for first, second in {(a, b), (b, a)}:
             missing[:, first, :, second] += squares[t]
@@ -115,7 +115,7 @@ def curve_products(p: Tensor, products: Tensor, posterior: Tensor, batch: Batch)
 
 def curvature(problem: Problem, items: ItemTensors) -> Curvature:
     """The information at these items, split into directions in which axes turn and others."""
-    information = factor_information(problem, items)
+    information = factor_information(problem.in_float64(), items)
     free = problem.free[:, LINEAR]
     turning = turns(items.slope, free[:, :-1])
     turning = torch.nn.functional.pad(turning, (0, 1)).flatten(1)[:, free.flatten()]
@@ -127,13 +127,13 @@ def curvature(problem: Problem, items: ItemTensors) -> Curvature:
 def complement(rows: Tensor) -> Tensor:
     """Orthonormal columns that span what is orthogonal to some rows."""
     if not len(rows):
-        return torch.eye(rows.shape[1], dtype=rows.dtype)
+        return torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
     return torch.linalg.qr(rows.T, mode="complete").Q[:, len(rows) :]
 
 
 def along(problem: Problem, values: Tensor) -> Tensor:
     """Values of the free slopes and intercepts as a step of items, shape (n_items, n_factors + 2)."""
-    step = torch.zeros(problem.free.shape, dtype=values.dtype)
+    step = values.new_zeros(problem.free.shape)
     chosen = problem.free.clone()
     step[chosen] = values
     return step
@@ -156,14 +156,14 @@ def covariance_of(problem: Problem, items: ItemTensors, found: Curvature, *, on_
     if on_principal_axes:
         constraints = []
         for k, m in itertools.combinations(range(problem.n_factors), 2):
-            gradient = torch.zeros(free.shape, dtype=torch.float64)
+            gradient = items.slope.new_zeros(free.shape)
             gradient[:, k], gradient[:, m] = items.slope[:, m], items.slope[:, k]
             constraints.append(gradient.flatten())
         fixed = torch.stack(constraints)[:, free.flatten()]
     others = complement(fixed)
     within = torch.linalg.inv(others.T @ found.information @ others)
-    whole = torch.zeros(free.numel(), free.numel(), dtype=torch.float64)
+    whole = items.slope.new_zeros(free.numel(), free.numel())
     chosen = torch.nonzero(free.flatten())[:, 0]
     whole[chosen[:, None], chosen[None, :]] = others @ within @ others.T
-    each = torch.arange(len(items))
+    each = torch.arange(len(items), device=free.device)
     return whole.reshape(*free.shape, *free.shape)[each, :, each, :]

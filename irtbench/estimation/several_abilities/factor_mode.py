@@ -28,6 +28,7 @@ from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.several_abilities.factor_information import Curvature, along, covariance_of, curvature
 from irtbench.estimation.several_abilities.factor_start import factor_starts
 from irtbench.estimation.several_abilities.lattice import (
+    CPU,
     integration_error,
     log_likelihoods,
     nodes_are_right,
@@ -77,22 +78,27 @@ class FactorMode:
 
 
 def factor_problem(
-    responses: ResponseMatrix, n_factors: int, zero_loadings: NDArray[np.bool_] | None, seed: int = 0
+    responses: ResponseMatrix,
+    n_factors: int,
+    zero_loadings: NDArray[np.bool_] | None,
+    seed: int = 0,
+    *,
+    device: torch.device = CPU,
+    dtype: torch.dtype = torch.float64,
 ) -> Problem:
-    """Data of a model of several abilities without a prior, on nodes to begin with."""
+    """Data of a model of several abilities without a prior, on nodes to begin with; `dtype` is that of the sums."""
     model = partial(
         logistic_model,
         priors=Priors.named("none"),
-        guessing_free=torch.zeros(responses.n_items, dtype=torch.bool),
-        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64),
-        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings),
+        guessing_free=torch.zeros(responses.n_items, dtype=torch.bool, device=device),
+        guessing_fixed=torch.zeros(responses.n_items, dtype=torch.float64, device=device),
+        slopes_free=None if zero_loadings is None else torch.from_numpy(~zero_loadings).to(device),
     )
-    cpu = torch.device("cpu")
     if n_factors == 1:
-        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=cpu)
+        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=dtype, device=device)
     else:
-        nodes = sobol_nodes(n_factors, seed)
-    return Problem.of(model, encode_responses(responses, cpu), nodes)
+        nodes = replace(sobol_nodes(n_factors, seed, device), dtype=dtype)
+    return Problem.of(model, encode_responses(responses, device), nodes)
 
 
 def find_factor_mode(
@@ -117,11 +123,11 @@ def find_factor_mode(
     problem, mode, error, nodes = search.run()
     exploratory = problem.prior.slopes_free is None
     if exploratory:
-        slopes = torch.from_numpy(principal_axes(mode.items.slope.numpy()))
-        mode = replace(mode, items=replace(mode.items, slope=slopes))
+        slopes = torch.from_numpy(principal_axes(mode.items.slope.cpu().numpy()))
+        mode = replace(mode, items=replace(mode.items, slope=slopes.to(problem.rows.device)))
     else:
-        signs = torch.from_numpy(positive_sign(mode.items.slope.numpy()))
-        mode = replace(mode, items=replace(mode.items, slope=mode.items.slope * signs))
+        signs = torch.from_numpy(positive_sign(mode.items.slope.cpu().numpy()))
+        mode = replace(mode, items=replace(mode.items, slope=mode.items.slope * signs.to(problem.rows.device)))
     covariance = None
     if mode.status.converged and standard_errors and can_be_tested(problem):
         found = curvature_at(problem, mode.items)
@@ -143,11 +149,11 @@ def find_one_ability(problem: Problem, tolerance: float, max_steps: int, standar
         if not definite:
             mode = replace(mode, status=replace(mode.status, stop=Stop.NOT_A_MAXIMUM))
         elif standard_errors:
-            covariance = torch.from_numpy(blocks[:, LINEAR, LINEAR])
+            covariance = torch.from_numpy(blocks[:, LINEAR, LINEAR]).to(problem.rows.device)
     if float(mode.items.slope.sum()) < 0:
         mode = replace(mode, items=mode.items.turned())
         if covariance is not None:
-            sign = torch.tensor([-1.0, 1.0], dtype=covariance.dtype)
+            sign = covariance.new_tensor([-1.0, 1.0])
             covariance = covariance * sign[:, None] * sign
     return FactorMode(mode, covariance, describe_nodes(problem.nodes), error)
 

@@ -54,9 +54,9 @@ def loadings_of(correlation: Tensor, n_factors: int) -> Tensor:
 
 def item_correlations(problem: Problem) -> Tensor:
     """Correlations of the items over those who answered both, shape (n_items, n_items)."""
-    n_items = problem.rows.n_items
-    both = both_correct = torch.zeros(n_items, n_items, dtype=torch.float64)
-    counted = correct = torch.zeros(n_items, dtype=torch.float64)
+    n_correct = problem.rows.n_correct
+    both = both_correct = n_correct.new_zeros(len(n_correct), len(n_correct))
+    counted = correct = torch.zeros_like(n_correct)
     for batch in problem.batches(dtype=torch.float64):
         observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
         counted, correct = counted + observed.sum(dim=0), correct + batch.correct.sum(dim=0)

@@ -27,6 +27,7 @@ from irtbench.models.factor_quadrature import factor_quadrature
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 
+CPU = torch.device("cpu")
 VARIMAX_STEPS = 20
 NEWTON_STEPS, LONGEST_STEP = 25, 1.0
 REACH = 8.0  # standard deviations of a posterior on either side of its top that the lattice covers
@@ -61,7 +62,7 @@ def ability_modes(problem: Problem, items: ItemTensors) -> AbilityModes:
     """Find everybody's most likely abilities by Newton steps; without guessing the log posterior is concave."""
     slope, intercept, n_factors = items.slope, items.intercept, problem.n_factors
     squares = (slope[:, :, None] * slope[:, None, :]).flatten(1)
-    identity = torch.eye(n_factors, dtype=slope.dtype)
+    identity = torch.eye(n_factors, dtype=slope.dtype, device=slope.device)
     places, precisions, heights = [], [], []
     for batch in problem.batches(dtype=torch.float64):
         observed = torch.ones_like(batch.correct) if batch.observed is None else batch.observed
@@ -97,7 +98,7 @@ def widest_spacing(modes: AbilityModes, items: ItemTensors) -> tuple[Tensor, Ten
 
 def simplest_axes(slope: Tensor) -> Tensor:
     """The rotation to axes on which squared slopes vary most (varimax), shape (n_factors, n_factors)."""
-    rotation = torch.eye(slope.shape[1], dtype=slope.dtype)
+    rotation = torch.eye(slope.shape[1], dtype=slope.dtype, device=slope.device)
     for _ in range(VARIMAX_STEPS):
         turned = slope @ rotation
         left, _, right = torch.linalg.svd(slope.T @ (turned**3 - turned * turned.square().mean(dim=0)))
@@ -159,7 +160,8 @@ def grid_in_ball(modes: AbilityModes, spacing: Tensor, *, radius: float, offset:
     spacing = spacing * max(1.0, (n_nodes / MOST_ON_LATTICE) ** (1 / len(spacing)))
     axes = []
     for low, high, step in zip(lowest.tolist(), highest.tolist(), spacing.tolist(), strict=True):
-        whole = torch.arange(math.ceil(low / step - offset), math.floor(high / step - offset) + 1, dtype=torch.float64)
+        first, last = math.ceil(low / step - offset), math.floor(high / step - offset)
+        whole = torch.arange(first, last + 1, dtype=torch.float64, device=spacing.device)
         axes.append((whole + offset) * step)
     theta = torch.cartesian_prod(*axes).reshape(-1, len(axes))
     theta = theta[theta.square().sum(dim=1) <= radius**2]
@@ -229,7 +231,7 @@ def with_lattice(problem: Problem, items: ItemTensors, *, room: float) -> Proble
     nodes = where_there_is_mass(problem, items, *lattice(problem, items, room=room))
     if problem.n_factors > 3 and len(nodes.theta) > MOST_NODES:
         return None
-    return replace(problem, nodes=nodes)
+    return replace(problem, nodes=replace(nodes, dtype=problem.nodes.dtype))
 
 
 def integration_error(problem: Problem, items: ItemTensors, log_likelihood: float, *, room: float) -> float:
@@ -247,19 +249,27 @@ def integration_error(problem: Problem, items: ItemTensors, log_likelihood: floa
     others, _ = lattice(
         problem, items, room=room, radius=CHECKED_WIDER * RADIUS, finer=CHECKED_FINER, offset=CHECKED_OFFSET
     )
-    there = float(log_likelihoods(problem, items, others).sum())
-    return abs(there - log_likelihood) / problem.rows.n_responses
+    return change_of_likelihood(problem, items, log_likelihood, others)
 
 
-def sobol_nodes(n_factors: int, seed: int) -> NodeTensors:
+def sobol_nodes(n_factors: int, seed: int, device: torch.device = CPU) -> NodeTensors:
     """Scrambled Sobol' points for many abilities, or the usual coarse grid for few."""
     quadrature = factor_quadrature(n_factors, seed=seed)
-    return NodeTensors(torch.from_numpy(quadrature.nodes), torch.from_numpy(quadrature.log_weights))
+    places, log_weights = (torch.from_numpy(part).to(device) for part in (quadrature.nodes, quadrature.log_weights))
+    return NodeTensors(places, log_weights)
 
 
 def quasi_monte_carlo_error(problem: Problem, items: ItemTensors, log_likelihood: float, *, seed: int) -> float:
     """Change of the log-likelihood a response with points scrambled otherwise."""
-    there = float(log_likelihoods(problem, items, sobol_nodes(problem.n_factors, seed + 1)).sum())
+    others = sobol_nodes(problem.n_factors, seed + 1, problem.rows.device)
+    return change_of_likelihood(problem, items, log_likelihood, others)
+
+
+def change_of_likelihood(problem: Problem, items: ItemTensors, log_likelihood: float, others: NodeTensors) -> float:
+    """Change of the log-likelihood a response on other nodes; by float64 on both, whatever it was found in."""
+    if problem.nodes.dtype != torch.float64:
+        log_likelihood = float(log_likelihoods(problem, items, problem.nodes).sum())
+    there = float(log_likelihoods(problem, items, others).sum())
     return abs(there - log_likelihood) / problem.rows.n_responses
 
 

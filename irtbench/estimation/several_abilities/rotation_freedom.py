@@ -81,10 +81,10 @@ def towards_pattern(loadings: Tensor, free: Tensor, *, seed: int = 0, n_starts: 
     n_factors = loadings.shape[1]
     best, best_left = loadings, float("inf")
     for number in range(n_starts):
-        rotation = torch.eye(n_factors, dtype=loadings.dtype)
+        rotation = torch.eye(n_factors, dtype=loadings.dtype, device=loadings.device)
         if number:
             random = torch.randn(n_factors, n_factors, generator=generator, dtype=loadings.dtype)
-            rotation = torch.linalg.qr(random).Q
+            rotation = torch.linalg.qr(random).Q.to(loadings.device)  # the same on any device
         for _ in range(50):
             target = torch.where(free, loadings @ rotation, 0.0)
             left, _, right = torch.linalg.svd(loadings.T @ target)

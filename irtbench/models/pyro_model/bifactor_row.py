@@ -52,6 +52,10 @@ class ItemGroups:
     def __len__(self) -> int:
         return len(self.members)
 
+    def to(self, device: torch.device) -> ItemGroups:
+        """The same on a device."""
+        return ItemGroups(self.of_item.to(device))
+
 
 @dataclass(frozen=True)
 class BifactorNodes(NodeTensors):
@@ -124,16 +128,19 @@ class CollapsedBifactor(CollapsedLogistic):
         """
         members, nodes = self.testlets.members[testlet], self.nodes
         right, log_q = correct[:, members], self.log_q[members]
-        rest = nodes.log_specific.repeat(nodes.n_general)
+        rest = nodes.log_specific.repeat(nodes.n_general).to(nodes.dtype)
         rest = rest + (log_q.sum(dim=0) if observed is None else observed[:, members] @ log_q)
-        return torch.addmm(rest, right @ self.slope[members], nodes.theta.T).reshape(len(right), -1, nodes.n_specific)
+        slope, theta = self.slope[members].to(nodes.dtype), nodes.theta.T.to(nodes.dtype)
+        return torch.addmm(rest, right @ slope, theta).reshape(len(right), -1, nodes.n_specific)
 
     def outside(self, correct: Tensor, observed: Tensor | None) -> Tensor:
         """Log of general weight times likelihood of the items in no testlet, shape (n_rows, n_general)."""
         alone, nodes = self.testlets.alone, self.nodes
         right, log_q = correct[:, alone], self.log_q[alone, :: nodes.n_specific]
-        rest = nodes.log_general + (log_q.sum(dim=0) if observed is None else observed[:, alone] @ log_q)
-        return rest + torch.outer(right @ self.slope[alone, GENERAL], nodes.general)
+        rest = nodes.log_general.to(nodes.dtype)
+        rest = rest + (log_q.sum(dim=0) if observed is None else observed[:, alone] @ log_q)
+        slope, general = self.slope[alone, GENERAL].to(nodes.dtype), nodes.general.to(nodes.dtype)
+        return rest + torch.outer(right @ slope, general)
 
     def log_shape(self, correct: Tensor, observed: Tensor | None, *, out: Tensor | None = None) -> Tensor:
         """Log of weight times likelihood at each node of the general ability, but for the sum of d over what is right.
