@@ -1,8 +1,12 @@
 """Scales fitted together have what `fit_model` gives each of them, and every one says for itself how it ended."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import irtbench
@@ -13,6 +17,8 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.many_scales.stack import GROUP_CELLS, Stack, groups_of
+from irtbench.estimation.many_scales.stack_information import stack_covariances
+from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
@@ -36,6 +42,11 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     np.testing.assert_allclose(one.items.intercept, other.items.intercept, atol=1e-6)
     np.testing.assert_allclose(one.log_likelihood, other.log_likelihood, atol=1e-6)
     assert (one.converged, one.doubts, one.n_responses) == (other.converged, other.doubts, other.n_responses)
+    assert (one.items.kind, one.n_parameters, one.estimator) == (other.items.kind, other.n_parameters, other.estimator)
+    np.testing.assert_allclose(one.quadrature.nodes, other.quadrature.nodes, atol=1e-5)
+    assert (one.moments is None) == (other.moments is None)
+    for name, value in other.population.items():
+        assert one.population[name] == pytest.approx(value, rel=1e-5, nan_ok=True)
     if other.items.covariance is None:
         assert one.items.covariance is None
         return
@@ -44,9 +55,12 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     assert other.joint_error is not None
     largest = np.abs(other.joint_error.covariance).max()
     np.testing.assert_allclose(one.joint_error.covariance, other.joint_error.covariance, atol=1e-6 * largest)
+    assert one.joint_error.location == pytest.approx(other.joint_error.location, rel=1e-5)
+    assert one.joint_error.unit == pytest.approx(other.joint_error.unit, rel=1e-5)
     np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("model", ["rasch", "1pl", "2pl"])
 @pytest.mark.parametrize("prior", ["none", "weak"])
 @pytest.mark.parametrize("missing", [0.0, 0.25])
 @pytest.mark.parametrize(
@@ -55,13 +69,13 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     ids=["alike", "uneven", "tiny"],
 )
 def test_estimates_and_errors_are_those_of_single_fits(
-    sizes: list[tuple[int, int]], missing: float, prior: str
+    sizes: list[tuple[int, int]], missing: float, prior: str, model: str
 ) -> None:
     scales = [irtbench.ResponseMatrix(*answered(one)) for one in scales_of(sizes, missing=missing)]
-    settings = irtbench.FitSettings(prior=prior, tolerance=TIGHT)  # type: ignore[arg-type]
-    found = fit_many(scales, settings)
+    how = irtbench.FitSettings(kind=model, prior=prior, tolerance=TIGHT)  # type: ignore[arg-type]
+    found = fit_many(scales, how)
     for one, responses in zip(found.fits, scales, strict=True):
-        other = fit_model(responses, settings)
+        other = fit_model(responses, how)
         if other.converged:
             alike(one, other)
         else:
@@ -76,10 +90,11 @@ def answered(responses: ResponseMatrix) -> tuple[NDArray[np.float64], tuple[str,
     return responses.values[some], tuple(names), responses.item_ids
 
 
-def test_most_scales_take_their_steps_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", ["rasch", "1pl", "2pl"])
+def test_most_scales_take_their_steps_together(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the tests above: they do not compare `fit_model` with itself."""
     monkeypatch.setattr("irtbench.estimation.many_scales.fit_many.fit_model", None)
-    assert len(fit_many(scales_of([(300, 8), (250, 10), (280, 9)])).not_converged) == 0
+    assert len(fit_many(scales_of([(300, 8), (250, 10), (280, 9)]), model=model).not_converged) == 0
 
 
 def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
@@ -107,11 +122,12 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
         alike(fit_many(scales, tolerance=TIGHT)[name], fit_model(responses, tolerance=TIGHT))
 
 
-def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone() -> None:
+@pytest.mark.parametrize("model", ["rasch", "2pl"])
+def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
     rng = np.random.default_rng(0)
     scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(30)]
-    found = fit_many(scales, standard_errors=True)
-    alone = [fit_model(scale) for scale in scales]
+    found = fit_many(scales, standard_errors=True, model=model)
+    alone = [fit_model(scale, model=model) for scale in scales]
     assert 0 < sum(fitted.converged for fitted in alone) < 30
     for one, other in zip(found.fits, alone, strict=True):
         assert one is not None
@@ -124,12 +140,50 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
     for one, responses in zip(fit_many(narrow, tolerance=TIGHT).fits, narrow, strict=True):
         alike(one, fit_model(responses, tolerance=TIGHT))
     few = scales_of([(200, 6)] * 3)
-    for keywords in ({"model": "rasch"}, {"guessing": 0.2, "prior": "weak"}, {"model": "3pl"}):
+    for keywords in ({"guessing": 0.2, "prior": "weak"}, {"model": "3pl"}, {"population": "estimated"}):
         for one, responses in zip(fit_many(few, **keywords).fits, few, strict=True):
             assert one is not None
             other = fit_model(responses, **keywords)
             np.testing.assert_array_equal(one.items.intercept, other.items.intercept)
             assert one.nodes == other.nodes
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    model=st.sampled_from(["rasch", "1pl", "2pl"]),
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.tuples(st.integers(30, 90), st.integers(4, 9)), min_size=3, max_size=5),
+    missing=st.sampled_from([0.0, 0.3]),
+    easier=st.sampled_from([0.0, 1.5]),
+)
+def test_few_people_and_one_sided_items_end_as_they_do_alone(
+    model: str, seed: int, sizes: list[tuple[int, int]], missing: float, easier: float
+) -> None:
+    """Whatever becomes of a scale alone: a maximum, none, or a constant item that only a prior can bear."""
+    rng = np.random.default_rng(seed)
+    scales = []
+    for n, n_items in sizes:
+        b = rng.normal(-easier, 1, n_items)
+        items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), b)
+        drawn = irtbench.simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
+        scales.append(irtbench.ResponseMatrix(*answered(drawn)))
+    for prior in ("none", "weak"):
+        found = fit_many(scales, model=model, prior=prior, tolerance=TIGHT)
+        for one, reason, responses in zip(found.fits, found.reasons, scales, strict=True):
+            if one is None:
+                with pytest.raises(InputError) as raised:
+                    fit_model(responses, model=model, prior=prior)
+                assert str(raised.value) == reason
+                continue
+            other = fit_model(responses, model=model, prior=prior, tolerance=TIGHT)
+            assert one.status.stop is other.status.stop
+            if other.converged:
+                assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-6)
+                assert one.doubts == other.doubts
+                errors = other.items.standard_errors()
+                for name in ("discrimination", "intercept"):  # some are hardly determined
+                    close = 1e-6 + 1e-4 * errors[name]
+                    assert (np.abs(getattr(one.items, name) - getattr(other.items, name)) <= close).all()
 
 
 def test_order_is_kept_and_figures_are_the_same_again() -> None:
@@ -202,6 +256,25 @@ def test_groups_are_of_like_sizes_and_hold_every_scale_once() -> None:
             np.testing.assert_array_equal(stack.values[place, :n_items, :n].T.numpy(), scales[k].values)
             assert (stack.values[place, n_items:] == -1).all()
             assert (stack.values[place, :, n:] == -1).all()
+
+
+def test_rows_of_one_number_right_have_the_sums_of_their_respondents() -> None:
+    """With one slope for all items, whose E step they give."""
+    scales = scales_of([(40, 5), (61, 3), (50, 4)])
+    how = irtbench.FitSettings(kind="1pl")
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
+    stack = Stack.of(scales, CPU)
+    problem = StackProblem.of_stack(stack, nodes, how)
+    assert problem.stack.values.shape == (3, 5, 6)
+    assert problem.stack.respondents.sum(dim=1).tolist() == [40, 61, 50]
+    one_by_one = replace(problem, stack=stack)
+    items = one_by_one.start()
+    for part in ("n", "right", "respondents", "log_likelihoods"):
+        torch.testing.assert_close(getattr(problem.counts(items), part), getattr(one_by_one.counts(items), part))
+    found, expected = stack_covariances(problem, items), stack_covariances(one_by_one, items)
+    assert expected.definite.all()
+    torch.testing.assert_close(found.items, expected.items)
+    torch.testing.assert_close(found.common_slope, expected.common_slope)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -25,12 +25,13 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
 from irtbench.estimation.many_scales.stack_checks import is_clearly_ability, nodes_are_right, rises_with_correct
-from irtbench.estimation.many_scales.stack_information import stack_covariances, with_zero_guessing
+from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances, with_zero_guessing
 from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import describe_nodes, is_usual_grid, with_right_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
@@ -38,7 +39,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +58,10 @@ def fit_many(
     """Estimate the parameters of the items of many scales, each with respondents of its own.
 
     Every scale has the estimates that `fit_model` gives it, up to the tolerance of both, and has converged by the same
-    criterion. 2PL scales of up to some 30,000 respondents take their steps together, which is several times
-    quicker where scales are small. Fitted one by one, by `fit_model` itself, are those of other models or settings,
-    with trials or very steep or many items (which need nodes of their own), and those that do not converge with the
-    others: so their status is that of a single fit.
+    criterion. Rasch, 1PL and 2PL scales of up to some 30,000 respondents take their steps together, which is several
+    times quicker where scales are small. Fitted one by one, by `fit_model` itself, are those of other models or
+    settings, with trials or very steep or many items (which need nodes of their own), and those that do not converge
+    with the others: so their status is that of a single fit.
 
     Parameters
     ----------
@@ -142,9 +143,9 @@ def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
 
 
 def takes_steps_together(settings: FitSettings, grid: Quadrature) -> bool:
-    """Whether these settings are those of a 2PL on the usual grid, with priors that are each item's own."""
+    """Whether these settings are those of a model without guessing, on the usual grid, that no item differs from."""
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=torch.device("cpu"))
-    plain = settings.kind == "2pl" and settings.guessing == 0 and not (settings.by_item or settings.prior_items)
+    plain = settings.kind != "3pl" and settings.guessing == 0 and not (settings.by_item or settings.prior_items)
     usual = settings.population == "normal" and settings.optimiser == "fisher_scoring" and settings.posterior is None
     return (
         plain and usual and settings.priors.hierarchy is None and settings.dtype == "float64" and is_usual_grid(nodes)
@@ -188,14 +189,14 @@ def fit_group(
     grid, device = normal_grid(settings.n_nodes), choose_device(settings.device)
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=device)
     with torch.no_grad():
-        problem = StackProblem.of_stack(Stack.of(scales, device), nodes, settings.priors)
+        problem = StackProblem.of_stack(Stack.of(scales, device), nodes, settings)
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
         covariance = None
         if settings.standard_errors:
-            covariance, definite = stack_covariances(problem, modes.items)
-            found &= definite
+            covariance = stack_covariances(problem, modes.items)
+            found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
         group = Group(scales, settings, seed, grid, problem, modes, covariance, seconds)
         return [group.fitted(k) if good else None for k, good in enumerate(found.tolist())]
@@ -207,7 +208,7 @@ def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
         torch.tensor(part, dtype=torch.float64, device=problem.nodes.theta.device).repeat(problem.n_scales)
         for part in (start.discrimination, start.intercept)
     )
-    return ItemTensors(a[:, None], d, torch.zeros_like(d))
+    return problem.allowed(ItemTensors(a[:, None], d, torch.zeros_like(d)))
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Group:
     problem, modes
         The fit.
     covariance
-        Of (a, d) of all items of each scale, see `stack_covariances`; None if it is not wanted.
+        Of all items of each scale; None if it is not wanted.
     seconds
         That a scale took.
     """
@@ -232,7 +233,7 @@ class Group:
     grid: Quadrature
     problem: StackProblem
     modes: StackModes
-    covariance: Tensor | None
+    covariance: StackCovariances | None
     seconds: float
 
     @cached_property
@@ -255,6 +256,14 @@ class Group:
     def log_likelihoods(self) -> list[float]:
         """Of each scale."""
         found: list[float] = self.modes.counts.log_likelihoods.tolist()
+        return found
+
+    @cached_property
+    def common_slope_errors(self) -> list[float]:
+        """Standard errors of the slope of all items; NaN where they are not wanted."""
+        if self.covariance is None or self.covariance.common_slope is None:
+            return [math.nan] * len(self.scales)
+        found: list[float] = self.covariance.common_slope.sqrt().tolist()
         return found
 
     @cached_property
@@ -304,17 +313,25 @@ class Group:
         responses, doubts = self.scales[k], self.doubts(k)
         if doubts is None:
             return None
-        n_items, joint, own = responses.n_items, None, None
-        if self.covariance is not None:
-            joint = with_zero_guessing(self.covariance[k, : 2 * n_items, : 2 * n_items]).cpu().numpy()
-            own = joint[np.arange(n_items), :, np.arange(n_items), :]
+        kind, n_items, joint, own = self.settings.kind, responses.n_items, None, None
         slope, intercept, guessing = self.matrix[k, :n_items].T
+        if self.covariance is not None:
+            joint = with_zero_guessing(self.covariance.items[k, : 2 * n_items, : 2 * n_items]).cpu().numpy()
+        population, moments = self.grid, None
+        if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
+            moments = NormalMoments(0.0, float(slope[0]), 0.0, self.common_slope_errors[k])
+            population, slope = rescaled(self.grid, 0.0, moments.sd), np.ones(n_items)
+            if joint is not None:
+                joint[:, 0] = joint[:, :, :, 0] = 0.0
+        if joint is not None:
+            own = joint[np.arange(n_items), :, np.arange(n_items), :]
         items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, np.zeros(n_items, dtype=np.bool_), covariance=own
-        )
+            responses.item_ids, slope, intercept, guessing, np.zeros(n_items, dtype=np.bool_), covariance=own,
+            kind=(kind,) * n_items if kind in ("rasch", "1pl") else None,
+        )  # fmt: skip
         return FittedModel(
             items=items,
-            quadrature=self.grid,
+            quadrature=population,
             nodes=self.in_words,
             log_likelihood=self.log_likelihoods[k],
             priors=self.priors,
@@ -328,5 +345,6 @@ class Group:
             n_by_item=responses.n_by_item,
             n_correct_by_item=responses.n_correct_by_item,
             settings=self.settings,
-            joint_error=joint_error(joint, self.grid, responses.n_respondents, self.settings),
+            moments=moments,
+            joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
         )

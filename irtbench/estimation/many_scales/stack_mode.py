@@ -26,6 +26,7 @@ from irtbench.estimation.marginal.m_step import (
     with_second_step,
     within_bounds,
 )
+from irtbench.estimation.marginal.shared_scale import LEAST_SD
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
@@ -82,6 +83,11 @@ class Climb:
         self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
         self.which, self.log_posterior = self.which[stay], self.log_posterior[stay]
         self.change, self.refused = self.change[stay], self.refused[stay]
+
+    def distances(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
+        """How far each scale is from its maximum, see `m_step.distances`, shape (n_scales,)."""
+        problem = self.problem
+        return distances(derivatives, uphill, shared=problem.prior.shared is not None, n_scales=problem.n_scales)
 
     def step(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
         """The step of each scale: the accelerated one, that without memory where it was no good, shorter and shorter.
@@ -187,7 +193,7 @@ def approach(way: Climb, *, most: int) -> Tensor:
     for _ in range(most):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        near = distances(way.problem, derivatives, uphill) < COARSE_TOLERANCE
+        near = way.distances(derivatives, uphill) < COARSE_TOLERANCE
         if float(near.double().mean()) >= NEARLY_ALL:
             break
         steps += way.take(way.step(derivatives, uphill))
@@ -200,9 +206,13 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
     while len(way.which):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        size = distances(way.problem, derivatives, uphill)
-        steep = way.problem.by_scale(way.items.slope[:, 0].abs()).amax(dim=1) > SLOPE_BOUND
-        lost = ~(size < math.inf) | steep | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
+        size = way.distances(derivatives, uphill)
+        lost = (
+            ~(size < math.inf)
+            | at_bound(way.problem, way.items)
+            | (way.refused >= ALONE)
+            | (steps[way.which] >= max_steps)
+        )
         there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
         leaving = there | lost
         if bool(leaving.any()):
@@ -211,3 +221,10 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
         else:
             steps[way.which] += way.take(way.step(derivatives, uphill))
     return found
+
+
+def at_bound(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """Whether a parameter of a scale has run away, or the one slope of all items to 0, shape (n_scales,)."""
+    steepest = problem.by_scale(items.slope[:, 0].abs()).amax(dim=1)
+    outside = steepest > SLOPE_BOUND
+    return outside if problem.prior.shared is None else outside | (steepest <= LEAST_SD)

@@ -13,13 +13,15 @@ from irtbench.estimation.many_scales.stack import Stack
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import items_of_correlations
-from irtbench.models.priors import Priors
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import as_rows
-from irtbench.models.pyro_model.sites import ItemPrior, is_flat, trace_model
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
+from irtbench.models.pyro_model.shared_scales import SharedByScale
+from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class StackCounts(Counts):
 
 @dataclass(frozen=True)
 class StackProblem(Problem):
-    """A problem of several scales of 2PL items, each with as many rows in what belongs to items.
+    """A problem of several scales, each with as many rows in what belongs to items.
 
     Parameters
     ----------
@@ -76,13 +78,19 @@ class StackProblem(Problem):
     of_one_item: ItemPrior = field(kw_only=True)
 
     @classmethod
-    def of_stack(cls, stack: Stack, nodes: NodeTensors, priors: Priors) -> StackProblem:
+    def of_stack(cls, stack: Stack, nodes: NodeTensors, settings: FitSettings) -> StackProblem:
         """The Pyro model of one item, whose prior every item of every scale has for itself."""
         device = stack.values.device
         no_guessing = torch.zeros(1, dtype=torch.float64, device=device)
         model = partial(
-            logistic_model, priors=priors, guessing_free=no_guessing.to(torch.bool), guessing_fixed=no_guessing
+            logistic_model,
+            priors=settings.priors,
+            guessing_free=no_guessing.to(torch.bool),
+            guessing_fixed=no_guessing,
+            shared=SharedParameters.common_slope(1, device) if settings.has_common_slope else None,
         )
+        if settings.has_common_slope and stack.complete:
+            stack = stack.by_number_right()
         one_response = as_rows(torch.zeros(1, 1, dtype=torch.int8, device=device))
         with own_parameters():
             prior, _ = trace_model(model, one_response, nodes)
@@ -90,14 +98,18 @@ class StackProblem(Problem):
 
     def for_stack(self, stack: Stack) -> StackProblem:
         """The same model of the items of other scales."""
-        n_items = len(stack) * stack.width
+        n_items, one = len(stack) * stack.width, self.of_one_item
         densities = {
-            name: density.expand(torch.Size([n_items, *density.batch_shape[1:]]))
-            for name, density in self.of_one_item.densities.items()
+            name: density.expand(
+                torch.Size([len(stack) if name == COMMON_SLOPE else n_items, *density.batch_shape[1:]])
+            )
+            for name, density in one.densities.items()
         }
         nothing = torch.zeros(n_items, dtype=torch.float64, device=stack.values.device)
         fixed = ItemTensors(nothing[:, None], nothing, nothing)
-        prior = replace(self.of_one_item, densities=densities, guessing_free=nothing.to(torch.bool), fixed=fixed)
+        shared = None if one.shared is None else SharedByScale.common_slopes(stack.items)
+        free = nothing.to(torch.bool)
+        prior = replace(one, densities=densities, guessing_free=free, fixed=fixed, shared=shared)
         return replace(self, prior=prior, stack=stack)
 
     @property
@@ -107,7 +119,7 @@ class StackProblem(Problem):
 
     @cached_property
     def free(self) -> Tensor:
-        """Slopes and intercepts of the items that there are, shape (n_scales * width, 3)."""
+        """Slopes and intercepts of the items that there are, the items' own or not, shape (n_scales * width, 3)."""
         free = (self.stack.items.flatten()[:, None] > 0).repeat(1, 3)
         free[:, GUESSING] = False
         return free
@@ -134,7 +146,7 @@ class StackProblem(Problem):
         total = items.intercept.new_zeros(self.n_scales)
         for name, value in self.prior.values_of(items).items():
             if not is_flat(density := self.prior.densities[name]):
-                total = total + density.log_prob(value).reshape(self.n_scales, -1).sum(dim=1)
+                total = total + log_densities(density, value).reshape(self.n_scales, -1).sum(dim=1)
         return total
 
     def stack_row(self, items: ItemTensors) -> CollapsedScales:
@@ -177,7 +189,7 @@ class StackProblem(Problem):
         return StackCounts(float(each.sum()), n.flatten(0, 1), right.flatten(0, 1), None, by_scale, each)
 
     def start(self) -> ItemTensors:
-        """Starting values, see `start.starting_values`."""
+        """Starting values, see `start.starting_values`; of one slope for all items, their mean."""
         stack = self.stack
         dtype, present = torch.float32, stack.items > 0
         number = stack.n_observed.clamp(min=1)
@@ -199,4 +211,12 @@ class StackProblem(Problem):
                 covariance -= p.to(dtype)[chunk.scales] * torch.bmm(standard, chunk.observed.mT)[:, 0]
             covariances.append(covariance)
         correlation = torch.cat(covariances).to(torch.float64) / number / deviation * present
-        return items_of_correlations(p.flatten(), correlation.flatten(), torch.zeros_like(p).flatten())
+        return self.allowed(items_of_correlations(p.flatten(), correlation.flatten(), torch.zeros_like(p).flatten()))
+
+    def allowed(self, items: ItemTensors) -> ItemTensors:
+        """The nearest items that shared parameters allow."""
+        shared = self.prior.shared
+        if shared is None:
+            return items
+        linear = torch.where(shared.own, items.linear, shared.at(shared.nearest(items.linear)))
+        return ItemTensors(linear[:, :-1], linear[:, -1], items.guessing)
