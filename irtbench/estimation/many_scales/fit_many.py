@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
@@ -29,8 +30,14 @@ from irtbench.estimation.many_scales.stack_information import StackCovariances, 
 from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.e_step import Counts
-from irtbench.estimation.marginal.nodes import describe_nodes, is_usual_grid, with_right_nodes
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.nodes import (
+    ROOM,
+    describe_nodes,
+    is_usual_grid,
+    with_adapted_nodes,
+    with_right_nodes,
+)
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_sampling_covariance
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
@@ -58,9 +65,10 @@ def fit_many(
     """Estimate the parameters of the items of many scales, each with respondents of its own.
 
     Every scale has the estimates that `fit_model` gives it, up to the tolerance of both, and has converged by the same
-    criterion. Rasch, 1PL and 2PL scales of up to some 30,000 respondents take their steps together, which is several
-    times quicker where scales are small. Fitted one by one, by `fit_model` itself, are those of other models or
-    settings, with trials or very steep or many items (which need nodes of their own), and those that do not converge
+    criterion. Scales of up to some 30,000 respondents take their steps together, which is several times quicker where
+    they are small. Fitted one by one, by `fit_model` itself, are those with guessing estimated without a prior, or of
+    items with one slope, with a prior learnt from the items, or of single items, an estimated population, or a
+    posterior; with trials or very steep or many items (which need nodes of their own), and those that do not converge
     with the others: so their status is that of a single fit.
 
     Parameters
@@ -143,9 +151,14 @@ def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
 
 
 def takes_steps_together(settings: FitSettings, grid: Quadrature) -> bool:
-    """Whether these settings are those of a model without guessing, on the usual grid, that no item differs from."""
+    """Whether these settings are those of a model on the usual grid, with priors that are each item's own.
+
+    Guessing has a prior where it is estimated, and does not go with one slope for all items.
+    """
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=torch.device("cpu"))
-    plain = settings.kind != "3pl" and settings.guessing == 0 and not (settings.by_item or settings.prior_items)
+    if settings.has_common_slope and (settings.by_item or settings.guessing > 0):
+        return False
+    plain = not settings.prior_items and not (settings.estimates_guessing and settings.priors.guessing is None)
     usual = settings.population == "normal" and settings.optimiser == "fisher_scoring" and settings.posterior is None
     return (
         plain and usual and settings.priors.hierarchy is None and settings.dtype == "float64" and is_usual_grid(nodes)
@@ -189,12 +202,13 @@ def fit_group(
     grid, device = normal_grid(settings.n_nodes), choose_device(settings.device)
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=device)
     with torch.no_grad():
-        problem = StackProblem.of_stack(Stack.of(scales, device), nodes, settings)
+        stack = Stack.of(scales, device)
+        problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
         covariance = None
-        if settings.standard_errors:
+        if settings.standard_errors and not problem.guesses:
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
@@ -202,13 +216,23 @@ def fit_group(
         return [group.fitted(k) if good else None for k, good in enumerate(found.tolist())]
 
 
+def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
+    """Where guessing of the items is estimated, and what it is elsewhere, shape (n_scales, width) each."""
+    free, fixed = torch.zeros_like(stack.items, dtype=torch.bool), torch.zeros_like(stack.items)
+    for k, scale in enumerate(scales):
+        own = settings.guessing_of(scale.item_ids)
+        free[k, : scale.n_items], fixed[k, : scale.n_items] = (torch.from_numpy(part).to(free.device) for part in own)
+    return free, fixed
+
+
 def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
     """The same items for every scale."""
-    a, d = (
+    a, d, c = (
         torch.tensor(part, dtype=torch.float64, device=problem.nodes.theta.device).repeat(problem.n_scales)
-        for part in (start.discrimination, start.intercept)
+        for part in (start.discrimination, start.intercept, start.guessing)
     )
-    return problem.allowed(ItemTensors(a[:, None], d, torch.zeros_like(d)))
+    c = torch.where(problem.guessing_free, c, problem.prior.fixed.guessing)
+    return problem.allowed(ItemTensors(a[:, None], d, c))
 
 
 @dataclass(frozen=True)
@@ -240,6 +264,11 @@ class Group:
     def matrix(self) -> NDArray[np.float64]:
         """Slopes, intercepts and guessing, shape (n_scales, width, 3)."""
         return self.problem.by_scale(self.modes.matrix).cpu().numpy()
+
+    @cached_property
+    def guessing_free(self) -> NDArray[np.bool_]:
+        """Where guessing is estimated, shape (n_scales, width)."""
+        return self.problem.by_scale(self.problem.guessing_free).cpu().numpy()
 
     @cached_property
     def statuses(self) -> list[Status]:
@@ -293,7 +322,8 @@ class Group:
         counts, width = self.modes.counts, self.problem.stack.width
         own = slice(k * width, k * width + self.scales[k].n_items)
         found = self.log_likelihoods[k]
-        its_counts = Counts(found, counts.n[own], counts.right[own], None, counts.respondents[k])
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(found, counts.n[own], counts.right[own], r, counts.respondents[k])
         items = ItemTensors.from_matrix(self.modes.matrix[own])
         return Estimate(items, "mode", found, found, self.statuses[k], its_counts)
 
@@ -304,19 +334,30 @@ class Group:
         found = self.estimate(k)
         problem = problem_of(self.scales[k], self.settings, self.grid)
         assert found.counts is not None
-        if not self.nodes_are_right[k] and with_right_nodes(problem, found.items, found.counts) is not problem:
-            return None
+        if not self.nodes_are_right[k]:
+            # with guessing a single fit places nodes at a rough mode already, and these are finer
+            placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
+            if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
+                return None
         return find_doubts(problem, found, self.priors)
+
+    def joint_covariance(self, k: int) -> tuple[NDArray[np.float64] | None, bool]:
+        """Covariance of (a, d, c) of all items of one scale, None if not wanted; and whether this is a maximum."""
+        n_items = self.scales[k].n_items
+        if self.covariance is not None:
+            return with_zero_guessing(self.covariance.items[k, : 2 * n_items, : 2 * n_items]).cpu().numpy(), True
+        if not self.settings.standard_errors:
+            return None, True
+        problem = problem_of(self.scales[k], self.settings, self.grid)
+        return joint_sampling_covariance(problem, self.estimate(k).items)
 
     def fitted(self, k: int) -> FittedModel | None:
         """The model of one scale; None where its nodes are not right."""
-        responses, doubts = self.scales[k], self.doubts(k)
-        if doubts is None:
+        responses, doubts, (joint, definite) = self.scales[k], self.doubts(k), self.joint_covariance(k)
+        if doubts is None or not definite:
             return None
-        kind, n_items, joint, own = self.settings.kind, responses.n_items, None, None
+        kind, n_items, own = self.settings.kind, responses.n_items, None
         slope, intercept, guessing = self.matrix[k, :n_items].T
-        if self.covariance is not None:
-            joint = with_zero_guessing(self.covariance.items[k, : 2 * n_items, : 2 * n_items]).cpu().numpy()
         population, moments = self.grid, None
         if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
             moments = NormalMoments(0.0, float(slope[0]), 0.0, self.common_slope_errors[k])
@@ -326,7 +367,7 @@ class Group:
         if joint is not None:
             own = joint[np.arange(n_items), :, np.arange(n_items), :]
         items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, np.zeros(n_items, dtype=np.bool_), covariance=own,
+            responses.item_ids, slope, intercept, guessing, self.guessing_free[k, :n_items], covariance=own,
             kind=(kind,) * n_items if kind in ("rasch", "1pl") else None,
         )  # fmt: skip
         return FittedModel(

@@ -58,6 +58,12 @@ class ItemDerivatives:
     missing: Tensor | None
     precision: Tensor | None = None
 
+    def of_items(self, which: Tensor) -> ItemDerivatives:
+        """Those of some items, without the precision."""
+        missing = None if self.missing is None else self.missing[which]
+        items = ItemTensors.from_matrix(self.items.matrix[which])
+        return ItemDerivatives(items, self.gradient[which], self.information[which], missing)
+
     @cached_property
     def factor(self) -> Tensor:
         """Lower triangular L of each item, information = LL'."""
