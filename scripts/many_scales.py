@@ -1,6 +1,7 @@
 """How much quicker scales are fitted together than one after the other, and how far the estimates are apart.
 
     python scripts/many_scales.py [--scales 1000] [--respondents 1000] [--items 30] [--missing 0] [--rounds 3]
+        [--model 2pl] [--fixed-guessing 0] [--prior none] [--guessed 0]
 
 The same responses are fitted both ways in turns, in blocks, in one process. Seconds are the processor's.
 """
@@ -17,9 +18,14 @@ import numpy as np
 import irtbench
 
 
-def simulated(n: int, n_items: int, missing: float, seed: int) -> irtbench.ResponseMatrix:
+def simulated(
+    n: int, n_items: int, missing: float, seed: int, *, alike: bool = False, guessed: float = 0.0
+) -> irtbench.ResponseMatrix:
+    """Responses to items of slopes of their own, or of one slope, with a lower asymptote."""
     rng = np.random.default_rng(seed)
-    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items))
+    slopes = rng.lognormal(0.2, 0.3, n_items)
+    slopes = np.full(n_items, 1.2) if alike else slopes
+    items = irtbench.ItemParameters.from_difficulty(slopes, rng.normal(size=n_items), guessed)
     responses = irtbench.simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
     return responses.select_respondents(responses.n_by_respondent > 0)
 
@@ -39,9 +45,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="blocks of scales, fitted both ways in turns")
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--standard-errors", action="store_true")
+    parser.add_argument("--model", choices=["rasch", "1pl", "2pl", "3pl"], default="2pl")
+    parser.add_argument("--fixed-guessing", type=float, default=0.0, help="of the model that is fitted")
+    parser.add_argument("--prior", choices=["none", "weak"], default=None)
+    parser.add_argument("--guessed", type=float, default=0.0, help="lower asymptote of the items that answers are to")
     options = parser.parse_args()
-    keywords = {"standard_errors": options.standard_errors, "tolerance": options.tolerance}
-    scales = [simulated(options.respondents, options.items, options.missing, seed) for seed in range(options.scales)]
+    keywords = {
+        "standard_errors": options.standard_errors,
+        "tolerance": options.tolerance,
+        "kind": options.model,
+        "guessing": options.fixed_guessing,
+        "prior": options.prior,
+    }
+    alike = options.model in ("rasch", "1pl")
+    scales = [
+        simulated(options.respondents, options.items, options.missing, seed, alike=alike, guessed=options.guessed)
+        for seed in range(options.scales)
+    ]
     irtbench.fit_many(scales[:5], **keywords)
     rows, apart = [], []
     for block in np.array_split(np.arange(len(scales)), options.rounds):

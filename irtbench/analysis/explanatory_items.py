@@ -36,7 +36,7 @@ from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
 from irtbench.estimation.fit import choose_device
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.nodes import with_adapted_nodes
+from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
     joint_parameter_covariance,
@@ -293,7 +293,7 @@ class ExplanatoryFit:
 
     def to_mode(self) -> bool:
         """Find the mode, and set the scale by the respondents where slopes do not fix its unit."""
-        problem = with_adapted_nodes(self.with_priors(), self.items, room=0.6)
+        problem = with_adapted_nodes(self.with_priors(), self.items, room=ROOM)
         if not self.rasch:
             problem = replace(problem, fixed_directions=location_and_scale(self.items))
         found = find_mode(problem, start=self.items, tolerance=MODE_TOLERANCE)

@@ -29,7 +29,7 @@ from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
-from irtbench.estimation.marginal.nodes import describe_nodes, with_adapted_nodes
+from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
     joint_sampling_covariance,
@@ -170,7 +170,7 @@ def estimate(
     problem = problem_of(responses, settings, quadrature, anchors, ranks)
     with torch.no_grad():
         start = rough_start(problem) if given_start is None else RoughStart(items_on_device(problem, given_start))
-        problem = with_adapted_nodes(problem, start.items, room=0.6)
+        problem = with_adapted_nodes(problem, start.items, room=ROOM)
         if anchors is not None and settings.prior_items:
             problem, priors, found = find_beside_anchors(problem, start, settings)
         else:

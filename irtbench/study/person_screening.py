@@ -16,8 +16,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
 from irtbench.data.shown import Shown
 from irtbench.diagnostics.person_fit import person_fit
-from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
 from irtbench.scoring.ability import Abilities, abilities_of
 
@@ -72,6 +72,11 @@ def fit_scales(
     seed
         For the fit.
 
+    Raises
+    ------
+    InputError
+        If the responses to a scale do not determine the model, as `fit_model` says.
+
     Examples
     --------
     >>> import numpy as np
@@ -90,16 +95,16 @@ def fit_scales(
     2   item3             3.8        -0.2
     """
     responses = as_responses(responses)
-    fits = []
+    parts = {}
     for name, item_ids in scales.items():
         part = responses.select_items(item_ids)
         constant = {removal.item_id for removal in constant_items(part)}
         part = answered(part.select_items([item for item in item_ids if item not in constant]))
         if part.n_items < 2 or part.n_respondents < FEWEST_RESPONDENTS:
             continue
-        fitted = fit_model(part, settings, seed=seed)
-        fits.append(ScaleFit(name, part, fitted, abilities_of(fitted, part)))
-    return fits
+        parts[name] = part
+    fitted = fit_many(parts, settings, seed=seed)
+    return [ScaleFit(name, part, fitted[name], abilities_of(fitted[name], part)) for name, part in parts.items()]
 
 
 def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) -> NDArray[np.float64]:

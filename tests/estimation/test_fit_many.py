@@ -1,8 +1,13 @@
 """Scales fitted together have what `fit_model` gives each of them, and every one says for itself how it ended."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import irtbench
@@ -13,29 +18,49 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.many_scales.stack import GROUP_CELLS, Stack, groups_of
+from irtbench.estimation.many_scales.stack_information import stack_covariances
+from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 
+MODELS: dict[str, dict[str, Any]] = {
+    "rasch": {"kind": "rasch"},
+    "1pl": {"kind": "1pl"},
+    "2pl": {"kind": "2pl"},
+    "3pl": {"kind": "3pl", "prior_guessing": "beta:5,17"},
+    "fixed guessing": {"guessing": 0.15},
+    "mixed": {"by_item": {"item1": "3pl", "item2": 0.3}, "prior_guessing": "normal:-1.1,0.5"},
+}
 TIGHT = 1e-7  # standard errors: with the usual 1e-5 either fit is known to that only
 CPU = torch.device("cpu")
 
 
-def scales_of(sizes: list[tuple[int, int]], *, missing: float = 0.0) -> list[ResponseMatrix]:
+def scales_of(sizes: list[tuple[int, int]], *, missing: float = 0.0, guessing: float = 0.0) -> list[ResponseMatrix]:
     """Responses of so many respondents to so many items, each with a crowd of its own."""
-    return [simulated(n, n_items, seed=k, missing=missing)[0] for k, (n, n_items) in enumerate(sizes)]
+    return [
+        simulated(n, n_items, seed=k, missing=missing, guessing=guessing)[0] for k, (n, n_items) in enumerate(sizes)
+    ]
 
 
 def alike(one: FittedModel | None, other: FittedModel) -> None:
     """The same estimates, errors and verdicts."""
     assert one is not None
     assert one.items.item_ids == other.items.item_ids
-    np.testing.assert_allclose(one.items.discrimination, other.items.discrimination, atol=1e-6)
-    np.testing.assert_allclose(one.items.intercept, other.items.intercept, atol=1e-6)
+    errors = other.items.standard_errors()
+    for name in ("discrimination", "intercept", "guessing"):
+        close = 1e-6 + 1e-5 * np.nan_to_num(errors[name])
+        assert (np.abs(getattr(one.items, name) - getattr(other.items, name)) <= close).all()
+    np.testing.assert_array_equal(one.items.guessing_estimated, other.items.guessing_estimated)
     np.testing.assert_allclose(one.log_likelihood, other.log_likelihood, atol=1e-6)
     assert (one.converged, one.doubts, one.n_responses) == (other.converged, other.doubts, other.n_responses)
+    assert (one.items.kind, one.n_parameters, one.estimator) == (other.items.kind, other.n_parameters, other.estimator)
+    np.testing.assert_allclose(one.quadrature.nodes, other.quadrature.nodes, atol=1e-5)
+    assert (one.moments is None) == (other.moments is None)
+    for name, value in other.population.items():
+        assert one.population[name] == pytest.approx(value, rel=1e-5, nan_ok=True)
     if other.items.covariance is None:
         assert one.items.covariance is None
         return
@@ -44,9 +69,12 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     assert other.joint_error is not None
     largest = np.abs(other.joint_error.covariance).max()
     np.testing.assert_allclose(one.joint_error.covariance, other.joint_error.covariance, atol=1e-6 * largest)
+    assert one.joint_error.location == pytest.approx(other.joint_error.location, rel=1e-5)
+    assert one.joint_error.unit == pytest.approx(other.joint_error.unit, rel=1e-5)
     np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("prior", ["none", "weak"])
 @pytest.mark.parametrize("missing", [0.0, 0.25])
 @pytest.mark.parametrize(
@@ -55,13 +83,16 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     ids=["alike", "uneven", "tiny"],
 )
 def test_estimates_and_errors_are_those_of_single_fits(
-    sizes: list[tuple[int, int]], missing: float, prior: str
+    sizes: list[tuple[int, int]], missing: float, prior: str, model: str
 ) -> None:
-    scales = [irtbench.ResponseMatrix(*answered(one)) for one in scales_of(sizes, missing=missing)]
-    settings = irtbench.FitSettings(prior=prior, tolerance=TIGHT)  # type: ignore[arg-type]
-    found = fit_many(scales, settings)
+    with_guessing = model not in ("rasch", "1pl", "2pl")  # slopes are then hardly determined, least by two items
+    sizes = [(n, n_items + 2) for n, n_items in sizes] if with_guessing else sizes
+    drawn = scales_of(sizes, missing=missing, guessing=0.25 if with_guessing else 0.0)
+    scales = [irtbench.ResponseMatrix(*answered(one)) for one in drawn]
+    how = irtbench.FitSettings(**MODELS[model], prior=prior, tolerance=TIGHT / 100 if with_guessing else TIGHT)
+    found = fit_many(scales, how)
     for one, responses in zip(found.fits, scales, strict=True):
-        other = fit_model(responses, settings)
+        other = fit_model(responses, how)
         if other.converged:
             alike(one, other)
         else:
@@ -76,10 +107,11 @@ def answered(responses: ResponseMatrix) -> tuple[NDArray[np.float64], tuple[str,
     return responses.values[some], tuple(names), responses.item_ids
 
 
-def test_most_scales_take_their_steps_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_most_scales_take_their_steps_together(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the tests above: they do not compare `fit_model` with itself."""
     monkeypatch.setattr("irtbench.estimation.many_scales.fit_many.fit_model", None)
-    assert len(fit_many(scales_of([(300, 8), (250, 10), (280, 9)])).not_converged) == 0
+    assert len(fit_many(scales_of([(300, 8), (250, 10), (280, 9)]), **MODELS[model]).not_converged) == 0
 
 
 def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
@@ -107,11 +139,12 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
         alike(fit_many(scales, tolerance=TIGHT)[name], fit_model(responses, tolerance=TIGHT))
 
 
-def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone() -> None:
+@pytest.mark.parametrize("model", ["rasch", "2pl", "fixed guessing"])
+def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
     rng = np.random.default_rng(0)
     scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(30)]
-    found = fit_many(scales, standard_errors=True)
-    alone = [fit_model(scale) for scale in scales]
+    found = fit_many(scales, standard_errors=True, **MODELS[model])
+    alone = [fit_model(scale, **MODELS[model]) for scale in scales]
     assert 0 < sum(fitted.converged for fitted in alone) < 30
     for one, other in zip(found.fits, alone, strict=True):
         assert one is not None
@@ -124,12 +157,50 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
     for one, responses in zip(fit_many(narrow, tolerance=TIGHT).fits, narrow, strict=True):
         alike(one, fit_model(responses, tolerance=TIGHT))
     few = scales_of([(200, 6)] * 3)
-    for keywords in ({"model": "rasch"}, {"guessing": 0.2, "prior": "weak"}, {"model": "3pl"}):
+    for keywords in ({"model": "rasch", "guessing": 0.2}, {"model": "3pl", "prior": "none"}, {"prior": "hierarchical"}):
         for one, responses in zip(fit_many(few, **keywords).fits, few, strict=True):
             assert one is not None
             other = fit_model(responses, **keywords)
             np.testing.assert_array_equal(one.items.intercept, other.items.intercept)
             assert one.nodes == other.nodes
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    model=st.sampled_from(["rasch", "1pl", "2pl", "3pl"]),
+    seed=st.integers(0, 10_000),
+    sizes=st.lists(st.tuples(st.integers(30, 90), st.integers(4, 9)), min_size=3, max_size=5),
+    missing=st.sampled_from([0.0, 0.3]),
+    easier=st.sampled_from([0.0, 1.5]),
+)
+def test_few_people_and_one_sided_items_end_as_they_do_alone(
+    model: str, seed: int, sizes: list[tuple[int, int]], missing: float, easier: float
+) -> None:
+    """Whatever becomes of a scale alone: a maximum, none, or a constant item that only a prior can bear."""
+    rng = np.random.default_rng(seed)
+    scales = []
+    for n, n_items in sizes:
+        b = rng.normal(-easier, 1, n_items)
+        items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), b)
+        drawn = irtbench.simulate_responses(rng.normal(size=n), items, rng=rng, missing=missing)
+        scales.append(irtbench.ResponseMatrix(*answered(drawn)))
+    for prior in ("weak",) if model == "3pl" else ("none", "weak"):
+        found = fit_many(scales, model=model, prior=prior, tolerance=TIGHT)
+        for one, reason, responses in zip(found.fits, found.reasons, scales, strict=True):
+            if one is None:
+                with pytest.raises(InputError) as raised:
+                    fit_model(responses, model=model, prior=prior)
+                assert str(raised.value) == reason
+                continue
+            other = fit_model(responses, model=model, prior=prior, tolerance=TIGHT)
+            assert one.status.stop is other.status.stop
+            if other.converged:
+                assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-6)
+                assert one.doubts == other.doubts
+                errors = other.items.standard_errors()
+                for name in ("discrimination", "intercept"):  # some are hardly determined
+                    close = 1e-6 + 1e-4 * errors[name]
+                    assert (np.abs(getattr(one.items, name) - getattr(other.items, name)) <= close).all()
 
 
 def test_order_is_kept_and_figures_are_the_same_again() -> None:
@@ -204,20 +275,42 @@ def test_groups_are_of_like_sizes_and_hold_every_scale_once() -> None:
             assert (stack.values[place, :, n:] == -1).all()
 
 
+def test_rows_of_one_number_right_have_the_sums_of_their_respondents() -> None:
+    """With one slope for all items, whose E step they give."""
+    scales = scales_of([(40, 5), (61, 3), (50, 4)])
+    how = irtbench.FitSettings(kind="1pl")
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
+    stack = Stack.of(scales, CPU)
+    problem = StackProblem.of_stack(stack, nodes, how)
+    assert problem.stack.values.shape == (3, 5, 6)
+    assert problem.stack.respondents.sum(dim=1).tolist() == [40, 61, 50]
+    one_by_one = replace(problem, stack=stack)
+    items = one_by_one.start()
+    for part in ("n", "right", "respondents", "log_likelihoods"):
+        torch.testing.assert_close(getattr(problem.counts(items), part), getattr(one_by_one.counts(items), part))
+    found, expected = stack_covariances(problem, items), stack_covariances(one_by_one, items)
+    assert expected.definite.all()
+    torch.testing.assert_close(found.items, expected.items)
+    torch.testing.assert_close(found.common_slope, expected.common_slope)
+
+
+@pytest.mark.parametrize("guessed", [False, True])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_rows_of_several_scales_have_the_likelihood_of_each(missing: float) -> None:
+def test_rows_of_several_scales_have_the_likelihood_of_each(missing: float, guessed: bool) -> None:
     nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
     scales = scales_of([(50, 6), (50, 6)], missing=missing)
     slope, intercept = torch.rand(2, 6, 1, dtype=torch.float64), torch.randn(2, 6, dtype=torch.float64)
     values = torch.tensor(np.nan_to_num([one.values for one in scales], nan=-1.0))
     correct, observed = (values == 1).double().mT, (values >= 0).double().mT
-    shape = CollapsedScales(slope, intercept, nodes).log_shape(correct, observed if missing else None)
+    log_guessing = torch.tensor([0.0, 0.1, 0.2, 0.3, 0.25, 0.0], dtype=torch.float64).log().repeat(2, 1)
+    logs = [log_guessing[0], log_guessing[1]] if guessed else [None, None]
+    together = CollapsedScales(slope, intercept, log_guessing if guessed else None, nodes)
+    shape = together.log_shape(correct, observed if missing else None)
     for k in range(2):
-        row = CollapsedLogistic(slope[k], intercept[k], None, nodes)
+        row = CollapsedLogistic(slope[k], intercept[k], logs[k], nodes)
         expected = row.log_shape(correct[k].T, observed[k].T if missing else None)
         torch.testing.assert_close(shape[k].T, expected)
-    bound = CollapsedScales(slope, intercept, nodes).largest_exponent()
-    assert float(shape.abs().max()) <= bound
+    assert float(shape.abs().max()) <= together.largest_exponent()
 
 
 def test_memory_of_several_scales_is_that_of_each() -> None:

@@ -37,7 +37,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
 from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
-from irtbench.estimation.marginal.nodes import with_adapted_nodes, with_right_nodes
+from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes, with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.status import Learning, Status, Stop
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
@@ -91,7 +91,7 @@ def find_hierarchical_mode(
     """
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
-    problem = with_adapted_nodes(problem, items, room=0.6)
+    problem = with_adapted_nodes(problem, items, room=ROOM)
     theta = known_abilities(problem, items)
     if theta is not None and mode_wanted:
         raise InputError(
@@ -130,7 +130,7 @@ def find_hierarchical_mode(
         further = updated.at(path.after(state.values, updated.values))
         change = float((further.values - state.values).abs().max())
         items, state = items.rescaled(*further.seen_from(updated)), further
-        problem = with_adapted_nodes(problem, items, room=0.6)
+        problem = with_adapted_nodes(problem, items, room=ROOM)
         return change, mode.status.converged
 
     def settled(enough: float) -> tuple[Learning, Estimate]:

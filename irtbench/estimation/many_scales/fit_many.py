@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +26,19 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
 from irtbench.estimation.many_scales.stack_checks import is_clearly_ability, nodes_are_right, rises_with_correct
-from irtbench.estimation.many_scales.stack_information import stack_covariances, with_zero_guessing
+from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances, with_zero_guessing
 from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.e_step import Counts
-from irtbench.estimation.marginal.nodes import describe_nodes, is_usual_grid, with_right_nodes
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.nodes import (
+    ROOM,
+    describe_nodes,
+    is_usual_grid,
+    with_adapted_nodes,
+    with_right_nodes,
+)
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_sampling_covariance
+from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
@@ -38,7 +46,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +65,11 @@ def fit_many(
     """Estimate the parameters of the items of many scales, each with respondents of its own.
 
     Every scale has the estimates that `fit_model` gives it, up to the tolerance of both, and has converged by the same
-    criterion. 2PL scales of up to some 30,000 respondents take their steps together, which is several times
-    quicker where scales are small. Fitted one by one, by `fit_model` itself, are those of other models or settings,
-    with trials or very steep or many items (which need nodes of their own), and those that do not converge with the
-    others: so their status is that of a single fit.
+    criterion. Scales of up to some 30,000 respondents take their steps together, which is several times quicker where
+    they are small. Fitted one by one, by `fit_model` itself, are those with guessing estimated without a prior, or of
+    items with one slope, with a prior learnt from the items, or of single items, an estimated population, or a
+    posterior; with trials or very steep or many items (which need nodes of their own), and those that do not converge
+    with the others: so their status is that of a single fit.
 
     Parameters
     ----------
@@ -142,9 +151,14 @@ def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
 
 
 def takes_steps_together(settings: FitSettings, grid: Quadrature) -> bool:
-    """Whether these settings are those of a 2PL on the usual grid, with priors that are each item's own."""
+    """Whether these settings are those of a model on the usual grid, with priors that are each item's own.
+
+    Guessing has a prior where it is estimated, and does not go with one slope for all items.
+    """
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=torch.device("cpu"))
-    plain = settings.kind == "2pl" and settings.guessing == 0 and not (settings.by_item or settings.prior_items)
+    if settings.has_common_slope and (settings.by_item or settings.guessing > 0):
+        return False
+    plain = not settings.prior_items and not (settings.estimates_guessing and settings.priors.guessing is None)
     usual = settings.population == "normal" and settings.optimiser == "fisher_scoring" and settings.posterior is None
     return (
         plain and usual and settings.priors.hierarchy is None and settings.dtype == "float64" and is_usual_grid(nodes)
@@ -188,26 +202,37 @@ def fit_group(
     grid, device = normal_grid(settings.n_nodes), choose_device(settings.device)
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=device)
     with torch.no_grad():
-        problem = StackProblem.of_stack(Stack.of(scales, device), nodes, settings.priors)
+        stack = Stack.of(scales, device)
+        problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
         covariance = None
-        if settings.standard_errors:
-            covariance, definite = stack_covariances(problem, modes.items)
-            found &= definite
+        if settings.standard_errors and not problem.guesses:
+            covariance = stack_covariances(problem, modes.items)
+            found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
         group = Group(scales, settings, seed, grid, problem, modes, covariance, seconds)
         return [group.fitted(k) if good else None for k, good in enumerate(found.tolist())]
 
 
+def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
+    """Where guessing of the items is estimated, and what it is elsewhere, shape (n_scales, width) each."""
+    free, fixed = torch.zeros_like(stack.items, dtype=torch.bool), torch.zeros_like(stack.items)
+    for k, scale in enumerate(scales):
+        own = settings.guessing_of(scale.item_ids)
+        free[k, : scale.n_items], fixed[k, : scale.n_items] = (torch.from_numpy(part).to(free.device) for part in own)
+    return free, fixed
+
+
 def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
     """The same items for every scale."""
-    a, d = (
+    a, d, c = (
         torch.tensor(part, dtype=torch.float64, device=problem.nodes.theta.device).repeat(problem.n_scales)
-        for part in (start.discrimination, start.intercept)
+        for part in (start.discrimination, start.intercept, start.guessing)
     )
-    return ItemTensors(a[:, None], d, torch.zeros_like(d))
+    c = torch.where(problem.guessing_free, c, problem.prior.fixed.guessing)
+    return problem.allowed(ItemTensors(a[:, None], d, c))
 
 
 @dataclass(frozen=True)
@@ -221,7 +246,7 @@ class Group:
     problem, modes
         The fit.
     covariance
-        Of (a, d) of all items of each scale, see `stack_covariances`; None if it is not wanted.
+        Of all items of each scale; None if it is not wanted.
     seconds
         That a scale took.
     """
@@ -232,13 +257,18 @@ class Group:
     grid: Quadrature
     problem: StackProblem
     modes: StackModes
-    covariance: Tensor | None
+    covariance: StackCovariances | None
     seconds: float
 
     @cached_property
     def matrix(self) -> NDArray[np.float64]:
         """Slopes, intercepts and guessing, shape (n_scales, width, 3)."""
         return self.problem.by_scale(self.modes.matrix).cpu().numpy()
+
+    @cached_property
+    def guessing_free(self) -> NDArray[np.bool_]:
+        """Where guessing is estimated, shape (n_scales, width)."""
+        return self.problem.by_scale(self.problem.guessing_free).cpu().numpy()
 
     @cached_property
     def statuses(self) -> list[Status]:
@@ -255,6 +285,14 @@ class Group:
     def log_likelihoods(self) -> list[float]:
         """Of each scale."""
         found: list[float] = self.modes.counts.log_likelihoods.tolist()
+        return found
+
+    @cached_property
+    def common_slope_errors(self) -> list[float]:
+        """Standard errors of the slope of all items; NaN where they are not wanted."""
+        if self.covariance is None or self.covariance.common_slope is None:
+            return [math.nan] * len(self.scales)
+        found: list[float] = self.covariance.common_slope.sqrt().tolist()
         return found
 
     @cached_property
@@ -284,7 +322,8 @@ class Group:
         counts, width = self.modes.counts, self.problem.stack.width
         own = slice(k * width, k * width + self.scales[k].n_items)
         found = self.log_likelihoods[k]
-        its_counts = Counts(found, counts.n[own], counts.right[own], None, counts.respondents[k])
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(found, counts.n[own], counts.right[own], r, counts.respondents[k])
         items = ItemTensors.from_matrix(self.modes.matrix[own])
         return Estimate(items, "mode", found, found, self.statuses[k], its_counts)
 
@@ -295,26 +334,45 @@ class Group:
         found = self.estimate(k)
         problem = problem_of(self.scales[k], self.settings, self.grid)
         assert found.counts is not None
-        if not self.nodes_are_right[k] and with_right_nodes(problem, found.items, found.counts) is not problem:
-            return None
+        if not self.nodes_are_right[k]:
+            # with guessing a single fit places nodes at a rough mode already, and these are finer
+            placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
+            if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
+                return None
         return find_doubts(problem, found, self.priors)
+
+    def joint_covariance(self, k: int) -> tuple[NDArray[np.float64] | None, bool]:
+        """Covariance of (a, d, c) of all items of one scale, None if not wanted; and whether this is a maximum."""
+        n_items = self.scales[k].n_items
+        if self.covariance is not None:
+            return with_zero_guessing(self.covariance.items[k, : 2 * n_items, : 2 * n_items]).cpu().numpy(), True
+        if not self.settings.standard_errors:
+            return None, True
+        problem = problem_of(self.scales[k], self.settings, self.grid)
+        return joint_sampling_covariance(problem, self.estimate(k).items)
 
     def fitted(self, k: int) -> FittedModel | None:
         """The model of one scale; None where its nodes are not right."""
-        responses, doubts = self.scales[k], self.doubts(k)
-        if doubts is None:
+        responses, doubts, (joint, definite) = self.scales[k], self.doubts(k), self.joint_covariance(k)
+        if doubts is None or not definite:
             return None
-        n_items, joint, own = responses.n_items, None, None
-        if self.covariance is not None:
-            joint = with_zero_guessing(self.covariance[k, : 2 * n_items, : 2 * n_items]).cpu().numpy()
-            own = joint[np.arange(n_items), :, np.arange(n_items), :]
+        kind, n_items, own = self.settings.kind, responses.n_items, None
         slope, intercept, guessing = self.matrix[k, :n_items].T
+        population, moments = self.grid, None
+        if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
+            moments = NormalMoments(0.0, float(slope[0]), 0.0, self.common_slope_errors[k])
+            population, slope = rescaled(self.grid, 0.0, moments.sd), np.ones(n_items)
+            if joint is not None:
+                joint[:, 0] = joint[:, :, :, 0] = 0.0
+        if joint is not None:
+            own = joint[np.arange(n_items), :, np.arange(n_items), :]
         items = ItemParameters(
-            responses.item_ids, slope, intercept, guessing, np.zeros(n_items, dtype=np.bool_), covariance=own
-        )
+            responses.item_ids, slope, intercept, guessing, self.guessing_free[k, :n_items], covariance=own,
+            kind=(kind,) * n_items if kind in ("rasch", "1pl") else None,
+        )  # fmt: skip
         return FittedModel(
             items=items,
-            quadrature=self.grid,
+            quadrature=population,
             nodes=self.in_words,
             log_likelihood=self.log_likelihoods[k],
             priors=self.priors,
@@ -328,5 +386,6 @@ class Group:
             n_by_item=responses.n_by_item,
             n_correct_by_item=responses.n_correct_by_item,
             settings=self.settings,
-            joint_error=joint_error(joint, self.grid, responses.n_respondents, self.settings),
+            moments=moments,
+            joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
         )

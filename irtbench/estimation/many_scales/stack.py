@@ -30,7 +30,7 @@ class Chunk:
     observed
         Number of responses, shaped as `correct`; None if every scale is complete.
     respondents
-        1 for a scale's respondents, 0 for what fills it up, shape (n_scales, n_respondents).
+        How many respondents each row is, 0 for what fills a scale up, shape (n_scales, n_respondents).
     """
 
     scales: slice
@@ -46,13 +46,14 @@ class Stack:
     Parameters
     ----------
     values
-        1, 0, and -1 where missing or filled up, shape (n_scales, n_items, n_respondents).
+        1, 0, and -1 where missing or filled up, shape (n_scales, n_items, n_respondents); where a row is of many
+        respondents, the share of them that were right.
     n_correct, n_observed
         Number of correct responses, and of all, to each item, float64, shape (n_scales, n_items).
     respondents
-        1 for respondents, 0 for what fills a scale up, shape (n_scales, n_respondents).
+        How many respondents each row is, 0 for what fills a scale up, shape (n_scales, n_respondents).
     items
-        The same for items, float64, shape (n_scales, n_items).
+        1 for items, 0 for what fills a scale up, float64, shape (n_scales, n_items).
     complete
         Whether every respondent of a scale answered all of its items.
     """
@@ -88,6 +89,25 @@ class Stack:
     def width(self) -> int:
         """Number of items of the largest scale, those of all with what fills them up."""
         return self.values.shape[1]
+
+    def by_number_right(self) -> Stack:
+        """The same with respondents of one number right as one row, of the shares of them that were right.
+
+        With complete responses, one slope for all items and no guessing they have the same posterior (Andersen, 1977),
+        and sums over respondents of what is linear in their responses are the same.
+        """
+        assert self.complete
+        shares, numbers = [], []
+        for chunk in self.chunks(self.width + 1, torch.float32):
+            number_right = chunk.correct.sum(dim=1, dtype=torch.int64)[:, :, None]
+            of_number = chunk.correct.new_zeros(*chunk.respondents.shape, self.width + 1)
+            of_number.scatter_(2, number_right, chunk.respondents[:, :, None])
+            number = of_number.sum(dim=1).to(torch.float64)
+            right = torch.bmm(chunk.correct, of_number).to(torch.float64)
+            shares.append(right / number.clamp(min=1)[:, None])
+            numbers.append(number)
+        parts = torch.cat(shares), self.n_correct, self.n_observed, torch.cat(numbers), self.items
+        return Stack(*parts, complete=True, scratch=self.scratch)
 
     def of_scales(self, which: Tensor) -> Stack:
         """Some of the scales."""

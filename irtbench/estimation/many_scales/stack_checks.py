@@ -27,9 +27,8 @@ def nodes_are_right(problem: StackProblem, items: ItemTensors, counts: StackCoun
 def rises_with_correct(problem: StackProblem, items: ItemTensors) -> Tensor:
     """Whether the expected number of correct responses rises with theta, shape (n_scales,)."""
     nodes = problem.nodes
-    n_correct = (problem.by_scale(torch.sigmoid(items.logits(nodes.basis))) * problem.stack.items[:, :, None]).sum(
-        dim=1
-    )
+    knows = torch.sigmoid(items.logits(nodes.basis)) * (1 - items.guessing[:, None])
+    n_correct = (problem.by_scale(knows) * problem.stack.items[:, :, None]).sum(dim=1)
     return n_correct @ (nodes.log_weights.exp() * nodes.theta[:, 0]) >= 0
 
 

@@ -7,9 +7,13 @@ any response adds to the score of its item, the missing information is made of
 
 f being 0 where a response is missing. Where none is, f is given by its values at the nodes, and the posterior
 covariances are those of the nodes' indicators, diag(p_i) - p_i p_i', summed over respondents before the items come in.
+With one slope for all items only the first sum over all pairs of items is needed: there rows may be of many
+respondents, as they are in the other two.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,22 +23,68 @@ from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 
 
-def stack_covariances(problem: StackProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """Covariance of (a, d) of all items of each scale, and whether the information is positive definite.
+@dataclass(frozen=True)
+class StackCovariances:
+    """Sampling covariances of the items of each scale, NaN where the information is not positive definite.
 
-    Shape (n_scales, 2 width, 2 width), a and d of each item together, NaN where it is not definite, and what fills up
-    has the identity's; (n_scales,).
+    Parameters
+    ----------
+    items
+        Of (a, d) of all items, those of each item together, shape (n_scales, 2 width, 2 width); what fills a scale up
+        has no meaning.
+    common_slope
+        Variance of the slope of all items, shape (n_scales,); None where each has its own.
+    definite
+        Whether the information is positive definite, shape (n_scales,).
     """
-    stack = problem.stack
+
+    items: Tensor
+    common_slope: Tensor | None
+    definite: Tensor
+
+
+def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovariances:
+    """Invert the observed information of each scale."""
     information = complete_information(problem, items) - missing_information(problem, items)
-    free = (stack.items > 0).repeat_interleave(2, dim=1)
-    identity = torch.eye(free.shape[1], dtype=torch.float64, device=free.device)
+    free = (problem.stack.items > 0).repeat_interleave(2, dim=1)
+    information = torch.where(free[:, :, None] & free[:, None, :], information, 0.0)
+    if problem.prior.shared is None:
+        covariance, definite = inverted(information, free)
+        return StackCovariances(covariance, None, definite)
+    by_slope = free.to(information)
+    by_slope[:, 1::2] = 0.0
+    # by the intercepts and the slope of all items
+    across = torch.einsum("sab,sb->sa", information, by_slope)
+    few = information.new_empty(len(information), problem.stack.width + 1, problem.stack.width + 1)
+    few[:, :-1, :-1] = information[:, 1::2, 1::2]
+    few[:, :-1, -1] = few[:, -1, :-1] = across[:, 1::2]
+    few[:, -1, -1] = (across * by_slope).sum(dim=1)
+    estimated = torch.nn.functional.pad(problem.stack.items > 0, (0, 1), value=True)
+    inverse, definite = inverted(few, estimated)
+    covariance = torch.empty_like(information)
+    covariance[:, 1::2, 1::2] = inverse[:, :-1, :-1]
+    covariance[:, 1::2, ::2] = inverse[:, :-1, -1:]
+    covariance[:, ::2, 1::2] = inverse[:, -1:, :-1]
+    covariance[:, ::2, ::2] = inverse[:, -1:, -1:]
+    return StackCovariances(covariance, inverse[:, -1, -1], definite)
+
+
+def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverse of many matrices, NaN where one is not positive definite, and whether each is.
+
+    Parameters
+    ----------
+    information
+        Shape (n_scales, n, n).
+    free
+        What is estimated, shape (n_scales, n); the identity's row and column stand for the rest.
+    """
+    identity = torch.eye(free.shape[1], dtype=information.dtype, device=free.device)
     information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
     factor, failed = torch.linalg.cholesky_ex(information)
     definite = (failed == 0) & torch.isfinite(factor).all(dim=2).all(dim=1)
-    safe = torch.where(definite[:, None, None], factor, identity)
-    covariance = torch.cholesky_inverse(safe)
-    return torch.where(definite[:, None, None], covariance, torch.nan), definite
+    inverse = torch.cholesky_inverse(torch.where(definite[:, None, None], factor, identity))
+    return torch.where(definite[:, None, None], inverse, torch.nan), definite
 
 
 def complete_information(problem: StackProblem, items: ItemTensors) -> Tensor:
@@ -55,12 +105,16 @@ def missing_information(problem: StackProblem, items: ItemTensors) -> Tensor:
     found = []
     for chunk in stack.chunks(len(nodes.theta), torch.float64):
         joint = row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed)
-        posterior = torch.softmax(joint, dim=1).mul_(chunk.respondents[:, None])
+        posterior = torch.softmax(joint, dim=1)
         apart = nodes.theta - (nodes.theta.T @ posterior)
-        weighted = posterior * apart
+        posteriors = posterior * chunk.respondents[:, None]
+        weighted = posteriors * apart
         variance = (weighted * apart).sum(dim=1, keepdim=True)
-        both = mixed_and_base if chunk.observed is None else mixed_and_base_of_observed
-        mixed, total = both(chunk, posterior, weighted, base[chunk.scales])
+        if chunk.observed is None:
+            by_nodes = torch.diag_embed(posteriors.sum(dim=2)) - posterior @ posteriors.mT
+            mixed, total = mixed_and_base(chunk, weighted, base[chunk.scales], by_nodes)
+        else:
+            mixed, total = mixed_and_base_of_observed(chunk, posteriors, weighted, base[chunk.scales])
         # a and d of an item are neighbours; a correct response adds (theta, 1), of which 1 does not vary
         total[:, ::2] += mixed
         total[:, :, ::2] += mixed.mT
@@ -69,24 +123,28 @@ def missing_information(problem: StackProblem, items: ItemTensors) -> Tensor:
     return torch.cat(found)
 
 
-def mixed_and_base(chunk: Chunk, posterior: Tensor, weighted: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+def mixed_and_base(chunk: Chunk, weighted: Tensor, base: Tensor, by_nodes: Tensor) -> tuple[Tensor, Tensor]:
     """The second and the third of the sums where all is observed.
 
     Parameters
     ----------
-    posterior, weighted
-        Of each respondent, and times theta less its mean, shape (n_scales, n_nodes, n_respondents).
+    weighted
+        Posterior of each row, times its respondents and theta less its mean, shape (n_scales, n_nodes, n_respondents).
     base
         Of each item by a and d, shape (n_scales, 2 n_items, n_nodes).
+    by_nodes
+        Posterior covariances of the nodes' indicators, summed, shape (n_scales, n_nodes, n_nodes).
     """
-    by_nodes = torch.diag_embed(posterior.sum(dim=2)) - posterior @ posterior.mT
     return chunk.correct @ weighted.mT @ base.mT, base @ by_nodes @ base.mT
 
 
 def mixed_and_base_of_observed(
     chunk: Chunk, posterior: Tensor, weighted: Tensor, base: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same with missing responses: the means of products are over those who answered both of two items."""
+    """The same with missing responses, each row being one respondent with this posterior.
+
+    The means of products are over those who answered both of two items.
+    """
     observed, n_items = chunk.observed, chunk.correct.shape[1]
     assert observed is not None
     twice = observed.repeat_interleave(2, dim=1)

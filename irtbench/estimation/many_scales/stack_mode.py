@@ -15,7 +15,7 @@ from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import StackCounts, StackProblem
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.fisher_scoring import SHORTENED, SLOPE_BOUND
+from irtbench.estimation.marginal.fisher_scoring import NEAREST_BOUND, SHORTENED, SLOPE_BOUND
 from irtbench.estimation.marginal.m_step import (
     ItemDerivatives,
     distances,
@@ -26,6 +26,7 @@ from irtbench.estimation.marginal.m_step import (
     with_second_step,
     within_bounds,
 )
+from irtbench.estimation.marginal.shared_scale import LEAST_SD
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
@@ -73,8 +74,8 @@ class Climb:
         refused = torch.zeros_like(which)
         return cls(problem, which, items, counts, posterior, memory, torch.full_like(posterior, math.inf), refused)
 
-    def keep(self, stay: Tensor) -> None:
-        """Go on with some of the scales."""
+    def keep(self, stay: Tensor) -> Tensor:
+        """Go on with some of the scales; which items are theirs, shape (n_scales * width,)."""
         of_items = stay.repeat_interleave(self.problem.stack.width)
         self.problem = self.problem.of_scales(stay)
         self.items = ItemTensors.from_matrix(self.items.matrix[of_items])
@@ -82,6 +83,12 @@ class Climb:
         self.memory = self.memory.of(torch.nonzero(stay)[:, 0])
         self.which, self.log_posterior = self.which[stay], self.log_posterior[stay]
         self.change, self.refused = self.change[stay], self.refused[stay]
+        return of_items
+
+    def distances(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
+        """How far each scale is from its maximum, see `m_step.distances`, shape (n_scales,)."""
+        problem = self.problem
+        return distances(derivatives, uphill, shared=problem.prior.shared is not None, n_scales=problem.n_scales)
 
     def step(self, derivatives: ItemDerivatives, uphill: Tensor) -> Tensor:
         """The step of each scale: the accelerated one, that without memory where it was no good, shorter and shorter.
@@ -162,9 +169,7 @@ class StackModes:
         of_items = leaving.repeat_interleave(width)
         places = (which[:, None] * width + torch.arange(width, device=which.device)).flatten()
         self.matrix[places] = way.items.matrix[of_items]
-        self.counts.n[places], self.counts.right[places] = way.counts.n[of_items], way.counts.right[of_items]
-        self.counts.respondents[which] = way.counts.respondents[leaving]
-        self.counts.log_likelihoods[which] = way.counts.log_likelihoods[leaving]
+        self.counts.put(way.counts.of_scales(leaving, of_items), which, places)
         self.converged[which] = there[leaving]
         self.gradient[which], self.change[which] = size[leaving], way.change[leaving]
 
@@ -187,7 +192,7 @@ def approach(way: Climb, *, most: int) -> Tensor:
     for _ in range(most):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        near = distances(way.problem, derivatives, uphill) < COARSE_TOLERANCE
+        near = way.distances(derivatives, uphill) < COARSE_TOLERANCE
         if float(near.double().mean()) >= NEARLY_ALL:
             break
         steps += way.take(way.step(derivatives, uphill))
@@ -200,14 +205,32 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
     while len(way.which):
         derivatives = item_derivatives(way.problem, way.items, way.counts)
         uphill = scoring_step(way.problem, derivatives)
-        size = distances(way.problem, derivatives, uphill)
-        steep = way.problem.by_scale(way.items.slope[:, 0].abs()).amax(dim=1) > SLOPE_BOUND
-        lost = ~(size < math.inf) | steep | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
+        size = way.distances(derivatives, uphill)
+        lost = (
+            ~(size < math.inf)
+            | at_bound(way.problem, way.items)
+            | (way.refused >= ALONE)
+            | (steps[way.which] >= max_steps)
+        )
         there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
         leaving = there | lost
         if bool(leaving.any()):
             found.note(way, leaving, size, there)
-            way.keep(~leaving)
-        else:
+            of_items = way.keep(~leaving)
+            derivatives, uphill = derivatives.of_items(of_items), uphill[of_items]
+        if len(way.which):
             steps[way.which] += way.take(way.step(derivatives, uphill))
     return found
+
+
+def at_bound(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """Whether a parameter of a scale has run away, or the one slope of all items to 0, shape (n_scales,)."""
+    steepest = problem.by_scale(items.slope[:, 0].abs()).amax(dim=1)
+    outside = steepest > SLOPE_BOUND
+    if problem.prior.shared is not None:
+        outside |= steepest <= LEAST_SD
+    if problem.guesses:
+        c = items.guessing
+        away = problem.guessing_free & ((c > 1 - NEAREST_BOUND) | (c < NEAREST_BOUND))
+        outside |= problem.by_scale(away).any(dim=1)
+    return outside

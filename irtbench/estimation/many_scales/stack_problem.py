@@ -12,14 +12,16 @@ from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.many_scales.stack import Stack
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.start import items_of_correlations
-from irtbench.models.priors import Priors
+from irtbench.estimation.marginal.start import START_GUESSING, items_of_correlations
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import as_rows
-from irtbench.models.pyro_model.sites import ItemPrior, is_flat, trace_model
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
+from irtbench.models.pyro_model.shared_scales import SharedByScale
+from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class StackCounts(Counts):
             float(likelihoods.sum()),
             torch.where(of_items, other.n, self.n),
             torch.where(of_items, other.right, self.right),
-            None,
+            None if self.r is None or other.r is None else torch.where(of_items, other.r, self.r),
             torch.where(better[:, None], other.respondents, self.respondents),
             likelihoods,
         )
@@ -51,18 +53,26 @@ class StackCounts(Counts):
         """The same in memory of its own."""
         parts = (self.n, self.right, self.respondents, self.log_likelihoods)
         n, right, respondents, likelihoods = (part.clone() for part in parts)
-        return StackCounts(self.log_likelihood, n, right, None, respondents, likelihoods)
+        r = None if self.r is None else self.r.clone()
+        return StackCounts(self.log_likelihood, n, right, r, respondents, likelihoods)
 
     def of_scales(self, which: Tensor, of_items: Tensor) -> StackCounts:
         """Those of some scales, whose items are these."""
         likelihoods = self.log_likelihoods[which]
-        n, right = self.n[of_items], self.right[of_items]
-        return StackCounts(float(likelihoods.sum()), n, right, None, self.respondents[which], likelihoods)
+        n, right, r = self.n[of_items], self.right[of_items], None if self.r is None else self.r[of_items]
+        return StackCounts(float(likelihoods.sum()), n, right, r, self.respondents[which], likelihoods)
+
+    def put(self, other: StackCounts, which: Tensor, places: Tensor) -> None:
+        """Write the other's counts, all of them, to these scales, whose items are at these places."""
+        self.n[places], self.right[places] = other.n, other.right
+        if self.r is not None and other.r is not None:
+            self.r[places] = other.r
+        self.respondents[which], self.log_likelihoods[which] = other.respondents, other.log_likelihoods
 
 
 @dataclass(frozen=True)
 class StackProblem(Problem):
-    """A problem of several scales of 2PL items, each with as many rows in what belongs to items.
+    """A problem of several scales, each with as many rows in what belongs to items.
 
     Parameters
     ----------
@@ -76,28 +86,51 @@ class StackProblem(Problem):
     of_one_item: ItemPrior = field(kw_only=True)
 
     @classmethod
-    def of_stack(cls, stack: Stack, nodes: NodeTensors, priors: Priors) -> StackProblem:
-        """The Pyro model of one item, whose prior every item of every scale has for itself."""
+    def of_stack(
+        cls,
+        stack: Stack,
+        nodes: NodeTensors,
+        settings: FitSettings,
+        guessing: tuple[Tensor, Tensor] | None = None,
+    ) -> StackProblem:
+        """The Pyro model of one item, whose prior every item of every scale has for itself.
+
+        Parameters
+        ----------
+        stack, nodes, settings
+            The responses, the population, and the model.
+        guessing
+            Where c is estimated, and what it is elsewhere, shape (n_scales, width) each; None where nothing is guessed.
+        """
         device = stack.values.device
-        no_guessing = torch.zeros(1, dtype=torch.float64, device=device)
+        if guessing is None:
+            guessing = torch.zeros_like(stack.items, dtype=torch.bool), torch.zeros_like(stack.items)
         model = partial(
-            logistic_model, priors=priors, guessing_free=no_guessing.to(torch.bool), guessing_fixed=no_guessing
+            logistic_model,
+            priors=settings.priors,
+            guessing_free=guessing[0].any().view(1),
+            guessing_fixed=torch.zeros(1, dtype=torch.float64, device=device),
+            shared=SharedParameters.common_slope(1, device) if settings.has_common_slope else None,
         )
+        if settings.has_common_slope and stack.complete:
+            stack = stack.by_number_right()
         one_response = as_rows(torch.zeros(1, 1, dtype=torch.int8, device=device))
         with own_parameters():
             prior, _ = trace_model(model, one_response, nodes)
-        return cls(model, one_response, nodes, prior, stack=stack, of_one_item=prior).for_stack(stack)
+        return cls(model, one_response, nodes, prior, stack=stack, of_one_item=prior).for_stack(stack, *guessing)
 
-    def for_stack(self, stack: Stack) -> StackProblem:
-        """The same model of the items of other scales."""
-        n_items = len(stack) * stack.width
+    def for_stack(self, stack: Stack, guessing_free: Tensor, guessing_fixed: Tensor) -> StackProblem:
+        """The same model of the items of other scales; guessing as in `of_stack`."""
+        one, free, given = self.of_one_item, guessing_free.flatten(), guessing_fixed.flatten()
+        number_of = {COMMON_SLOPE: len(stack), "guessing_logit": int(free.sum())}
         densities = {
-            name: density.expand(torch.Size([n_items, *density.batch_shape[1:]]))
-            for name, density in self.of_one_item.densities.items()
+            name: density.expand(torch.Size([number_of.get(name, len(free)), *density.batch_shape[1:]]))
+            for name, density in one.densities.items()
         }
-        nothing = torch.zeros(n_items, dtype=torch.float64, device=stack.values.device)
-        fixed = ItemTensors(nothing[:, None], nothing, nothing)
-        prior = replace(self.of_one_item, densities=densities, guessing_free=nothing.to(torch.bool), fixed=fixed)
+        nothing = torch.zeros_like(given)
+        fixed = ItemTensors(nothing[:, None], nothing, given)
+        shared = None if one.shared is None else SharedByScale.common_slopes(stack.items)
+        prior = replace(one, densities=densities, guessing_free=free, fixed=fixed, shared=shared)
         return replace(self, prior=prior, stack=stack)
 
     @property
@@ -107,9 +140,9 @@ class StackProblem(Problem):
 
     @cached_property
     def free(self) -> Tensor:
-        """Slopes and intercepts of the items that there are, shape (n_scales * width, 3)."""
+        """Parameters of the items that there are, the items' own or not, shape (n_scales * width, 3)."""
         free = (self.stack.items.flatten()[:, None] > 0).repeat(1, 3)
-        free[:, GUESSING] = False
+        free[:, GUESSING] = self.guessing_free
         return free
 
     @cached_property
@@ -127,20 +160,27 @@ class StackProblem(Problem):
 
     def of_scales(self, which: Tensor) -> StackProblem:
         """The problem of some scales."""
-        return self.for_stack(self.stack.of_scales(which))
+        guessing = self.guessing_free, self.prior.fixed.guessing
+        return self.for_stack(self.stack.of_scales(which), *(self.by_scale(part)[which] for part in guessing))
 
     def log_priors(self, items: ItemTensors) -> Tensor:
         """Log prior density of each scale, shape (n_scales,); that of what fills scales up is a constant."""
         total = items.intercept.new_zeros(self.n_scales)
         for name, value in self.prior.values_of(items).items():
             if not is_flat(density := self.prior.densities[name]):
-                total = total + density.log_prob(value).reshape(self.n_scales, -1).sum(dim=1)
+                each = log_densities(density, value)
+                if name == "guessing_logit":
+                    each = torch.zeros_like(items.guessing).masked_scatter(self.guessing_free, each)
+                total = total + each.reshape(self.n_scales, -1).sum(dim=1)
         return total
 
     def stack_row(self, items: ItemTensors) -> CollapsedScales:
         """The distribution of a respondent's row of each scale."""
         present = self.stack.items if self.stack.complete and not self.all_present else None
-        return CollapsedScales(self.by_scale(items.slope), self.by_scale(items.intercept), self.nodes, present)
+        guessing = self.by_scale(items.guessing).log() if self.guesses else None
+        return CollapsedScales(
+            self.by_scale(items.slope), self.by_scale(items.intercept), guessing, self.nodes, present
+        )
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> StackCounts:
         """One E step, see `e_step.posterior_sums`."""
@@ -150,7 +190,7 @@ class StackProblem(Problem):
         tiny = -80.0 if nodes.dtype == torch.float32 else -700.0
         # where no exponential can be 0 or infinite there is nothing to be taken off before
         moderate = nodes.dtype == torch.float64 and row.largest_exponent() < -tiny
-        theta_right, respondents, likelihoods = [], [], []
+        right, respondents, likelihoods = [], [], []
         asked: list[Tensor] = []
         for chunk in stack.chunks(n_nodes, nodes.dtype):
             n_scales, _, n_rows = chunk.correct.shape
@@ -165,19 +205,28 @@ class StackProblem(Problem):
             share = chunk.respondents / total
             likelihoods.append(((top[:, 0] + total.log()) * chunk.respondents).sum(dim=1, dtype=torch.float64))
             # a row times a matrix takes a third of the time of the matrix times a column
-            theta_right.append(torch.bmm((theta * share)[:, None], chunk.correct.mT)[:, 0])
             respondents.append(torch.bmm(share[:, None], posterior.mT)[:, 0])
+            if not self.guesses:
+                right.append(torch.bmm((theta * share)[:, None], chunk.correct.mT)[:, 0])
+            if self.guesses or chunk.observed is not None:
+                posterior.mul_(share[:, None])
+            if self.guesses:
+                right.append(torch.bmm(chunk.correct, posterior.mT))
             if chunk.observed is not None:
-                asked.append(torch.bmm(chunk.observed, posterior.mul_(share[:, None]).mT))
-        by_scale = torch.cat(respondents).to(torch.float64)
+                asked.append(torch.bmm(chunk.observed, posterior.mT))
+        by_scale, by_right = torch.cat(respondents).to(torch.float64), torch.cat(right).to(torch.float64)
         n = torch.cat(asked).to(torch.float64) if asked else by_scale[:, None, :] * stack.items[:, :, None]
-        right = torch.stack([torch.cat(theta_right).to(torch.float64), stack.n_correct], dim=2)
+        n, each = n.flatten(0, 1), torch.cat(likelihoods)
+        if self.guesses:
+            r = by_right.flatten(0, 1)
+            return StackCounts(float(each.sum()), n, r @ nodes.basis, r, by_scale, each)
         # the constants that `log_shape` leaves out
-        each = torch.cat(likelihoods) + (stack.n_correct * self.by_scale(items.intercept)).sum(dim=1)
-        return StackCounts(float(each.sum()), n.flatten(0, 1), right.flatten(0, 1), None, by_scale, each)
+        each = each + (stack.n_correct * self.by_scale(items.intercept)).sum(dim=1)
+        sums = torch.stack([by_right, stack.n_correct], dim=2).flatten(0, 1)
+        return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
 
     def start(self) -> ItemTensors:
-        """Starting values, see `start.starting_values`."""
+        """Starting values, see `start.starting_values`; of one slope for all items, their mean."""
         stack = self.stack
         dtype, present = torch.float32, stack.items > 0
         number = stack.n_observed.clamp(min=1)
@@ -199,4 +248,13 @@ class StackProblem(Problem):
                 covariance -= p.to(dtype)[chunk.scales] * torch.bmm(standard, chunk.observed.mT)[:, 0]
             covariances.append(covariance)
         correlation = torch.cat(covariances).to(torch.float64) / number / deviation * present
-        return items_of_correlations(p.flatten(), correlation.flatten(), torch.zeros_like(p).flatten())
+        c = torch.where(self.guessing_free, START_GUESSING, self.prior.fixed.guessing)
+        return self.allowed(items_of_correlations(p.flatten(), correlation.flatten(), c))
+
+    def allowed(self, items: ItemTensors) -> ItemTensors:
+        """The nearest items that shared parameters allow."""
+        shared = self.prior.shared
+        if shared is None:
+            return items
+        linear = torch.where(shared.own, items.linear, shared.at(shared.nearest(items.linear)))
+        return ItemTensors(linear[:, :-1], linear[:, -1], items.guessing)

@@ -58,6 +58,12 @@ class ItemDerivatives:
     missing: Tensor | None
     precision: Tensor | None = None
 
+    def of_items(self, which: Tensor) -> ItemDerivatives:
+        """Those of some items, without the precision."""
+        missing = None if self.missing is None else self.missing[which]
+        items = ItemTensors.from_matrix(self.items.matrix[which])
+        return ItemDerivatives(items, self.gradient[which], self.information[which], missing)
+
     @cached_property
     def factor(self) -> Tensor:
         """Lower triangular L of each item, information = LL'."""
@@ -135,7 +141,8 @@ def entries(width: int) -> Tensor:
 def shared_solver(problem: Problem, derivatives: ItemDerivatives) -> SharedSolver:
     """What solves for the steps of items that share parameters."""
     assert problem.prior.shared is not None
-    return SharedSolver.of(problem.prior.shared, problem.guessing_free, with_ridge(derivatives.information))
+    information = with_ridge(derivatives.information)
+    return SharedSolver.of(problem.prior.shared, problem.guessing_free, information, n_scales=problem.n_scales)
 
 
 def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
@@ -193,8 +200,9 @@ def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
     reach = step.abs() / LARGEST_STEP
     if problem.guesses:
         reach[:, GUESSING] *= LARGEST_STEP / LARGEST_GUESSING_STEP
-    # what items share moves for all of them alike
-    most = reach.amax(dim=1, keepdim=True) if problem.prior.shared is None else reach.max()
+    most = reach.amax(dim=1, keepdim=True)
+    if problem.prior.shared is not None:  # what items share moves for all of them alike
+        most = problem.of_items(most.view(problem.n_scales, -1).amax(dim=1, keepdim=True))
     step = step / most.clamp(min=1.0)
     if not problem.guesses:
         return step
@@ -204,27 +212,28 @@ def within_bounds(problem: Problem, items: ItemTensors, step: Tensor) -> Tensor:
 
 
 def distance(derivatives: ItemDerivatives, step: Tensor, *, shared: bool = False) -> float:
-    """How far the furthest item is from its maximum, see `distances`; that of all together where items share something.
+    """How far the furthest item of one scale is from its maximum, see `distances`."""
+    return float(distances(derivatives, step, shared=shared)[0])
+
+
+def distances(derivatives: ItemDerivatives, step: Tensor, *, shared: bool, n_scales: int = 1) -> Tensor:
+    """How far the furthest item of each scale is from its maximum, in its own standard errors, shape (n_scales,).
+
+    sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
 
     Parameters
     ----------
     step
         `scoring_step` from there.
     shared
-        Whether items share parameters.
+        Whether items share parameters: the distance is then that of all together.
+    n_scales
+        Number of scales, each with as many items.
     """
-    by_item = gains(derivatives, step)
+    by_item = gains(derivatives, step).view(n_scales, -1)
     if shared:  # an item alone may lose by what all gain
-        by_item = by_item.sum()
-    return float(by_item.clamp(min=0).max().sqrt())
-
-
-def distances(problem: Problem, derivatives: ItemDerivatives, step: Tensor) -> Tensor:
-    """How far the furthest item of each scale is from its maximum, in its own standard errors, shape (n_scales,).
-
-    sqrt(2 gain), the gain being that of the quadratic g'x - x'Ix / 2; away from bounds it is sqrt(g' I^-1 g).
-    """
-    return gains(derivatives, step).clamp(min=0).unflatten(0, (problem.n_scales, -1)).amax(dim=1).sqrt()
+        by_item = by_item.sum(dim=1, keepdim=True)
+    return by_item.clamp(min=0).amax(dim=1).sqrt()
 
 
 def gains(derivatives: ItemDerivatives, step: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ BOUND = 8.0  # abilities beyond this many standard deviations of the population 
 REACH = 8.0  # standard deviations of a posterior on either side that nodes are to cover
 COARSEST = 0.2  # spacing of the usual grid
 WIDTHS_A_STEP = 1.35  # standard deviations of a posterior between nodes of the usual grid: errs by 4e-5 a respondent
+ROOM = 0.6  # standard deviations of the narrowest posterior that nodes are apart at the start, where it is narrow
 FINER_ROOM = 0.5  # standard deviations of the narrowest posterior that nodes are apart where they were found wrong
 STEEPEST = 1.4  # slope times spacing at which the trapezoid rule is exact to 1e-6
 EDGE_MASS = 1e-7  # of the population at the ends of the usual grid, a response, that does no harm

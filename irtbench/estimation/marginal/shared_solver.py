@@ -5,7 +5,8 @@ information of all is then an arrow: a block for each item's own parameters, and
 
     K_j = D_j - M_j^-1 I_j D_j,   S = sum_j D_j' I_j K_j,   y = S^-1 sum_j K_j' g_j,   x_j = M_j^-1 g_j + K_j y,
 
-with I_j the information of item j and M_j^-1 the inverse of its own block, zero elsewhere.
+with I_j the information of item j and M_j^-1 the inverse of its own block, zero elsewhere. Of several scales, the items
+of one after those of the other, each has a y of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SharedSolver:
     response
         K_j, how item j moves with the shared parameters, shape (n_items, n_factors + 2, n_shared).
     inverse
-        S^-1, shape (n_shared, n_shared).
+        S^-1 of each scale, shape (n_scales, n_shared, n_shared).
     """
 
     own: Tensor
@@ -41,7 +42,9 @@ class SharedSolver:
     inverse: Tensor
 
     @classmethod
-    def of(cls, shared: SharedParameters, guessing_free: Tensor, information: Tensor) -> SharedSolver:
+    def of(
+        cls, shared: SharedParameters, guessing_free: Tensor, information: Tensor, *, n_scales: int = 1
+    ) -> SharedSolver:
         """From the information of each item, shape (n_items, n_factors + 2, n_factors + 2)."""
         n_items, width = information.shape[:2]
         own = torch.zeros(n_items, width, dtype=torch.bool, device=information.device)
@@ -53,14 +56,22 @@ class SharedSolver:
         design[:, LINEAR] = shared.design.permute(1, 2, 0)
         moved = information @ design
         response = design - torch.cholesky_solve(torch.where(own[:, :, None], moved, 0.0), factor)
-        left = torch.einsum("jak,jal->kl", moved, response)
-        return cls(own, factor, response, torch.linalg.inv_ex((left + left.T) / 2).inverse)
+        by_scale = n_scales, -1, shared.n_values
+        left = moved.view(by_scale).mT @ response.view(by_scale)
+        return cls(own, factor, response, torch.linalg.inv_ex((left + left.mT) / 2).inverse)
+
+    def _by_scale(self, of_items: Tensor) -> Tensor:
+        """Columns of all parameters of each scale, shape (n_scales, n_items / n_scales * width, n_columns)."""
+        return of_items.reshape(len(self.inverse), -1, of_items.shape[2])
+
+    def _by_shared(self, right: Tensor) -> Tensor:
+        """S^-1 sum_j K_j' g_j, shape (n_scales, n_shared, n_columns)."""
+        return self.inverse @ (self._by_scale(self.response).mT @ self._by_scale(right))
 
     def solve(self, right: Tensor) -> Tensor:
         """X for each column of g, shape (n_items, n_factors + 2, n_columns)."""
         alone = torch.cholesky_solve(torch.where(self.own[:, :, None], right, 0.0), self.factor)
-        values = self.inverse @ torch.einsum("jak,jac->kc", self.response, right)
-        return alone + self.response @ values
+        return alone + (self._by_scale(self.response) @ self._by_shared(right)).view(right.shape)
 
     def with_missing(self, missing: Tensor, step: Tensor) -> Tensor:
         """The step x of I x = g made that of (I - U U') x = g      (Woodbury, 1950).
@@ -73,22 +84,22 @@ class SharedSolver:
             Shape (n_items, 3).
         """
         across, left = self._across(missing)
-        along = torch.einsum("jac,ja->c", missing, step)
-        return step + across @ torch.linalg.solve_ex(left, along).result
+        along = self._by_scale(missing).mT @ self._by_scale(step[:, :, None])
+        return step + (self._by_scale(across) @ torch.linalg.solve_ex(left, along).result).view(step.shape)
 
     def _across(self, missing: Tensor) -> tuple[Tensor, Tensor]:
-        """I^-1 U, and 1 - U' I^-1 U."""
+        """I^-1 U, and 1 - U' I^-1 U of each scale."""
         across = self.solve(missing)
-        within = torch.einsum("jac,jad->cd", missing, across)
-        return across, torch.eye(len(within), dtype=within.dtype, device=within.device) - within
+        within = self._by_scale(missing).mT @ self._by_scale(across)
+        return across, torch.eye(within.shape[1], dtype=within.dtype, device=within.device) - within
 
     def covariance(self, missing: Tensor) -> tuple[Tensor, bool]:
         """Blocks of (I - U U')^-1, the shared parameters behind each item's, and whether that is positive definite.
 
-        Shape (n_items, 3 + n_shared, 3 + n_shared).
+        Of one scale; shape (n_items, 3 + n_shared, 3 + n_shared).
         """
         across, left = self._across(missing)
-        shared_across = self.inverse @ torch.einsum("jak,jac->kc", self.response, missing)
+        shared_across = self._by_shared(missing)
         root, failed = torch.linalg.cholesky_ex(left)
         definite = not bool(failed) and bool(torch.isfinite(root).all())
         each = torch.where(self.own[:, :, None] & self.own[:, None, :], torch.cholesky_inverse(self.factor), 0.0)

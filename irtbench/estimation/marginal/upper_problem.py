@@ -29,7 +29,7 @@ from irtbench.models.pyro_model.sites import (
     density_derivatives,
     is_flat,
     item_prior,
-    log_density,
+    log_densities,
     observed_site,
     trace_sites,
     without_independent,
@@ -82,7 +82,7 @@ class UpperPrior(ItemPrior):
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density, on the scale of the logits."""
         total = self.items.log_density(without_upper(items))
-        return total if is_flat(self.upper) else total + log_density(self.upper, items.slope[:, UPPER])
+        return total if is_flat(self.upper) else total + log_densities(self.upper, items.slope[:, UPPER]).sum()
 
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
         """Those of `ItemPrior`, and by the logit of u."""

@@ -10,7 +10,7 @@ from irtbench.models.pyro_model.node_tensors import NodeTensors
 
 
 class CollapsedScales(CollapsedLogistic):
-    """Rows of responses to scales of 2PL items, one population of ability for all.
+    """Rows of responses to scales, one population of ability for all.
 
     Parameters
     ----------
@@ -18,14 +18,23 @@ class CollapsedScales(CollapsedLogistic):
         Shape (n_scales, n_items, 1).
     intercept
         Shape (n_scales, n_items).
+    log_guessing
+        log c, of the same shape, minus infinity for a 2PL item; None if every item is one.
     nodes
         The population of abilities.
     present
         Which of the items a scale has, of the same shape as ``intercept``; None for all.
     """
 
-    def __init__(self, slope: Tensor, intercept: Tensor, nodes: NodeTensors, present: Tensor | None = None) -> None:
-        super().__init__(slope, intercept, None, nodes)
+    def __init__(
+        self,
+        slope: Tensor,
+        intercept: Tensor,
+        log_guessing: Tensor | None,
+        nodes: NodeTensors,
+        present: Tensor | None = None,
+    ) -> None:
+        super().__init__(slope, intercept, log_guessing, nodes)
         if present is not None:
             self.log_q = self.log_q * present[:, :, None].to(self.log_q.dtype)
 
@@ -38,7 +47,9 @@ class CollapsedScales(CollapsedLogistic):
 
     def largest_exponent(self) -> float:
         """A bound of what `log_shape` gives, either way."""
-        reach = self.nodes.theta.abs().max() * self.log_odds.abs().sum(dim=1).max()
+        reach = self.log_odds.abs().sum(dim=1).max()
+        if self.theta is not None:
+            reach = self.theta.abs().max() * reach
         return float(reach - self.log_q.sum(dim=1).min() - self.nodes.log_weights.min())
 
     def log_shape(self, correct: Tensor, observed: Tensor | None, *, out: Tensor | None = None) -> Tensor:
@@ -51,9 +62,14 @@ class CollapsedScales(CollapsedLogistic):
         out
             Where to write the result.
         """
-        assert self.theta is not None
-        sums = self.log_odds.mT @ correct
         log_weights = self.nodes.log_weights.to(self.nodes.dtype)
+        if self.theta is None:
+            if observed is not None:
+                rest = torch.baddbmm(log_weights[:, None], self.log_q.mT, observed, out=out)
+                return rest.baddbmm_(self.log_odds.mT, correct)
+            rest = self.log_q.sum(dim=1) + log_weights
+            return torch.baddbmm(rest[:, :, None], self.log_odds.mT, correct, out=out)
+        sums = self.log_odds.mT @ correct
         if observed is not None:
             rest = torch.baddbmm(log_weights[:, None], self.log_q.mT, observed, out=out)
             return rest.add_(self.theta.T * sums)

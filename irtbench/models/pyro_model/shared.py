@@ -105,6 +105,10 @@ class SharedParameters:
         """What `by_site` takes apart."""
         return sites[self.names[0]] if self.together else torch.stack([sites[name] for name in self.names])
 
+    def in_parts(self, total: Tensor) -> Tensor:
+        """What a shared value adds up to over items, as equal parts of each of them."""
+        return total / len(self.own)
+
     @property
     def varies(self) -> Tensor:
         """Where slopes and intercept are not constants, shape (n_items, n_factors + 1)."""

@@ -173,7 +173,7 @@ class ItemPrior:
                 scale = 0.5 * torch.logdet(precision) - math.log(2 * math.pi)
                 total = total + len(excess) * scale - 0.5 * ((excess @ precision) * excess).sum()
             elif not is_flat(density):
-                total = total + log_density(density, value)
+                total = total + log_densities(density, value).sum()
         return total
 
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
@@ -208,7 +208,8 @@ class ItemPrior:
                 first, second = _by_guessing(items.guessing[self.guessing_free], first, second, by_logit)
                 gradient[self.guessing_free, GUESSING], curvature[self.guessing_free, GUESSING] = first, second
             elif name == COMMON_SLOPE:  # in equal parts, whose sum is the shared parameter's
-                gradient[:, 0], curvature[:, 0] = first / n_items, second / n_items
+                assert self.shared is not None
+                gradient[:, 0], curvature[:, 0] = self.shared.in_parts(first), self.shared.in_parts(second)
             elif self.shared is not None:
                 column = SLOPES if name == "slope" else slice(INTERCEPT, GUESSING)
                 own = self.shared.own[:, :-1] if name == "slope" else self._intercepts_drawn[:, None]
@@ -291,13 +292,13 @@ def logit_beta_shapes(density: dist.TorchDistribution) -> tuple[Tensor, Tensor] 
     return beta.concentration1, beta.concentration0
 
 
-def log_density(density: dist.TorchDistribution, value: Tensor) -> Tensor:
-    """Sum of the log densities of independent values."""
+def log_densities(density: dist.TorchDistribution, value: Tensor) -> Tensor:
+    """Log density of each of many independent values."""
     if shapes := logit_beta_shapes(density):
         alpha, beta = shapes
         constant = torch.lgamma(alpha + beta) - torch.lgamma(alpha) - torch.lgamma(beta)
-        return (alpha * logsigmoid(value) + beta * logsigmoid(-value) + constant).sum()
-    return density.log_prob(value).sum()
+        return alpha * logsigmoid(value) + beta * logsigmoid(-value) + constant
+    return density.log_prob(value)
 
 
 def density_derivatives(density: dist.TorchDistribution, value: Tensor) -> tuple[Tensor, Tensor]:
