@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +15,12 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.place import address_of
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
-#: What a path makes of an address: it takes one of two slashes away.
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -199,14 +197,6 @@ class LargeTable(Shown):
         for before, now in zip(self.files, infos, strict=True):
             if now.type != pa.fs.FileType.File or (now.size, str(now.mtime_ns)) != (before.size, before.changed):
                 raise InputError(f"file {before.path}: was changed or removed while it was read; expected it to stay")
-
-
-def address_of(place: str | Path) -> str | None:
-    """The address (``s3://...``, ``file:///...``) that was given, even as a path; None for a local path."""
-    found = _ADDRESS.fullmatch(str(place))
-    if found is None or Path(place).exists():
-        return None
-    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
 
 
 def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
