@@ -110,13 +110,14 @@ def choice_of(reading: Reading) -> ColumnChoice:
 
 
 def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
-    """Refuse to read a table whole that takes more memory than the machine has.
+    """Refuse to read a table whole that is larger than any one file may be, and than the machine's memory.
 
     Raises
     ------
     InputError
         Saying what asks for it, and how much it takes.
     """
+    from irtbench.data.readers import table as whole
     from irtbench.study.effort import BYTES_PER_CELL
 
     names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
@@ -124,10 +125,10 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
         return
     there = math.prod(map(os.sysconf, names))
     wanted = BYTES_PER_CELL * (table.n_rows if long else table.n_fields)
-    if wanted > there:
+    if wanted > there and table.n_fields > whole.MOST_FIELDS:
         raise InputError(
             f"{table.place}: {needs} needs all responses in memory, about {wanted / 1e9:.0f} GB of the "
-            f"{there / 1e9:.0f} there are; expected fewer responses, or the same without it"
+            f"{there / 1e9:.0f} there are; expected fewer responses, or none of it"
         )
 
 
