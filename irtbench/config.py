@@ -15,6 +15,7 @@ from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting
 from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.place import address_of
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement
@@ -58,7 +59,7 @@ class DataSettings(Settings):
     Parameters
     ----------
     answers
-        File or folder of answers or graded responses.
+        File or folder of answers or graded responses; these also at an address (``s3://...``), in Parquet.
     items
         Table of items; needed to grade answers and to form scales by label.
     format
@@ -335,7 +336,7 @@ def read_study(path: Path) -> StudyFile:
         path=path,
         study=study,
         data=DataSettings(
-            **(vars(data) | {"answers": existing(path, "data.answers", folder / data.answers, folders=True)})
+            **(vars(data) | {"answers": _answers(path, data, folder)})
             | {"items": data.items and existing(path, "data.items", folder / data.items)}
             | {"respondents": data.respondents and existing(path, "data.respondents", folder / data.respondents)}
         ),
@@ -353,6 +354,16 @@ def read_study(path: Path) -> StudyFile:
         forms=section(FormWishes, "forms") if "forms" in tables else None,
         card=_titled(section(DataCard, "card"), study) if "card" in tables else None,
     )
+
+
+def _answers(path: Path, data: DataSettings, folder: Path) -> Path:
+    """The file or folder of answers; an address as it is."""
+    address = address_of(data.answers)
+    if address is None:
+        return existing(path, "data.answers", folder / data.answers, folders=True)
+    if data.content == "answers":
+        raise InputError(f'{path}: data.answers: {address}: an address goes with content = "responses"')
+    return data.answers
 
 
 def _titled(card: DataCard, study: StudySettings) -> DataCard:

@@ -22,6 +22,7 @@ def table_of(function: Callable[..., pd.DataFrame], study: Study) -> pd.DataFram
         "rules": study.settings.grading.normalise,
         "scales": study.scales,
         "scores": study.respondent_scores if "respondents" in function.__name__ else study.system_scores,
+        "outcomes": study.outcomes,
         "screening": study.screening,
     }
     return function(**{name: parts[name] for name in inspect.signature(function).parameters})

@@ -35,7 +35,7 @@ WINGS = (  # parts of fit_model, fit_many and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
-    "scoring.bulk": "score_parts",
+    "scoring.bulk": "score_parts score_stored",
     "scoring.complete_patterns": "posterior_summaries",
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
@@ -88,13 +88,16 @@ INNER_FUNCTIONS = {
     "scoring.eap_sum": "sum_score_posterior",
     "data.peer_agreement": "peer_shares",
     "study.item_analysis": "analyse_items",
+    "study.stored_run": "run_stored_study",
+    "study.stored_scale": "study_stored_scale",
+    "study.stored_screening": "screen_stored",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings file_hash harmless_text multiple_testing response_store shown vocabulary readers.address "
-    "readers.batches "
+    "data": "checked_settings file_hash harmless_text multiple_testing respondent_sample response_store shown "
+    "vocabulary readers.batches readers.place "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "
@@ -116,7 +119,7 @@ INNER_FILES = {
     "scoring": "comparability complete_patterns item_selection modal eap_sum tables_to_score",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
-    "scale_study short_forms study_data study_template systems",
+    "scale_study short_forms stored_run stored_scale stored_screening study_data study_template systems",
 }
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -118,7 +118,8 @@ def from_plain(hint: Any, value: Any) -> Any:
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         make: Callable[..., Any] = hint  # type: ignore[assignment]
-        return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in fields(hint)})
+        given = [f for f in fields(hint) if f.name in value or f.default is MISSING]  # what came later is left out
+        return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in given})
     if isinstance(value, dict) and "dtype" in value:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
     if get_origin(hint) in (dict, Mapping) and is_dataclass(get_args(hint)[1]):

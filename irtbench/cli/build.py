@@ -13,7 +13,8 @@ import pandas as pd
 import typer
 
 from irtbench.cli.assemble import numbered
-from irtbench.cli.options import AllowUnconverged, Figures, Json, Quiet
+from irtbench.cli.build_large import OnDisk
+from irtbench.cli.options import AllowUnconverged, Cache, Figures, Json, Quiet, Sample
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -21,6 +22,7 @@ from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
+from irtbench.data.respondent_sample import MOST_RESPONDENTS
 
 if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
@@ -44,6 +46,8 @@ def build(
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
     figures: Figures = None,
+    sample: Sample = MOST_RESPONDENTS,
+    cache: Cache = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
@@ -62,6 +66,10 @@ def build(
     A run that was interrupted goes on from its last finished step when it is started again with the same data and
     settings.
 
+    Of graded responses that `fit` reads from disk, Parquet of more than ten million fields or at an address, all
+    respondents are screened, items leave by what a random sample of them shows (--sample), and those left are fitted to
+    all, who are all scored. The output says so, and summary.json has sampled_from and sample_seed.
+
     With --control, only control.csv and control.json: the same steps on shuffled responses, status 1 if one is
     retained.
     """
@@ -77,14 +85,18 @@ def build(
     if control:
         if figures is not None:
             raise InputError("--figures: a control has none; expected it without --control")
-        run_control(settings, target, quiet=quiet, json=json)
+        run_control(settings, target, OnDisk.of(settings, sample, cache), quiet=quiet, json=json)
         return
-    write_study(settings, target, figures=figures, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
+    write_study(
+        settings, target, OnDisk.of(settings, sample, cache), figures=figures, allow_unconverged=allow_unconverged,
+        quiet=quiet, json=json,
+    )  # fmt: skip
 
 
 def write_study(
     settings: StudyFile,
     target: Path,
+    on_disk: OnDisk | None = None,
     *,
     figures: Path | None = None,
     allow_unconverged: bool = False,
@@ -107,14 +119,17 @@ def write_study(
         figures_in(figures) as draw,
         reporting(quiet=quiet) as progress,
     ):
-        study = run_study(settings, checkpoints=unfinished, progress=progress)
+        if on_disk is None:
+            study = run_study(settings, checkpoints=unfinished, progress=progress)
+            write_table(study.screening.table(), folder / "respondents.csv")
+            write_table(scores_table(study.system_scores, study.respondent_scores), folder / "scores.csv")
+        else:
+            study = on_disk.build(settings, folder, unfinished, progress)
         progress("writing the report")
         if study.bank is not None:
             save_bank(study.bank, folder / "bank.json")
         write_table(items_table(study.scales), folder / "items.csv")
         write_table(pruning_table(study.scales), folder / "pruning.csv")
-        write_table(study.screening.table(), folder / "respondents.csv")
-        write_table(scores_table(study.system_scores, study.respondent_scores), folder / "scores.csv")
         if study.screening_effect is not None:
             write_table(study.screening_effect.scales, folder / "screening_effect.csv")
             write_table(study.screening_effect.items, folder / "items_effect.csv")
@@ -174,7 +189,7 @@ def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[
     }
 
 
-def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -> None:
+def run_control(settings: StudyFile, target: Path, on_disk: OnDisk | None, *, quiet: bool, json: bool) -> None:
     """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
     from irtbench.study.run import run_study
 
@@ -182,7 +197,12 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
         output_folder(target, files=CONTROL_FILES, inputs=settings.files) as folder,
         reporting(quiet=quiet) as progress,
     ):
-        study = run_study(settings, control=True, progress=progress)
+        if on_disk is None:
+            study = run_study(settings, control=True, progress=progress)
+        else:
+            with on_disk.responses(settings, None, progress) as stored:
+                study = on_disk.run(settings, stored, control=True, progress=progress).study
+        drawn = {} if study.sample is None else study.sample.drawn.stated
         table = pd.DataFrame(
             [
                 {
@@ -195,13 +215,15 @@ def run_control(settings: StudyFile, target: Path, *, quiet: bool, json: bool) -
                 for scale in study.scales
             ]
         )
-        found = {"n_scales_found": int(table["retained"].sum()), "seed": settings.study.seed, "scales": table}
+        found = {"n_scales_found": int(table["retained"].sum()), "seed": settings.study.seed, **drawn, "scales": table}
         write_table(table, folder / "control.csv")
         write_json(found, folder / "control.json")
     if json:
         print(to_json(found))
     elif not quiet:
         show_table(table, title="Control: each item's responses shuffled", rest=target / "control.csv")
+        if study.sample is not None and not study.sample.drawn.is_all:
+            say(f"shuffled: {study.sample.drawn}")
         verdict = "no scale is found, as it should be"
         say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
@@ -214,6 +236,8 @@ def show_summary(found: dict, study: Study, target: Path, new_system: Path) -> N
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
         f"{found['n_items_kept']} of {found['n_items']} items kept"
     )
+    if study.sample is not None and not study.sample.drawn.is_all:
+        say(f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored")
     rows = [
         {
             "scale": scale["name"],

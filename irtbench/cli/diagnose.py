@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Figures, Folder, Json, Quiet, Responses, Seed
+from irtbench.cli.options import Cache, Figures, Folder, Json, Quiet, Responses, Sample, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.sampled import matrix_or_sample
 from irtbench.data.input_error import InputError
+from irtbench.data.respondent_sample import MOST_RESPONDENTS
 
 if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
@@ -28,7 +29,6 @@ FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",
     "test_information.csv", "infit_outfit.csv", "not_available.json",
 )  # fmt: skip
-MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
 MOST_ITEMS_SHOWN, WORST_SHOWN = 40, 10  # on the terminal
 Result = TypeVar("Result")
 
@@ -48,16 +48,8 @@ def diagnose(
             max=100_000,
         ),
     ] = None,
-    sample: Annotated[
-        int,
-        typer.Option(
-            "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
-        ),
-    ] = MOST_RESPONDENTS,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", metavar="DIR", help="Where such a table is encoded, as by `fit`."),
-    ] = None,
+    sample: Sample = MOST_RESPONDENTS,
+    cache: Cache = None,
     figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -155,7 +147,7 @@ def diagnose(
         else:
             whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
         if drawn is not None:
-            whole |= {"sampled_from": drawn.of, "sample_seed": seed}
+            whole |= drawn.stated
         if whole.get("reason"):
             tried.reasons["M2 in global_fit.json"] = whole["reason"]
         persons = tried.table("person_fit.csv", lambda: person_fit(data, parameters, theta).table())

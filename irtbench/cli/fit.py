@@ -12,7 +12,7 @@ import typer
 
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
 from irtbench.cli.fit_stored import fit_stored, given_responses
-from irtbench.cli.large import large_table
+from irtbench.cli.large import hash_of, large_table
 from irtbench.cli.options import (
     AllowUnconverged,
     Figures,
@@ -365,9 +365,7 @@ def estimable_stored(
 ) -> tuple[StoredResponses, list[Removal], list[str]]:
     """The same of responses on disk."""
     kept, left_out = varied_items(given, settings, file, known)
-    data = given.select_items(kept)
-    if len(data.unanswered):
-        data = data.select_respondents(~np.isin(np.arange(data.n_respondents), data.unanswered))
+    data = given.select_items(kept).answered()
     return data, left_out, sorted(data.idle_ids())
 
 
@@ -446,14 +444,14 @@ def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | No
     """
     from datetime import UTC, datetime
 
-    from irtbench.data.file_hash import file_hash, text_hash
+    from irtbench.data.file_hash import file_hash
 
     kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
     date = datetime.now(UTC).date().isoformat()
     if responses.exists() or table is None:
         data = {responses.name: file_hash(responses)}
     else:
-        data = {table.place: text_hash(to_json(table.identity))}
+        data = {table.place: hash_of(table)}
     return {"data": data, **{name: found[name] for name in kept}, "date": date}
 
 

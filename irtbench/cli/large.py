@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.address import address_of
+from irtbench.data.readers.place import address_of
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
@@ -23,7 +25,9 @@ PARQUET = b"PAR1"
 RUNNING = "running"  # lock of a run that reads what is encoded, so that no other encodes anew meanwhile
 
 
-def large_table(file: Path, reading: Reading, *, in_memory: str = "", whatever_size: bool = False) -> LargeTable | None:
+def large_table(
+    file: Path, reading: Reading, *, in_memory: str = "", whatever_size: bool = False, of_study: bool = False
+) -> LargeTable | None:
     """The table, if it is one that is encoded on disk: at an address, or Parquet of more than ``MOST_FIELDS`` fields.
 
     Parameters
@@ -36,13 +40,17 @@ def large_table(file: Path, reading: Reading, *, in_memory: str = "", whatever_s
         An option that needs all responses in memory; empty if there is none.
     whatever_size
         Whether a small table is encoded too.
+    of_study
+        Whether the options are keys of a study file.
 
     Raises
     ------
     InputError
-        If a table at an address cannot be encoded with these options, or a file is damaged.
+        If a table cannot be encoded with these options and is at an address, or far too large for memory; or if a
+        file is damaged.
     """
     from irtbench.data.readers.head import look_at
+    from irtbench.data.readers.large_columns import is_long
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.readers.recognise import is_outside
 
@@ -57,8 +65,11 @@ def large_table(file: Path, reading: Reading, *, in_memory: str = "", whatever_s
     needs = in_memory or option_in_memory(table, reading)
     if not needs:
         return table
+    if of_study:
+        needs = needs.replace("--", "data.")
     if address is not None:
         raise InputError(f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder")
+    demand_memory(table, needs, long=is_long(table, choice_of(reading)))
     return None
 
 
@@ -96,6 +107,37 @@ def choice_of(reading: Reading) -> ColumnChoice:
     from irtbench.data.readers.large_columns import ColumnChoice
 
     return ColumnChoice(reading.columns, reading.items, reading.exclude)
+
+
+def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
+    """Refuse to read a table whole that is larger than any one file may be, and than the machine's memory.
+
+    Raises
+    ------
+    InputError
+        Saying what asks for it, and how much it takes.
+    """
+    from irtbench.data.readers import table as whole
+    from irtbench.study.effort import BYTES_PER_CELL
+
+    names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
+    if not set(names) <= os.sysconf_names.keys():
+        return
+    there = math.prod(map(os.sysconf, names))
+    wanted = BYTES_PER_CELL * (table.n_rows if long else table.n_fields)
+    if wanted > there and table.n_fields > whole.MOST_FIELDS:
+        raise InputError(
+            f"{table.place}: {needs} needs all responses in memory, about {wanted / 1e9:.0f} GB of the "
+            f"{there / 1e9:.0f} there are; expected fewer responses, or none of it"
+        )
+
+
+def hash_of(table: LargeTable) -> str:
+    """Hash of the names, sizes and times of the files."""
+    from irtbench.cli.output import to_json
+    from irtbench.data.file_hash import text_hash
+
+    return text_hash(to_json(table.identity))
 
 
 @contextmanager

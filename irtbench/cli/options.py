@@ -117,6 +117,15 @@ PriorItems = Annotated[
         help="Normal priors of the difficulty of single items: item_id, mean, sd (prior_items.csv of difficulty).",
     ),
 ]
+Sample = Annotated[
+    int,
+    typer.Option(
+        "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
+    ),
+]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", metavar="DIR", help="Where such a table is encoded, as by `fit`.")
+]
 AllowUnconverged = Annotated[
     bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
 ]

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from irtbench.cli.large import cache_folder, choice_of, large_table
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
+    from irtbench.data.respondent_sample import Sampled
     from irtbench.data.responses import ResponseMatrix
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """Of how many respondents a sample was drawn.
-
-    Parameters
-    ----------
-    n, of
-        Respondents drawn, and in the table.
-    seed
-        Of the random numbers.
-    """
-
-    n: int
-    of: int
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{self.n} respondents, drawn at random of {self.of} (seed {self.seed})"
 
 
 def matrix_or_sample(
@@ -58,11 +36,9 @@ def matrix_or_sample(
     if table is None:
         return reading.matrix(file), None
     from irtbench.data.readers.encode import encode_table
+    from irtbench.data.respondent_sample import draw_respondents
 
     with cache_folder(cache, table) as folder:
         stored = encode_table(table, folder, choice_of(reading), progress=progress)
-        n = stored.n_respondents
-        if n <= most:
-            return stored.to_matrix(), None
-        places = np.sort(np.random.default_rng(seed).choice(n, most, replace=False, shuffle=False))
-        return stored.sample(places), Sampled(most, n, seed)
+        drawn, places = draw_respondents(stored.n_respondents, most, seed)
+        return (stored.to_matrix(), None) if drawn.is_all else (stored.sample(places), drawn)

@@ -13,7 +13,7 @@ from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.address import address_of
+from irtbench.data.readers.place import address_of
 from irtbench.data.readers.recognise import is_outside
 
 if TYPE_CHECKING:

@@ -107,8 +107,8 @@ class ResponseStore:
     def of_this_run(cls, folder: Path) -> StoredResponses:
         """What another process of this run has encoded, or found right, a moment ago; nothing is checked."""
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        by_item = (np.array(state[name], dtype=np.int64) for name in ("n_by_item", "n_correct_by_item"))
-        return StoredResponses(folder, int(state["n_respondents"]), tuple(state["item_ids"]), *by_item)
+        n_by_item, n_correct = (np.array(state[name], dtype=np.int64) for name in ("n_by_item", "n_correct_by_item"))
+        return StoredResponses(folder, int(state["n_respondents"]), tuple(state["item_ids"]), n_by_item, n_correct)
 
     def add(self, names: pa.Array, values: NDArray[np.int8]) -> None:
         """Add respondents with their rows of 1, 0 and -1; those without a response are noted as left out."""

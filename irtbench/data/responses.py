@@ -363,6 +363,13 @@ class ResponseMatrix(Shown):
         return self._part(self.coded_responses[rows], names, self.item_ids, trials)
 
     @classmethod
+    def from_coded(
+        cls, held: NDArray[np.int8], respondent_ids: tuple[str, ...], item_ids: tuple[str, ...]
+    ) -> ResponseMatrix:
+        """The matrix of responses 1, 0 and -1 where missing, as `coded_responses` holds them; they are not copied."""
+        return cls._part(held, respondent_ids, item_ids, None)
+
+    @classmethod
     def _part(
         cls,
         held: NDArray[Any],

@@ -17,7 +17,9 @@ from irtbench.data.answer_times import RapidMethod, median_seconds, rapid_guesse
 from irtbench.data.checked_settings import Inside, Range, Settings, with_keywords
 from irtbench.data.given import ItemsLike, ResponsesLike, as_items, as_responses
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
 from irtbench.data.peer_agreement import peer_agreement
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
 
 Reason = Literal[
@@ -209,12 +211,17 @@ class Screening(Shown):
         InputError
             If nobody is left.
         """
+        found = self.judged_by_fit(person_fit)
+        demand_somebody(found.reason)
+        return found
+
+    def judged_by_fit(self, person_fit: NDArray[np.float64]) -> Screening:
+        """The same of some of the respondents, of whom nobody may be left."""
         p = self.settings.person_fit_p
         misfits = self.kept & (person_fit < (-np.inf if p is None else ndtri(p)))
         reason = tuple(
             "unlike the model" if misfit else given for misfit, given in zip(misfits, self.reason, strict=True)
         )
-        demand_somebody(reason)
         return replace(self, reason=reason, person_fit=person_fit)
 
 
@@ -287,9 +294,28 @@ def screen(
     responses, items = as_responses(responses), as_items(items)
     settings = with_keywords(settings or ScreeningSettings(), keywords)
     known = items.select(responses.item_ids)
-    scale = responses.select_items(known.scale_items)
-    checks = responses.select_items(known.attention_items)
-    if settings.attention_share is not None and checks.n_items == 0:
+    demand_given(settings, known, seconds=seconds, answers=answers, approval=approval)
+    found = apply_rules(responses, known, settings, seconds=seconds, answers=answers, approval=approval)
+    demand_somebody(found.reason)
+    return found
+
+
+def demand_given(
+    settings: ScreeningSettings,
+    items: ItemTable,
+    *,
+    seconds: pd.DataFrame | None = None,
+    answers: pd.DataFrame | None = None,
+    approval: pd.Series[float] | None = None,
+) -> None:
+    """Refuse rules that lack what they need.
+
+    Raises
+    ------
+    InputError
+        Naming the first rule.
+    """
+    if settings.attention_share is not None and not items.attention_items:
         raise InputError("screening: attention_share is set but no item is an attention check")
     for rules_of, given, what in (
         (("min_seconds", "fast_quantile", "min_effort"), seconds, "seconds"),
@@ -299,6 +325,20 @@ def screen(
         for rule in rules_of:
             if getattr(settings, rule) is not None and given is None:
                 raise InputError(f"screening: {rule} is set but no {what} are given")
+
+
+def apply_rules(
+    responses: ResponseMatrix,
+    items: ItemTable,
+    settings: ScreeningSettings,
+    *,
+    seconds: pd.DataFrame | None = None,
+    answers: pd.DataFrame | None = None,
+    approval: pd.Series[float] | None = None,
+) -> Screening:
+    """What `screen` finds, whoever is left; ``items`` are those of the responses."""
+    scale = responses.select_items(items.scale_items)
+    checks = responses.select_items(items.attention_items)
     unknown = np.full(responses.n_respondents, np.nan)
 
     def by_respondent(values: pd.Series[float] | None) -> NDArray[np.float64]:
@@ -345,7 +385,6 @@ def screen(
     for name in reversed(list(rules)):
         for i in np.flatnonzero(rules[name]):
             reason[i] = name
-    demand_somebody(reason)
     return Screening(
         respondent_ids=responses.respondent_ids,
         reason=tuple(reason),

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.responses import ResponseMatrix, positions_of, share_correct, size_in_short
 from irtbench.data.shown import Shown
@@ -25,6 +24,7 @@ RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
 MISSING = -1
 FEW = 2**6  # one respondent of so many is read alone, of more all are passed through
 BLOCK = 2**24  # bytes read at once where all are passed through
+FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,11 @@ class StoredResponses(Shown):
     n_by_item, n_correct_by_item
         Number of responses and of correct ones to each item wanted, shape (n_items,).
     columns
-        Places of the items wanted among those stored; None for all.
+        Places of the items wanted among those stored, and behind them the absent ones; None for all.
     places
         Places of the respondents wanted, ascending, shape (n_respondents,); None for all.
+    absent_items
+        Items that were not stored: nobody has a response to them.
     """
 
     folder: Path
@@ -54,11 +56,15 @@ class StoredResponses(Shown):
     n_correct_by_item: NDArray[np.int64]
     columns: NDArray[np.intp] | None = None
     places: NDArray[np.intp] | None = None
+    absent_items: tuple[str, ...] = ()
 
     @property
     def item_ids(self) -> tuple[str, ...]:
         """Names of the items."""
-        return self.stored_items if self.columns is None else tuple(self.stored_items[k] for k in self.columns)
+        if self.columns is None:
+            return self.stored_items
+        known = (*self.stored_items, *self.absent_items)
+        return tuple(known[k] for k in self.columns)
 
     @property
     def n_respondents(self) -> int:
@@ -123,12 +129,15 @@ class StoredResponses(Shown):
 
     def rows(self, start: int, stop: int) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 of consecutive respondents, read from the disk, shape (stop - start, n_items)."""
-        if self.places is None:
-            found = self._stored(start, stop)
-        else:
-            own = self.places[start:stop]
-            found = self._stored(int(own[0]), int(own[-1]) + 1)[own - own[0]] if len(own) else self._stored(0, 0)
-        return found if self.columns is None else found[:, self.columns]
+        found = self._stored(start, stop) if self.places is None else self._chosen(self.places[start:stop])
+        if self.columns is None:
+            return found
+        there = self.columns < len(self.stored_items)
+        if there.all():
+            return found[:, self.columns]
+        wanted = np.full((len(found), len(self.columns)), MISSING, dtype=np.int8)
+        wanted[:, there] = found[:, self.columns[there]]
+        return wanted
 
     def blocks(self) -> Iterator[NDArray[np.int8]]:
         """All rows in their order, some respondents at a time."""
@@ -158,10 +167,18 @@ class StoredResponses(Shown):
         own = self.places[start:stop]
         return tuple(names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()) if len(own) else ()
 
+    @property
+    def n_without_response(self) -> int:
+        """Number of respondents of the table who are not stored, for they have no response to any item."""
+        return len(NameFile.within(self.folder, LEFT_OUT))
+
+    def ids_without_response(self, start: int, stop: int) -> tuple[str, ...]:
+        """Names of some of these."""
+        return tuple(NameFile.within(self.folder, LEFT_OUT).read(start, stop).to_pylist())
+
     def idle_ids(self) -> tuple[str, ...]:
         """Names of respondents who are not among these: those without any response, or none to the items wanted."""
-        names = NameFile.within(self.folder, LEFT_OUT)
-        found = tuple(names.read(0, len(names)).to_pylist())
+        found = self.ids_without_response(0, self.n_without_response)
         if self.places is None:
             return found
         others = np.setdiff1d(np.arange(self.n_stored), self.places, assume_unique=True)
@@ -186,39 +203,89 @@ class StoredResponses(Shown):
             columns=own if self.columns is None else self.columns[own],
         )
 
+    def with_items(self, item_ids: Sequence[str]) -> StoredResponses:
+        """These items, in this order; to those that are not stored nobody has a response."""
+        known = set(self.item_ids)
+        absent = tuple(item for item in item_ids if item not in known)
+        here = self.select_items([item for item in item_ids if item in known])
+        if not absent:
+            return here
+        own = iter(np.arange(len(self.stored_items)) if here.columns is None else here.columns)
+        first = len(self.stored_items) + len(self.absent_items)
+        added = iter(range(first, first + len(absent)))
+        there = np.array([item in known for item in item_ids])
+        columns = np.array([next(own if one else added) for one in there], dtype=np.intp)
+        counts = np.zeros((2, len(columns)), dtype=np.int64)
+        counts[:, there] = here.n_by_item, here.n_correct_by_item
+        return replace(
+            here,
+            n_by_item=counts[0],
+            n_correct_by_item=counts[1],
+            columns=columns,
+            absent_items=(*self.absent_items, *absent),
+        )
+
     def select_respondents(self, keep: NDArray[np.bool_]) -> StoredResponses:
-        """Keep the respondents where ``keep`` (shape (n_respondents,)) is true; the others have no response."""
-        if len(np.setdiff1d(np.flatnonzero(~keep), self.unanswered)):
-            raise InputError("stored responses: only respondents without a response can be left out")
+        """Keep the respondents where ``keep`` (shape (n_respondents,)) is true.
+
+        Responses are counted anew, in one pass, unless none is left out.
+        """
+        if keep.all():
+            return self
         own = np.flatnonzero(keep)
-        return replace(self, places=own if self.places is None else self.places[own])
+        chosen = replace(self, places=own if self.places is None else self.places[own])
+        counts = np.zeros((2, self.n_items), dtype=np.int64)
+        for block in chosen.blocks():
+            counts += (block != MISSING).sum(axis=0), (block == 1).sum(axis=0)
+        return replace(chosen, n_by_item=counts[0], n_correct_by_item=counts[1])
+
+    def answered(self) -> StoredResponses:
+        """Leave out respondents who have no response to any of these items."""
+        without = self.unanswered
+        if not len(without):
+            return self
+        own = np.delete(np.arange(self.n_stored) if self.places is None else self.places, without)
+        return replace(self, places=own)  # what is left out has no response to count
 
     def to_matrix(self) -> ResponseMatrix:
         """The same as a matrix in memory."""
-        n = self.n_respondents
-        return ResponseMatrix(in_numbers(self.rows(0, n)), self.respondent_ids(0, n), self.item_ids)
+        return self.part(0, self.n_respondents)
+
+    def part(self, start: int, stop: int) -> ResponseMatrix:
+        """Consecutive respondents as a matrix in memory."""
+        return ResponseMatrix.from_coded(self.rows(start, stop), self.respondent_ids(start, stop), self.item_ids)
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
         ids = [self.respondent_ids(place, place + 1)[0] for place in respondents.tolist()]
-        return ResponseMatrix(in_numbers(self.at(respondents)), tuple(ids), self.item_ids)
+        return ResponseMatrix.from_coded(self.at(respondents), tuple(ids), self.item_ids)
 
     def in_short(self) -> str:
         """Size, share observed and share correct."""
         return size_in_short(self)
+
+    def _chosen(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
+        """Rows at these places, in ascending order; few that lie far apart do not fill memory with those between."""
+        if not len(places):
+            return self._stored(0, 0)
+        most = max(1, BLOCK // len(self.stored_items))
+        first, last = int(places[0]), int(places[-1]) + 1
+        if last - first <= max(most, FEW_BETWEEN * len(places)):
+            return self._stored(first, last)[places - first]
+        found = np.empty((len(places), len(self.stored_items)), dtype=np.int8)
+        start = 0
+        while start < len(places):
+            first = int(places[start])
+            end = int(np.searchsorted(places, first + most))
+            found[start:end] = self._stored(first, int(places[end - 1]) + 1)[places[start:end] - first]
+            start = end
+        return found
 
     def _stored(self, start: int, stop: int) -> NDArray[np.int8]:
         width = len(self.stored_items)
         count = (stop - start) * width
         found = np.fromfile(self.folder / RESPONSES, dtype=np.int8, count=count, offset=start * width)
         return found.reshape(stop - start, width)
-
-
-def in_numbers(rows: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Rows of 1, 0 and -1 as numbers, NaN where missing."""
-    values = rows.astype(np.float64)
-    values[rows == MISSING] = np.nan
-    return values
 
 
 #: Graded responses in any form that a model is fitted to.

@@ -19,7 +19,7 @@ def unit_of_ability(scales: Sequence[ScaleStudy]) -> str:
     A Rasch model has slopes of 1 and estimates the population's standard deviation: its unit is the logit. Anchors
     bring a unit of their own.
     """
-    fits = [scale.pruning.fitted for scale in scales if scale.pruning.fitted is not None]
+    fits = [scale.fitted for scale in scales if scale.fitted is not None]
     if any(fitted.settings.kind == "rasch" for fitted in fits):
         return LOGITS
     moments = [fitted.population for fitted in fits]
@@ -35,7 +35,7 @@ def where_people_are(scales: Sequence[ScaleStudy]) -> str:
     places = [
         f"{decimal(moments['mean'])} and {decimal(moments['sd'])} on {scale.name}"
         for scale in scales
-        if (fitted := scale.pruning.fitted) is not None and (moments := fitted.population)
+        if (fitted := scale.fitted) is not None and (moments := fitted.population)
     ]
     return (
         f"Abilities and difficulties are in {unit}; mean and standard deviation of the population are "

@@ -66,7 +66,7 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
 
 
 def _curve_panel(file: str, scale: ScaleStudy, unit: str) -> Drawing:
-    remaining, removed = remaining_parameters(scale.pruning), removed_parameters(scale.pruning)
+    remaining, removed = remaining_parameters(scale), removed_parameters(scale.pruning)
     kept, others, word = remaining, removed, "removed"
     if scale.pruning.rejected is not None:
         kept, others, word = remaining.select([]), (*removed, remaining), "scale rejected"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irtbench.data.screening import Screening
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import opening, prose, scale_figures, sections
 from irtbench.report.ability_words import unit_of_ability, where_people_are
@@ -35,8 +35,8 @@ def study_page(study: Study) -> Page:
         blocks=opening_blocks(study),
         removed=opening.removed(study),
         warnings=opening.warnings(scales, settings.model),
-        summary=" ".join(prose.summarise(study.screening, study.agreement, scales, study.system_scores)),
-        tiles=tiles(study.screening, scales, study.agreement),
+        summary=" ".join(prose.summarise(study.outcomes, study.agreement, scales, study.system_scores)),
+        tiles=tiles(study.outcomes, scales, study.agreement),
         sections=sections_of(study),
         version=version,
     )
@@ -78,7 +78,7 @@ def sections_of(study: Study) -> list[Section]:
         sections.examples_section(scales, items),
         sections.analysis_section(scales),
         sections.dimensions_section(study.dimensions, study.no_dimensions, scales),
-        sections.respondents_section(study.screening, study.screening_effect),
+        sections.respondents_section(study.outcomes, study.screening_effect),
         sections.agreement_section(study.agreement, study.agreement_by_label, settings.grading),
         sections.method_section(settings),
         sections.published_section(settings.published, scales, study.agreement),
@@ -88,12 +88,12 @@ def sections_of(study: Study) -> list[Section]:
     ]
 
 
-def tiles(screening: Screening, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:
+def tiles(screening: ScreeningOutcomes, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:
     """The main numbers."""
-    kept = screening.kept
     fits = [r.fitted for scale in scales for r in scale.pruning.rounds]
+    fits += [scale.of_all.fitted for scale in scales if scale.of_all is not None and scale.of_all.fitted is not None]
     found = [
-        Tile(count(kept.sum()), count(kept.size), "respondents kept"),
+        Tile(count(screening.n_kept), count(screening.n), "respondents kept"),
         Tile(
             count(sum(len(scale.pruning.kept) for scale in scales)),
             count(sum(scale.responses.n_items for scale in scales)),

@@ -15,7 +15,7 @@ from irtbench.report.addresses import Link, Sentence, linked_items
 from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
 from irtbench.report.paper_tables import verdict
 from irtbench.report.places import places
-from irtbench.report.prose import cautions, screened
+from irtbench.report.prose import cautions, on_sample, screened
 from irtbench.study.results import ScaleStudy, Study
 
 SURELY_GUESSED = 0.05  # adjusted p of an item's test of guessing
@@ -48,7 +48,7 @@ def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
             "scale": scale.name,
             "n_kept": len(scale.pruning.kept),
             "n_given": scale.responses.n_items,
-            "n_respondents": scale.responses.n_respondents,
+            "n_respondents": scale.n_respondents,
             "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
             "difficulty_span": "",
         }
@@ -60,10 +60,13 @@ def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 
 
 def removed(study: Study) -> list[Sentence]:
-    """Who and what was removed and why, in three lines: respondents, items, scales."""
+    """Who and what was removed and why, in three lines: respondents, items, scales; and a line on a sample."""
     removals = [removal for scale in study.scales for removal in scale.pruning.removals]
     given = sum(scale.responses.n_items for scale in study.scales)
-    return [(screened(study.screening),), _items_removed(removals, given), _scales_rejected(study.scales)]
+    found = [(screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
+    if study.sample is not None and not study.sample.drawn.is_all:
+        found.append((on_sample(study.sample.drawn),))
+    return found
 
 
 def _items_removed(removals: Sequence[Removal], given: int) -> Sentence:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,9 @@ from irtbench.building.pruning import Pruning, PruningRound
 from irtbench.config import PublishedSettings
 from irtbench.data.grading import NormalisationRule, normalise_text
 from irtbench.data.items import ItemTable
-from irtbench.data.screening import Reason as ScreeningReason
-from irtbench.data.screening import Screening
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import parameter_table
 from irtbench.report.formatting import COLUMNS
 from irtbench.report.pruning_tables import in_words
 from irtbench.study.results import ScaleStudy
@@ -33,15 +31,9 @@ FIGURES_OF_ITEMS = [
 GLOBAL_FIT = ("n_respondents", "m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi")
 
 
-def screening_table(screening: Screening) -> pd.DataFrame:
+def screening_table(outcomes: ScreeningOutcomes) -> pd.DataFrame:
     """Respondents by what screening made of them, the kept first, with their mean accuracy before it."""
-    everyone = screening.table()
-    everyone["outcome"] = everyone["reason"].replace("", "kept")
-    order = ["kept", *(reason for reason in get_args(ScreeningReason) if reason)]
-    groups = everyone.groupby("outcome")["accuracy"].agg(n_respondents="size", accuracy="mean")
-    table = groups.reindex([outcome for outcome in order if outcome in groups.index]).reset_index()
-    table.insert(2, "share", table["n_respondents"] / len(everyone))
-    return table
+    return outcomes.table()
 
 
 def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> pd.DataFrame:
@@ -99,7 +91,7 @@ def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     for scale in scales:
         row: dict[str, Any] = {
             "scale": scale.name,
-            "n_respondents": scale.responses.n_respondents,
+            "n_respondents": scale.n_respondents,
             "n_given": scale.responses.n_items,
             "n_kept": len(scale.pruning.kept),
         }
@@ -112,7 +104,7 @@ def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 
 def verdict(scale: ScaleStudy) -> str:
     """Say whether a scale is retained, and if not, why."""
-    fitted = scale.pruning.fitted
+    fitted = scale.fitted
     if scale.pruning.rejected is not None:
         return f"rejected: {scale.pruning.rejected}"
     if fitted is not None and not fitted.converged:
@@ -187,11 +179,13 @@ def removed_parameters(pruning: Pruning) -> tuple[ItemParameters, ...]:
     return tuple(r.fitted.items.select([removal.item_id for removal in r.removals]) for r in pruning.rounds)
 
 
-def remaining_parameters(pruning: Pruning) -> ItemParameters:
+def remaining_parameters(scale: ScaleStudy) -> ItemParameters:
     """Parameters of the items that no rule removed, rejected scale or not; of no item where nothing was fitted."""
-    if not pruning.rounds:
+    if scale.of_all is not None and scale.of_all.fitted is not None:
+        return scale.of_all.fitted.items
+    if not scale.pruning.rounds:
         return ItemParameters.from_difficulty([], [])
-    last = pruning.rounds[-1]
+    last = scale.pruning.rounds[-1]
     gone = {removal.item_id for removal in last.removals}
     return last.fitted.items.select([item for item in last.fitted.items.item_ids if item not in gone])
 
@@ -206,12 +200,16 @@ def item_status_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.Data
     tables = []
     for scale in scales:
         removals = {removal.item_id: removal for removal in scale.pruning.removals}
-        fitted = [*removed_parameters(scale.pruning), remaining_parameters(scale.pruning)]
-        parameters = pd.concat([parameter_table(each, scale.responses) for each in fitted])
+        fitted = [*removed_parameters(scale.pruning), remaining_parameters(scale)]
+        parameters = pd.concat([scale.parameters(each) for each in fitted])
         table = pd.DataFrame({"item_id": scale.responses.item_ids}).merge(parameters, on="item_id", how="left")
         table["guessing"] = table["guessing"].where(table["model"] != "2pl")
-        table["n_responses"] = scale.responses.observed.sum(axis=0)
-        table["proportion_correct"] = scale.responses.proportion_correct()
+        if scale.of_all is None:
+            table["n_responses"] = scale.responses.observed.sum(axis=0)
+            table["proportion_correct"] = scale.responses.proportion_correct()
+        else:
+            figures = scale.of_all.table()
+            table[["n_responses", "proportion_correct"]] = figures[["n_responses", "proportion_correct"]]
         left = "kept" if scale.pruning.rejected is None else "scale rejected"
         ids = table["item_id"]
         described = pd.DataFrame(

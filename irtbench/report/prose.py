@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from irtbench.config import StudyFile
-from irtbench.data.screening import Screening, ScreeningSettings
+from irtbench.data.respondent_sample import Sampled
+from irtbench.data.screening import ScreeningSettings
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import pruning_prose
 from irtbench.report.formatting import NORMALISATIONS, decimal, listing, percent, plural
@@ -17,7 +19,7 @@ from irtbench.study.results import ScaleStudy
 
 
 def summarise(
-    screening: Screening,
+    screening: ScreeningOutcomes,
     agreement: Agreement | None,
     scales: Sequence[ScaleStudy],
     system_scores: pd.DataFrame | None,
@@ -35,7 +37,7 @@ def summarise(
     return [sentence for sentence in sentences if sentence]
 
 
-def screened(screening: Screening) -> str:
+def screened(screening: ScreeningOutcomes) -> str:
     """How many respondents were kept, and why the others were not."""
     table = screening_table(screening).set_index("outcome")["n_respondents"]
     kept = int(table["kept"])
@@ -91,11 +93,20 @@ def _scored(scores: pd.DataFrame | None) -> str:
     return sentence + "."
 
 
+def on_sample(drawn: Sampled) -> str:
+    """Say what is of a sample and what of all, where items left by what a sample shows."""
+    return (
+        f"Items were removed by what {plural(drawn.n, 'respondent')} show, drawn at random (seed {drawn.seed}) of the "
+        f"{drawn.of:,} kept: fit of items and pairs, global fit, item analysis, observed curves and the rounds are of "
+        "these. Parameters of the items kept, their standard errors, shares correct and scores are of all of them."
+    )
+
+
 def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
     """What a reader must know before using the numbers: rejected scales, fits without convergence, poor global fit."""
     found = []
     for scale in scales:
-        pruning, fitted = scale.pruning, scale.pruning.fitted
+        pruning, fitted = scale.pruning, scale.fitted
         if pruning.rejected is not None:
             found.append(f"Scale {scale.name} is rejected: {pruning.rejected}. Nothing is scored on it.")
         if fitted is not None and not fitted.converged:

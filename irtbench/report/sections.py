@@ -13,7 +13,7 @@ from irtbench.building.prune_rules import PruneRules
 from irtbench.config import PublishedSettings, StudyFile
 from irtbench.data.grading import GradingSettings
 from irtbench.data.items import ItemTable
-from irtbench.data.screening import Screening
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.evaluation.agreement import Agreement
 from irtbench.report import (
     explanations,
@@ -54,7 +54,7 @@ def method_section(settings: StudyFile) -> Section:
     return Section("method", "Method", blocks)
 
 
-def respondents_section(screening: Screening, effect: ScreeningEffect | None) -> Section:
+def respondents_section(screening: ScreeningOutcomes, effect: ScreeningEffect | None) -> Section:
     """Who was kept, and what that changes."""
     caption = (
         "Respondents by outcome of the screening. A respondent removed stands with the first rule that applied. "

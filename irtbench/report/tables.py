@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from irtbench.models.parameter_table import parameter_table
 from irtbench.report.pruning_tables import explain
 from irtbench.study.results import ScaleStudy, Study
 
@@ -22,9 +21,7 @@ SCORE_COLUMNS = [
 def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Parameters of all kept items: the columns of items.csv, and the scale."""
     tables = [
-        parameter_table(scale.scale.items, scale.responses).assign(scale=scale.name)
-        for scale in scales
-        if scale.scale is not None
+        scale.parameters(scale.scale.items).assign(scale=scale.name) for scale in scales if scale.scale is not None
     ]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"item_id": [], "scale": []})
 
@@ -47,11 +44,12 @@ def n_items(scale: ScaleStudy, number: int) -> int:
 
 def summary(study: Study) -> dict[str, Any]:
     """What summary.json holds."""
-    kept = study.screening.kept
+    outcomes = study.outcomes
     return {
         "title": study.settings.study.title,
-        "n_respondents": len(kept),
-        "n_respondents_kept": int(kept.sum()),
+        "n_respondents": outcomes.n,
+        "n_respondents_kept": outcomes.n_kept,
+        **({} if study.sample is None else study.sample.drawn.stated),
         "agreement": None if study.agreement is None else asdict(study.agreement),
         "agreement_by_label": {label: asdict(result) for label, result in study.agreement_by_label.items()},
         "n_items": sum(scale.responses.n_items for scale in study.scales),
@@ -77,11 +75,11 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
         "global_fit_after": None if pruning.fit_after is None else asdict(pruning.fit_after),
         "globally_good": pruning.globally_good,
     }
-    if scale.scale is not None and pruning.fitted is not None:
+    if scale.scale is not None and scale.fitted is not None:
         items = scale.scale.items
         result["difficulty"] = [float(items.difficulty.min()), float(items.difficulty.max())]
         result["discrimination"] = [float(items.discrimination.min()), float(items.discrimination.max())]
-        result["fit"] = pruning.fitted.summary()
+        result["fit"] = scale.fitted.summary()
     return result
 
 

@@ -29,7 +29,7 @@ from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable, read_wide_parts
 from irtbench.data.stored_responses import MISSING, StoredResponses
 from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.scores import ScoringSettings, grading_of, in_order_of_respondents, score_responses
+from irtbench.scoring.scores import ScoringSettings, grading_of, in_order_of_respondents, scales_of, score_responses
 from irtbench.scoring.scores_file import ScoresFile
 from irtbench.scoring.shared_grid import SharedGridScorer
 from irtbench.scoring.tables_to_score import Content, Layout, long_to_score, wide_to_score
@@ -170,17 +170,33 @@ def score_file(
 
 
 def score_stored(
-    scale: Scale,
+    bank: ItemBank | Scale,
     responses: StoredResponses,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
     kept: KeptScores | None = None,
+    before: pd.DataFrame | None = None,
+    role: str = "",
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score stored responses into a file as ``score_file`` does, from parts that are kept; how many respondents."""
+    """Score stored responses into a file as ``score_file`` does, and say how many respondents they are of.
+
+    Parameters
+    ----------
+    bank, responses, target, settings
+        The scales, the responses, the file, and how they are scored.
+    kept
+        Parts that are scored already.
+    before
+        Rows that stand before those of the respondents, with the same columns.
+    role
+        What a last column ``role`` says of each respondent; none if empty.
+    progress
+        Called with a line now and then.
+    """
     return _write(
-        ItemBank((scale,)),
+        ItemBank(scales_of(bank)),
         responses.item_ids,
         settings or ScoringSettings(),
         lambda n_done, seen: stored_parts(responses, n_done),
@@ -188,6 +204,8 @@ def score_stored(
         progress,
         kept,
         of=responses.n_respondents,
+        before=before,
+        finish=(lambda scores: scores.assign(role=role)) if role else (lambda scores: scores),
     )
 
 
@@ -368,10 +386,12 @@ def _write(
     kept: KeptScores | None = None,
     *,
     of: int | None = None,
+    before: pd.DataFrame | None = None,
+    finish: Callable[[pd.DataFrame], pd.DataFrame] = lambda scores: scores,
 ) -> int:
     """Score the parts behind those that are kept into a file, and say how many respondents they held.
 
-    There are `of` respondents, where that is known.
+    There are `of` respondents, where that is known. Rows `before` go first; `finish` is done to those of each part.
     """
     scorer = PartScorer(bank, items, settings)
     n, n_parts, seen = 0, 0, SeenNames()
@@ -380,11 +400,14 @@ def _write(
 
             def score(number: int, part: UnmadePart) -> pa.Table:
                 whole = part()
-                table = file.rows_of(scorer(whole))
+                scores = finish(scorer(whole))
+                table = file.rows_of(scores if before is None else scores.reindex(columns=before.columns))
                 if kept is not None:
                     kept.put(number, table, len(whole.respondent_ids))
                 return table
 
+            if before is not None:
+                file.write(file.rows_of(before))
             for table, n_rows in kept.tables() if kept is not None else ():
                 names = without_guards(table.column("respondent_id").combine_chunks())
                 if (twice := seen.add(names.to_pylist()[:: len(bank.scales)])) is not None:

@@ -27,22 +27,21 @@ def screen_respondents(settings: StudyFile, data: StudyData) -> Screening:
         data.responses, data.items, settings.screening, seconds=seconds, answers=answers, approval=data.approval
     )
     if settings.screening.person_fit_p is not None:
-        demand_enough(screening, settings)
+        demand_enough(int(screening.kept.sum()), settings)
         scales = divide(data.items, settings)
         screening = screen_by_fit(screening, data.responses, scales, settings.model, seed=settings.study.seed)
-    demand_enough(screening, settings)
+    demand_enough(int(screening.kept.sum()), settings)
     return screening
 
 
-def demand_enough(screening: Screening, settings: StudyFile) -> None:
-    """Refuse a screening that leaves too few respondents.
+def demand_enough(n_kept: int, settings: StudyFile) -> None:
+    """Refuse a screening that leaves so few respondents.
 
     Raises
     ------
     InputError
         If fewer respondents are left than items can be estimated from.
     """
-    n_kept = int(screening.kept.sum())
     if n_kept < FEWEST_RESPONDENTS:
         raise InputError(
             f"{settings.data.answers}: {n_kept} respondents are left; "

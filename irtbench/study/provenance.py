@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from irtbench.config import StudyFile
@@ -11,12 +13,19 @@ from irtbench.data.file_hash import file_hash
 from irtbench.estimation.fitted import software_versions
 
 
-def describe_provenance(settings: StudyFile) -> dict[str, Any]:
-    """Where results come from: hashes of the files, settings, versions, date and seed."""
+def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Where results come from: hashes of the files, settings, versions, date and seed.
+
+    `answers` are the name and hash of the answers, where these are no file.
+    """
     data, score = settings.data, settings.score
-    files = [settings.path, data.answers, *(file for file in (data.items, data.respondents) if file is not None)]
+    others = [file for file in (data.items, data.respondents) if file is not None]
     return {
-        "data": {file.name: file_hash(file) for file in files},
+        "data": {
+            **_hashes([settings.path]),
+            **(_hashes([data.answers]) if answers is None else answers),
+            **_hashes(others),
+        },
         "model": asdict(settings.model),
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
@@ -28,3 +37,7 @@ def describe_provenance(settings: StudyFile) -> dict[str, Any]:
         "versions": software_versions(),
         "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def _hashes(files: Sequence[Path]) -> dict[str, str]:
+    return {file.name: file_hash(file) for file in files}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.bank.bank import ItemBank
@@ -13,15 +15,58 @@ from irtbench.bank.scale import Scale
 from irtbench.building.pruning import Pruning
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.respondent_sample import Sampled
+from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.screening import Screening
+from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.data.shown import Shown, counted
+from irtbench.estimation.fitted import FittedModel
 from irtbench.evaluation.agreement import Agreement
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import parameter_table
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.explanation import Explanation
 from irtbench.study.item_analysis import ItemAnalysis
 from irtbench.study.screening_effect import ScreeningEffect
 from irtbench.study.short_forms import StudyForms
+
+
+@dataclass(frozen=True, eq=False)
+class FittedToAll(Shown):
+    """What is of all screened respondents where a scale was pruned on a sample of them.
+
+    Parameters
+    ----------
+    item_ids
+        The items given.
+    n_by_item, n_correct_by_item
+        Responses and correct ones to each, shape (n_items,).
+    n_respondents
+        Number of those with a response to any of them.
+    fitted
+        The fit of the items kept; None if the scale is rejected.
+    """
+
+    item_ids: tuple[str, ...]
+    n_by_item: NDArray[np.int64]
+    n_correct_by_item: NDArray[np.int64]
+    n_respondents: int
+    fitted: FittedModel | None
+
+    def table(self) -> pd.DataFrame:
+        """One row an item given: ``item_id, n_responses, proportion_correct``."""
+        return pd.DataFrame(
+            {
+                "item_id": self.item_ids,
+                "n_responses": self.n_by_item,
+                "proportion_correct": share_correct(self.n_correct_by_item, self.n_by_item),
+            }
+        )
+
+    def in_short(self) -> str:
+        """How many, and what was fitted to them."""
+        fitted = "nothing fitted" if self.fitted is None else self.fitted.in_short()
+        return f"{counted(self.n_respondents, 'respondent')}, {fitted}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +78,17 @@ class ScaleStudy(Shown):
     name
         The scale's name, in the paper a gold label.
     responses
-        Graded responses of the screened respondents to all items given.
+        Graded responses of the screened respondents, or of a sample of them, to all items given.
     pruning
         The removals, the fits and the diagnostics of each round.
     scale
         What goes into the bank; None if the scale is rejected.
     abilities
-        Of the screened respondents on the items kept; None if the scale is rejected.
+        Of these respondents on the items kept; None if the scale is rejected.
     analysis
         Item analysis of the items kept; None if the scale is rejected or there is nothing to analyse.
+    of_all
+        What is of all screened respondents where the rest is of a sample of them; None where it is of all.
     """
 
     name: str
@@ -50,16 +97,34 @@ class ScaleStudy(Shown):
     scale: Scale | None
     abilities: Abilities | None
     analysis: ItemAnalysis | None = None
+    of_all: FittedToAll | None = None
+
+    @property
+    def fitted(self) -> FittedModel | None:
+        """The last fit: that of all screened respondents, if there is one, else that of the last round."""
+        return self.of_all.fitted if self.of_all is not None and self.of_all.fitted is not None else self.pruning.fitted
+
+    @property
+    def n_respondents(self) -> int:
+        """Screened respondents with a response to any of the items given."""
+        return self.responses.n_respondents if self.of_all is None else self.of_all.n_respondents
+
+    def parameters(self, items: ItemParameters) -> pd.DataFrame:
+        """Parameters of some of the items beside the classical figures of all responses, see `parameter_table`."""
+        if self.of_all is None:
+            return parameter_table(items, self.responses)
+        figures = self.of_all.table().set_index("item_id").loc[list(items.item_ids)]
+        return items.table().assign(**{str(name): figures[name].to_numpy() for name in figures})
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why the items kept may be no scale of ability; empty where nothing speaks against it, and if rejected."""
-        return () if self.scale is None or self.pruning.fitted is None else self.pruning.fitted.doubts
+        return () if self.scale is None or self.fitted is None else self.fitted.doubts
 
     @property
     def converged(self) -> bool:
         """Whether the last fit converged; a scale of which nothing was fitted counts as one."""
-        return self.pruning.fitted is None or self.pruning.fitted.converged
+        return self.fitted is None or self.fitted.converged
 
     def table(self) -> pd.DataFrame:
         """One row a removed item, columns of pruning.csv."""
@@ -68,6 +133,22 @@ class ScaleStudy(Shown):
     def in_short(self) -> str:
         """Name and what became of the items."""
         return f"{self.name}, {self.pruning.in_short()}"
+
+
+@dataclass(frozen=True)
+class StudySample:
+    """That a study was pruned on a sample of its respondents, and what is known of all of them.
+
+    Parameters
+    ----------
+    drawn
+        How many of the screened respondents, and by which seed.
+    outcomes
+        What screening made of all respondents.
+    """
+
+    drawn: Sampled
+    outcomes: ScreeningOutcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +162,7 @@ class Study(Shown):
     items
         The items, attention checks included.
     screening
-        Who was kept and who was not.
+        Who was kept and who was not; of responses on disk, a sample of all respondents.
     agreement, agreement_by_label
         Of the screened respondents' answers; None and empty where only graded responses were given.
     scales
@@ -89,7 +170,7 @@ class Study(Shown):
     bank
         The scales retained; None if none is.
     respondent_scores
-        Scores of the screened respondents themselves, columns of scores.csv; None without a bank.
+        Scores of the screened respondents themselves, or of the sample, columns of scores.csv; None without a bank.
     system_scores
         Scores of the systems named in the study file; None without a bank or systems.
     provenance
@@ -109,6 +190,8 @@ class Study(Shown):
         bank, systems or groups.
     forms
         The short forms that the study file asks for, or why there are none; None without a bank or a wish.
+    sample
+        Of responses on disk: the sample that scales were pruned on; None where they were pruned on all.
     """
 
     settings: StudyFile
@@ -128,6 +211,12 @@ class Study(Shown):
     group_percentiles: pd.DataFrame | None = None
     screening_effect: ScreeningEffect | None = None
     forms: StudyForms | None = None
+    sample: StudySample | None = None
+
+    @property
+    def outcomes(self) -> ScreeningOutcomes:
+        """What screening made of all respondents."""
+        return ScreeningOutcomes.of(self.screening) if self.sample is None else self.sample.outcomes
 
     @property
     def converged(self) -> bool:
@@ -151,4 +240,5 @@ class Study(Shown):
 
     def in_short(self) -> str:
         """Title, respondents and items kept."""
-        return f"{self.settings.study.title}, {self.screening.in_short()}, {counted(len(self.scales), 'scale')}"
+        screened = (self.screening if self.sample is None else self.sample.outcomes).in_short()
+        return f"{self.settings.study.title}, {screened}, {counted(len(self.scales), 'scale')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
 from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
+from irtbench.data.items import ItemTable
 from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
 from irtbench.study.division import check_named_items, check_published, divide
@@ -119,14 +120,7 @@ def run_study(
                 analysis = analyse_items(part, found.scale, found.abilities, data.answers, data.items, settings.grading)
                 found = replace(found, analysis=analysis)
             scales.append(found)
-        rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}
-        others = {NOT_ON_A_SCALE: on_no_scale(data.items, rejected)}
-        standing = tuple(
-            replace(scale.scale, provenance={**scale.scale.provenance, **others})
-            for scale in scales
-            if scale.scale is not None
-        )
-        bank = ItemBank(standing, settings.card) if standing else None
+        bank = bank_of(scales, data.items, settings)
         respondent_scores = systems = forms = None
         if bank is not None:
             if settings.forms is not None and not control:
@@ -155,3 +149,15 @@ def run_study(
         group_percentiles=None if systems is None else systems.group_percentiles,
         forms=forms,
     )
+
+
+def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile) -> ItemBank | None:
+    """The scales retained, which say what items of the study are on none; None if none is."""
+    rejected = {scale.name: scale.responses.item_ids for scale in scales if scale.scale is None}
+    others = {NOT_ON_A_SCALE: on_no_scale(items, rejected)}
+    standing = tuple(
+        replace(scale.scale, provenance={**scale.scale.provenance, **others})
+        for scale in scales
+        if scale.scale is not None
+    )
+    return ItemBank(standing, settings.card) if standing else None

@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.pruning import answered, prune
+from irtbench.building.pruning import Pruning, answered, prune
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -35,6 +36,25 @@ def study_scale(
     norm_columns: pd.DataFrame | None = None,
 ) -> ScaleStudy:
     """Prune one scale, and make of what is left a scale with norms."""
+    pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
+    if pruning.rejected is not None or pruning.fitted is None:
+        return ScaleStudy(name, responses, pruning, None, None)
+    abilities = abilities_of(pruning.fitted, answered(responses.select_items(pruning.kept)))
+    norms = norms_of(abilities, norm_columns, settings)
+    return ScaleStudy(
+        name, responses, pruning, scale_of(name, pruning, pruning.fitted, items, norms, provenance), abilities
+    )
+
+
+def prune_scale(
+    name: str,
+    responses: ResponseMatrix,
+    items: ItemTable,
+    settings: StudyFile,
+    checkpoint_folder: Path | None,
+    progress: Callable[[str], None],
+) -> Pruning:
+    """The items of a scale that the rules keep."""
     here = set(responses.item_ids)
     rules = settings.pruning
     rules = replace(
@@ -60,15 +80,18 @@ def study_scale(
         progress=lambda message: progress(f"{name}: {message}"),
     )  # fmt: skip
     progress(f"{name}: {pruning.rejected or f'{len(pruning.kept)} of {responses.n_items} items kept'}")
-    if pruning.rejected is not None or pruning.fitted is None:
-        return ScaleStudy(name, responses, pruning, None, None)
-    fitted = pruning.fitted
-    abilities = abilities_of(fitted, answered(responses.select_items(pruning.kept)))
-    scale = Scale(
+    return pruning
+
+
+def scale_of(
+    name: str, pruning: Pruning, fitted: FittedModel, items: ItemTable, norms: Norms, provenance: dict[str, Any]
+) -> Scale:
+    """The items kept as a scale, with their last fit."""
+    return Scale(
         name=name,
         items=fitted.items,
         details=items.select(pruning.kept),
-        norms=norms_of(abilities, norm_columns, settings),
+        norms=norms,
         population=fitted.estimated_population,
         provenance=provenance
         | {
@@ -77,4 +100,3 @@ def study_scale(
         },
         joint_error=fitted.joint_error,
     )
-    return ScaleStudy(name, responses, pruning, scale, abilities)

@@ -55,12 +55,7 @@ def read_data(settings: StudyFile) -> StudyData:
     InputError
         If a file cannot be read, or the files do not fit together.
     """
-    data = settings.data
-    items = None
-    if data.items is not None:
-        items = read_items(data.items, columns=data.item_columns, where=data.where)
-    elif data.where or data.item_columns:
-        raise InputError(f"{settings.path}: data.where and data.item_columns need data.items")
+    data, items = settings.data, read_items_given(settings)
     if data.content == "answers":
         if items is None:
             raise InputError(f"{settings.path}: data.items: missing; answers are graded by the key of the items")
@@ -78,6 +73,22 @@ def read_data(settings: StudyFile) -> StudyData:
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     approval = read_approval(settings, table)
     return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
+
+
+def read_items_given(settings: StudyFile) -> ItemTable | None:
+    """The table of items that a study file names; None if it names none.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, or a setting needs one and there is none.
+    """
+    data = settings.data
+    if data.items is not None:
+        return read_items(data.items, columns=data.item_columns, where=data.where)
+    if data.where or data.item_columns:
+        raise InputError(f"{settings.path}: data.where and data.item_columns need data.items")
+    return None
 
 
 def first_trials(answers: pd.DataFrame) -> pd.DataFrame:

@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 
 from builders.simulated import drawn
+from builders.stored import on_disk
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.response_store import STATE, ResponseStore, checksum, held
-from irtbench.data.stored_responses import RESPONSES
+from irtbench.data.stored_responses import RESPONSES, StoredResponses
 
 IDENTITY = {"files": [["a", 1, "2"]]}
 VALUES = np.array([[1, 0, -1], [0, 0, 1], [-1, -1, -1], [1, 1, 1]], dtype=np.int8)
@@ -67,10 +72,62 @@ def test_items_and_respondents_are_chosen_without_copies(tmp_path: Path) -> None
     assert kept.at(np.array([1])).tolist() == [[1]]
     assert kept.idle_ids() == ("cy", "ann")
     assert kept.is_complete
-    with pytest.raises(InputError, match="only respondents without a response"):
-        found.select_respondents(np.array([True, False, True]))
+    some = found.select_respondents(np.array([True, False, True]))
+    assert some.respondent_ids(0, 2) == ("ann", "dee")
+    assert (some.n_by_item.tolist(), some.n_correct_by_item.tolist()) == ([1, 2], [1, 2])
     with pytest.raises(InputError, match="unknown item i9"):
         found.select_items(["i9"])
+
+
+@given(
+    keep=arrays(np.bool_, 40, elements=st.booleans()), again=arrays(np.bool_, 40), block=st.integers(1, 90),
+    missing=st.sampled_from([0.0, 0.3, 0.9]),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_any_respondents_and_items_are_those_of_the_matrix(
+    keep: NDArray[np.bool_],
+    again: NDArray[np.bool_],
+    block: int,
+    missing: float,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    whole = drawn(40, 5, missing=missing)
+    stored = on_disk(whole, tmp_path_factory.mktemp("store"))
+    whole = whole.select_respondents(whole.n_by_respondent > 0)
+    keep, again = keep[: whole.n_respondents], again[: whole.n_respondents]
+    items = ["item4", "unasked", "item1", "item2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("irtbench.data.stored_responses.BLOCK", block)
+        found = stored.with_items(items).select_respondents(keep).select_respondents(again[keep])
+        expected = whole.select_respondents(keep & again)
+        values = np.full((expected.n_respondents, 4), np.nan)
+        values[:, [0, 2, 3]] = expected.select_items(["item4", "item1", "item2"]).correct
+        assert found.item_ids == tuple(items)
+        np.testing.assert_array_equal(found.to_matrix().correct, values)
+        assert found.to_matrix().respondent_ids == expected.respondent_ids
+        assert found.n_by_item.tolist() == (~np.isnan(values)).sum(axis=0).tolist()
+        assert found.n_correct_by_item.tolist() == (values == 1).sum(axis=0).tolist()
+        two = found.select_items(["item2", "unasked"]).answered()
+        answered = ~np.isnan(values[:, 3])
+        np.testing.assert_array_equal(two.to_matrix().correct, values[answered][:, [3, 1]])
+        assert two.n_by_item.tolist() == [answered.sum(), 0]
+
+
+def test_few_respondents_that_lie_far_apart_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = drawn(200, 4)
+    keep = np.isin(np.arange(200), [3, 5, 90, 91, 199])
+    found = on_disk(whole, tmp_path)
+    monkeypatch.setattr("irtbench.data.stored_responses.BLOCK", 40)
+    read: list[int] = []
+    stored = StoredResponses._stored
+
+    def counted(self: StoredResponses, start: int, stop: int) -> NDArray[np.int8]:
+        read.append(stop - start)
+        return stored(self, start, stop)
+
+    monkeypatch.setattr(StoredResponses, "_stored", counted)
+    np.testing.assert_array_equal(found.select_respondents(keep).rows(0, 5), whole.correct[keep])
+    assert max(read) <= 10
 
 
 @pytest.mark.parametrize("block", [1, 7, 64])

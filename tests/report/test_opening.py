@@ -64,13 +64,13 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
         rejected=None,
         checks=None,
         kept=("i1", "i2"),
-        fitted=None,
         not_available="",
         fit_after=None,
     )
     made = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
+        "fitted": None, "n_respondents": 50,
     }  # fmt: skip
     return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
 
@@ -173,7 +173,7 @@ def test_of_many_items_the_first_are_named() -> None:
 def test_the_unit_of_ability_is_the_models() -> None:
     def fitted(kind: str, mean: float, sd: float) -> ScaleStudy:
         found = SimpleNamespace(settings=SimpleNamespace(kind=kind), population={"mean": mean, "sd": sd})
-        return replace_pruning(scale(), fitted=found)
+        return scale(fitted=found)
 
     assert unit_of_ability([fitted("2pl", 0.0, 1.0), scale()]) == POPULATION
     assert where_people_are([fitted("2pl", 0.0, 1.0)]).endswith("population, 0 at its mean.")

@@ -18,8 +18,8 @@ import pyarrow.parquet
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.address import address_of
 from irtbench.data.readers.large_table import LargeTable, failures_of, first_line
+from irtbench.data.readers.place import address_of
 from irtbench.data.readers.table import MISSING, separator_of
 from irtbench.data.responses import name_first
 

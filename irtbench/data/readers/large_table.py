@@ -15,7 +15,7 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.address import address_of
+from irtbench.data.readers.place import address_of
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 

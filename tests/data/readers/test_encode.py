@@ -13,10 +13,10 @@ from builders.simulated import drawn
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.readers import encode, encode_long, large_table
-from irtbench.data.readers.address import address_of
 from irtbench.data.readers.encode import encode_table, repeated_name
 from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.place import address_of
 from irtbench.data.response_store import STATE, ResponseStore
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import RESPONSES, StoredResponses

@@ -1,4 +1,4 @@
-"""Addresses of files elsewhere, such as ``s3://bucket/study``."""
+"""Where a table is: a path of this machine, or an address."""
 
 from __future__ import annotations
 

@@ -1,0 +1,353 @@
+"""``irtbench build`` of responses too large for memory: all are screened and fitted, items leave by a sample."""
+
+import json
+import os
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.commands_here import run_main
+from builders.parquet_folder import long_frame, wide_frame, write_parts
+from irtbench.bank.bank import load_bank
+from irtbench.cli import large
+from irtbench.data.readers import encode, encode_long, large_table
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.respondent_sample import draw_respondents
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+N = 1700
+RULES = """
+[screening]
+min_responses = 6
+attention_share = 0.6
+chance_level = 0.1
+[pruning]
+min_items = 4
+min_share_kept = 0.6
+local_dependence_p = "chi_square"
+"""
+ITEMS = [f"item{k}" for k in range(1, 19)]
+
+
+@pytest.fixture
+def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr(large_table, "ROWS_OF_PART", 200)
+    monkeypatch.setattr(encode, "ROWS_READ", 131)
+    monkeypatch.setattr(encode_long, "ROWS_READ", 997)
+    monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 145)
+    monkeypatch.setattr("irtbench.study.stored_screening.ROWS", 177)
+
+
+def responses() -> ResponseMatrix:
+    """Two scales of eight items and two checks, some gaps, somebody who answered nothing and some who clicked."""
+    rng = np.random.default_rng(7)
+    items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 16), np.tile(np.linspace(-1.2, 1.2, 8), 2))
+    values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
+    values[:, 3] = rng.integers(0, 2, N)  # an item that nobody read
+    values[rng.random(values.shape) < 0.1] = np.nan
+    checks = (rng.random((N, 2)) < 0.9).astype(float)
+    values = np.hstack([values, checks])
+    values[40] = np.nan
+    values[50:60, 2:16] = np.nan
+    return ResponseMatrix(values, tuple(f"r{i:04}" for i in range(N)), tuple(ITEMS))
+
+
+def item_table(folder: Path, *, more: int = 0) -> None:
+    labels = ["one"] * 8 + ["two"] * 8 + ["check"] * 2 + ["two"] * more
+    names = [*ITEMS, *(f"unasked{k}" for k in range(more))]
+    attention = [int(label == "check") for label in labels]
+    pd.DataFrame({"item_id": names, "label": labels, "attention": attention}).to_csv(folder / "items.csv", index=False)
+
+
+def study(folder: Path, answers: object, *, rules: str = RULES, data: str = "", more: str = "") -> Path:
+    file = folder / "study.toml"
+    file.write_text(
+        f'[study]\nseed = 3\n[data]\nanswers = "{answers}"\nitems = "items.csv"\ncontent = "responses"\n{data}\n'
+        f"{rules}\n{more}"
+    )
+    return file
+
+
+def build(file: Path, output: Path, *options: object) -> str:
+    ended = run_main("build", file, "-o", output, *options)
+    assert ended.status == 0
+    assert "warning" not in ended.err
+    assert not list(output.parent.glob(".*"))
+    return ended.out
+
+
+def read(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / name)
+
+
+def assert_same_bank(found: Path, expected: Path) -> None:
+    here, there = (load_bank(folder / "bank.json") for folder in (found, expected))
+    assert [scale.name for scale in here.scales] == [scale.name for scale in there.scales]
+    for one, other in zip(here.scales, there.scales, strict=True):
+        assert one.items.item_ids == other.items.item_ids
+        assert vars(one.details) == vars(other.details)
+        for name in ("discrimination", "intercept", "covariance"):
+            np.testing.assert_allclose(getattr(one.items, name), getattr(other.items, name), rtol=1e-8, atol=1e-10)
+        assert one.norms is not None
+        assert other.norms is not None
+        for name in ("theta", "standard_error"):  # kept to four decimals
+            here_sorted, there_sorted = (np.sort(getattr(norms, name)) for norms in (one.norms, other.norms))
+            np.testing.assert_allclose(here_sorted, there_sorted, atol=1.01e-4)
+
+
+@pytest.fixture(scope="module")
+def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with responses in both layouts, the table of items, and `memory`, the study built in memory."""
+    folder = tmp_path_factory.mktemp("study")
+    item_table(folder)
+    whole = responses()
+    write_parts(wide_frame(whole), folder / "wide")
+    write_parts(long_frame(whole, shuffled=1), folder / "long")
+    system = whole.to_long()[lambda rows: rows["respondent_id"] == "r0007"].assign(respondent_id="machine")
+    system.to_csv(folder / "system.csv", index=False)
+    build(study(folder, "wide", more='[score]\nsystems = ["system.csv"]'), folder / "memory", "--quiet")
+    return folder
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
+    layout: str, in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
+    file = study(in_memory, layout, more='[score]\nsystems = ["system.csv"]')
+    build(file, tmp_path / "out", "--quiet")
+    found, expected = tmp_path / "out", in_memory / "memory"
+    assert sorted(os.listdir(found)) == sorted(os.listdir(expected))
+    assert_same_bank(found, expected)
+    for name in ("items.csv", "pruning.csv", "rounds_items.csv", "rounds_pairs.csv"):
+        pd.testing.assert_frame_equal(read(found, name), read(expected, name), rtol=1e-6, atol=1e-8)
+    people, others = (read(folder, "respondents.csv").set_index("respondent_id") for folder in (found, expected))
+    assert list(people.columns) == list(others.columns)
+    if layout == "long":  # which says nothing of who answered nothing, and has the others by name
+        others = others.drop("r0040")
+    pd.testing.assert_frame_equal(people.loc[others.index], others)
+    assert list(people.index)[-1] == ("r0040" if layout == "wide" else "r1699")
+    scores, others = (read(folder, "scores.csv") for folder in (found, expected))
+    assert list(scores.columns) == list(others.columns)
+    assert list(scores["role"]) == list(others["role"])
+    keys = ["respondent_id", "scale"]
+    scores, others = (table.set_index(keys) for table in (scores, others))
+    assert set(scores.index) == set(others.index)
+    scores = scores.loc[others.index]
+    for name in ("n_items", "n_correct", "method", "role"):
+        assert (scores[name] == others[name]).all()
+    np.testing.assert_allclose(scores["theta"], others["theta"], atol=1e-4)
+    np.testing.assert_allclose(scores["percentile"], others["percentile"], atol=0.02)
+    machine = scores.xs("machine").drop(columns=["flags", "percentile_flags", "method", "role"])
+    np.testing.assert_allclose(machine, others.xs("machine")[machine.columns], rtol=1e-6, atol=1e-4)
+    one, other = (json.loads((folder / "summary.json").read_text()) for folder in (found, expected))
+    assert "sampled_from" not in one
+    assert one["n_respondents"] == other["n_respondents"] - (layout == "long")
+    for name in ("n_respondents_kept", "n_items", "n_items_kept", "converged"):
+        assert one[name] == other[name]
+    page = run_main("report", found, "-o", tmp_path / "again.html")
+    assert page.status == 0
+
+
+def test_a_sample_decides_what_leaves_and_all_are_fitted(
+    in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removals are those of the sample built alone, and the bank is the fit of the items left to everybody."""
+    file = study(in_memory, "wide")
+    out = build(file, tmp_path / "out", "--sample", 1000)
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    kept = found["n_respondents_kept"]
+    assert (found["sampled_from"], found["sample_seed"]) == (kept, 3)
+    words = f"1000 respondents, drawn at random of {kept} (seed 3)"
+    assert words in " ".join(out.split())
+    assert f"drawn at random (seed 3) of the {kept:,} kept" in (tmp_path / "out" / "report.html").read_text()
+    again = tmp_path / "again.html"
+    assert run_main("report", tmp_path / "out", "-o", again).status == 0
+    assert again.read_text() == (tmp_path / "out" / "report.html").read_text()
+    monkeypatch.undo()
+    people = read(tmp_path / "out", "respondents.csv")
+    names = people[people["kept"]]["respondent_id"].to_numpy()
+    whole = responses()
+    rows = np.isin(whole.respondent_ids, names)
+    _, places = draw_respondents(kept, 1000, 3)
+    some = whole.select_respondents(np.isin(whole.respondent_ids, names[places]))
+    write_parts(wide_frame(some), tmp_path / "some")
+    (tmp_path / "items.csv").write_text((in_memory / "items.csv").read_text())
+    build(study(tmp_path, "some"), tmp_path / "alone", "--quiet")
+    for name in ("pruning.csv", "rounds_items.csv"):
+        pd.testing.assert_frame_equal(read(tmp_path / "out", name), read(tmp_path / "alone", name))
+    removed = set(read(tmp_path / "out", "pruning.csv")["item_id"])
+    assert "item4" in removed
+    left = [item for item in ITEMS[:16] if item not in removed]
+    write_parts(wide_frame(whole.select_respondents(rows)), tmp_path / "kept")
+    plain = study(tmp_path, "kept", rules='[pruning]\npreset = "none"\n')
+    plain.write_text(
+        plain.read_text() + f"exclude = [{', '.join(reason(item) for item in ITEMS[:16] if item not in left)}]\n"
+    )
+    build(plain, tmp_path / "all", "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "all")
+    pd.testing.assert_frame_equal(read(tmp_path / "out", "items.csv"), read(tmp_path / "all", "items.csv"), rtol=1e-6)
+    scores = read(tmp_path / "out", "scores.csv")
+    assert len(scores) == 2 * kept
+    assert list(scores["respondent_id"][::2]) == list(names)
+
+
+def reason(item: str) -> str:
+    return f'{{ item_id = "{item}", reason = "of the sample" }}'
+
+
+def test_items_that_nobody_was_asked_and_person_fit(
+    in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item_table(tmp_path, more=1)
+    rules = RULES.replace("min_responses = 6", "min_responses = 6\nperson_fit_p = 0.05")
+    write_parts(wide_frame(responses()), tmp_path / "wide")
+    file = study(tmp_path, "wide", rules=rules)
+    build(file, tmp_path / "memory", "--quiet")
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr("irtbench.study.stored_screening.ROWS", 177)
+    build(file, tmp_path / "out", "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
+    assert (people["reason"] == "unlike the model").sum() > 10
+    pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
+    assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
+
+
+def test_what_screening_changes_and_a_control_are_of_a_sample(
+    in_memory: Path, tmp_path: Path, everything_is_large: None
+) -> None:
+    file = study(in_memory, "wide")
+    file.write_text(file.read_text().replace("seed = 3", "seed = 3\nscreening_effect = true"))
+    build(file, tmp_path / "out", "--sample", 1000, "--quiet")
+    effect = read(tmp_path / "out", "screening_effect.csv").set_index(["scale", "stage"])["n_respondents"]
+    assert effect["all", "before"] == 1000 > effect["all", "after"]
+    ended = run_main("build", file, "-o", tmp_path / "control", "--control", "--sample", 1000)
+    assert ended.status == 0
+    found = json.loads((tmp_path / "control" / "control.json").read_text())
+    assert found["n_scales_found"] == 0
+    assert found["sampled_from"] > 1000
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "rules", "more"),
+    [
+        ("screening.min_approval", "", "[screening]\nmin_approval = 0.9", ""),
+        ("model.prior = hierarchical", "", '[model]\nprior = "hierarchical"', ""),
+        ("score.norm_groups", "", "", '[score]\nnorm_groups = ["country"]'),
+        ("data.threshold", "threshold = 0.5", "", ""),
+    ],
+)
+def test_what_needs_memory_is_refused_where_it_cannot_be_had(
+    key: str, data: str, rules: str, more: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item_table(tmp_path)
+    folder = write_parts(wide_frame(responses()), tmp_path / "wide")
+    memory = fsspec.filesystem("memory")
+    for part in folder.iterdir():
+        memory.pipe(f"/studies/build/{part.name}", part.read_bytes())
+    file = study(tmp_path, "memory://studies/build", data=data, rules=rules, more=more)
+    ended = run_main("build", file, "-o", tmp_path / "out")
+    assert ended.status == 2
+    (line,) = ended.lines
+    assert f"memory://studies/build: {key} goes with a table on this machine" in line
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr("irtbench.data.readers.table.MOST_FIELDS", 10_000)
+    monkeypatch.setattr("irtbench.study.effort.BYTES_PER_CELL", 10**9)
+    ended = run_main("build", study(tmp_path, "wide", data=data, rules=rules, more=more), "-o", tmp_path / "out")
+    assert ended.status == 2
+    assert f"{key} needs all responses in memory, about 32300 GB" in ended.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("min_seconds = 2", "screening: min_seconds is set but no seconds are given"),
+        ("max_straight_line = 5", "screening: max_straight_line is set but no raw answers are given"),
+        ("min_responses = 99", "screening: nobody is left of 1700 respondents: 1 no response, 1699 too few responses"),
+    ],
+)
+def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
+    rule: str, words: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = study(in_memory, "wide", rules=f"[screening]\n{rule}\n")
+    said = []
+    for fields in (10**9, 0):
+        monkeypatch.setattr(large, "MOST_FIELDS", fields)
+        ended = run_main("build", file, "-o", tmp_path / "out", "--quiet")
+        assert ended.status == 2
+        said.append(ended.err)
+        assert os.listdir(tmp_path) == []
+    assert said[0] == said[1]
+    assert words in said[0]
+
+
+def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    for part in (in_memory / "wide").iterdir():
+        memory.pipe(f"/studies/whole/{part.name}", part.read_bytes())
+    build(study(in_memory, "memory://studies/whole"), tmp_path / "out", "--quiet", "--cache", tmp_path / "cache")
+    assert_same_bank(tmp_path / "out", in_memory / "memory")
+    provenance = load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]
+    assert list(provenance) == ["study.toml", "memory://studies/whole", "items.csv"]
+    (tmp_path / "answers.toml").write_text('[data]\nanswers = "s3://bucket/study"\n')
+    ended = run_main("build", tmp_path / "answers.toml", "-o", tmp_path / "no")
+    assert ended.status == 2
+    assert 's3://bucket/study: an address goes with content = "responses"' in ended.err
+
+
+def test_a_run_that_was_stopped_goes_on(
+    in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at the scores, it neither encodes nor fits anew; nothing is left once it has ended well."""
+    file = study(in_memory, "wide")
+    build(file, tmp_path / "whole", "--quiet")
+    with monkeypatch.context() as patch:
+        patch.setattr("irtbench.scoring.bulk.score_stored", stopped)
+        assert run_main("build", file, "-o", tmp_path / "out", "--quiet").status == 130
+    assert not (tmp_path / "out").exists()
+    assert (tmp_path / ".out.unfinished" / "encoded" / "responses.bin").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("encoded again"))
+        patch.setattr("irtbench.study.stored_scale.fit_model", lambda *_, **__: pytest.fail("fitted again"))
+        build(file, tmp_path / "out", "--quiet")
+    for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def stopped(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
+    in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    ended = run_main("fit", in_memory / "wide", "-o", tmp_path / "fit", "--cache", cache, "--quiet")
+    assert ended.status == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("encoded again"))
+        build(study(in_memory, "wide"), tmp_path / "out", "--cache", cache, "--quiet")
+    frame = wide_frame(responses())
+    frame.loc[700, "item2"] = 2
+    write_parts(frame, tmp_path / "wrong")
+    ended = run_main("build", study(in_memory, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet")
+    assert ended.status == 2
+    (line,) = ended.lines
+    assert "column item2: expected 1, 0 or missing but got 2" in line
+    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
+
+
+def test_no_scale_may_be_left(in_memory: Path, tmp_path: Path, everything_is_large: None) -> None:
+    rules = RULES.replace("min_share_kept = 0.6", "min_share_kept = 0.99")
+    out = build(study(in_memory, "wide", rules=rules), tmp_path / "out", "--sample", 1000)
+    assert "rejected" in out
+    table = read(tmp_path / "out", "items.csv")
+    assert set(table["scale"]) <= {"two"}

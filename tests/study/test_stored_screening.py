@@ -1,0 +1,118 @@
+"""Screening of responses on disk is that in memory, whatever the sizes; what is known of all is known of the parts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders.stored import on_disk
+from irtbench.config import StudyFile, read_study
+from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.screening import Screening, ScreeningSettings, screen
+from irtbench.data.screening_outcomes import ScreeningOutcomes
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+from irtbench.study.person_screening import screen_by_fit
+from irtbench.study.stored_screening import screen_stored
+
+RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> StudyFile:
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "answers.csv").touch()
+    (folder / "study.toml").write_text('[data]\nanswers = "answers.csv"\ncontent = "responses"\n')
+    return replace(read_study(folder / "study.toml"), screening=RULES)
+
+
+def crowd(n: int, missing: float, seed: int) -> tuple[ResponseMatrix, ItemTable]:
+    """Six items and two checks."""
+    rng = np.random.default_rng(seed)
+    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 6), np.linspace(-1.2, 1.2, 6))
+    values = np.hstack([
+        simulate_responses(rng.normal(size=n), items, rng=rng).values, (rng.random((n, 2)) < 0.8).astype(float)
+    ])  # fmt: skip
+    values[rng.random(values.shape) < missing] = np.nan
+    names = (*items.item_ids, "check1", "check2")
+    matrix = ResponseMatrix(values, tuple(f"r{k}" for k in range(n)), names)
+    return matrix, replace(ItemTable.plain(names), attention=(False,) * 6 + (True,) * 2)
+
+
+def table_of(parts: list[Screening]) -> pd.DataFrame:
+    return pd.concat([part.table() for part in parts], ignore_index=True)
+
+
+@given(
+    n=st.integers(60, 150), rows=st.integers(1, 160), missing=st.sampled_from([0.0, 0.2, 0.7]),
+    seed=st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=25, deadline=None)
+def test_part_by_part_it_is_the_screening_in_memory(
+    study: StudyFile, tmp_path_factory: pytest.TempPathFactory, n: int, rows: int, missing: float, seed: int
+) -> None:
+    matrix, items = crowd(n, missing, seed)
+    expected = screen(matrix, items, RULES)
+    parts: list[Screening] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("irtbench.study.stored_screening.ROWS", rows)
+        patch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 1)
+        stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
+        found = screen_stored(stored, items, study, sample=50, each=parts.append)
+    here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
+    pd.testing.assert_frame_equal(here, expected.table())
+    answered = matrix.n_by_respondent > 0
+    np.testing.assert_array_equal(found.kept, expected.kept[answered])
+    counted, known = found.outcomes.table(), ScreeningOutcomes.of(expected).table()
+    pd.testing.assert_frame_equal(counted, known, rtol=1e-12)
+    assert (found.outcomes.n, found.outcomes.n_kept) == (n, expected.kept.sum())
+
+
+def test_person_fit_is_told_by_a_fit_to_those_whom_other_rules_keep(study: StudyFile, tmp_path: Path) -> None:
+    matrix, items = crowd(400, 0.1, 5)
+    rules = replace(RULES, person_fit_p=0.1)
+    settings = replace(study, screening=rules)
+    parts: list[Screening] = []
+    found = screen_stored(on_disk(matrix, tmp_path), items, settings, sample=400, each=parts.append)
+    before = screen(matrix, items, rules)
+    expected = screen_by_fit(before, matrix, {"all": items.scale_items}, settings.model, seed=0)
+    pd.testing.assert_frame_equal(table_of(parts), expected.table(), rtol=1e-10)
+    np.testing.assert_array_equal(found.kept, expected.kept)
+    assert 0 < found.outcomes.table().set_index("outcome")["n_respondents"]["unlike the model"] < 60
+    fewer = screen_stored(on_disk(matrix, tmp_path), items, settings, sample=150)
+    (fit,) = fewer.fits
+    assert fit.responses.n_respondents == 150
+    assert (fewer.kept == found.kept).mean() > 0.9
+
+
+def test_nobody_left_and_too_few(study: StudyFile, tmp_path: Path) -> None:
+    matrix, items = crowd(30, 0.2, 1)
+    stored = on_disk(matrix, tmp_path)
+    for rules, words in (
+        (ScreeningSettings(min_responses=7), "nobody is left of 30 respondents: 30 too few responses"),
+        (ScreeningSettings(min_responses=6), r"answers.csv: \d respondents are left; expected at least 10"),
+    ):
+        with pytest.raises(InputError, match=words):
+            screen_stored(stored, items, replace(study, screening=rules), sample=50)
+
+
+def test_outcomes_by_hand() -> None:
+    """Two kept with 1 and .5 right, one without a response, one with too few, none right."""
+    values = np.array([[1, 1], [1, 0], [np.nan, np.nan], [0, np.nan]])
+    found = screen(
+        ResponseMatrix(values, ("a", "b", "c", "d"), ("i", "j")), ItemTable.plain(("i", "j")), min_responses=2
+    )
+    table = ScreeningOutcomes.of(found).table()
+    assert table["outcome"].tolist() == ["kept", "no response", "too few responses"]
+    assert table["n_respondents"].tolist() == [2, 1, 1]
+    assert table["share"].tolist() == [0.5, 0.25, 0.25]
+    np.testing.assert_array_equal(table["accuracy"], [0.75, np.nan, 0])
+    twice = ScreeningOutcomes.together([ScreeningOutcomes.of(found)] * 2, found.settings)
+    np.testing.assert_array_equal(twice.table()["accuracy"], [0.75, np.nan, 0])
+    assert repr(twice).startswith("<ScreeningOutcomes: 4 of 8 respondents kept, 2 no response")
