@@ -23,7 +23,7 @@ import numpy as np
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.analysis.item_bias import item_bias
 from irtbench.building.prune_rules import PruneRules
-from irtbench.building.pruning import answered, misfit_as_a_whole
+from irtbench.building.pruning import misfit_as_a_whole
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
@@ -152,7 +152,7 @@ def global_fit_by_design(n: int, n_items: int, rng: np.random.Generator, found: 
     twins[copied, 1] = twins[copied, 0]
     for design, holes in missing_by_design(n, n_items, rng).items():
         for kind, values in (("clean", clean.values), ("two abilities", two), ("a copied pair", twins)):
-            responses = answered(with_values(clean, np.where(holes, np.nan, values)))
+            responses = with_values(clean, np.where(holes, np.nan, values)).answered()
             fit = global_fit(responses, refit(responses))
             noted = found[design]
             noted[f"{kind}: p of M2 below .05"].append(float(fit.p < ALPHA))

@@ -52,7 +52,7 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
 from irtbench.models.item_parameters import ItemParameters
 
 __all__ = [
-    "NORMAL_OGIVE", "Exclusion", "PruneRules", "Pruning", "PruningRound", "Reason", "Removal", "answered",
+    "NORMAL_OGIVE", "Exclusion", "PruneRules", "Pruning", "PruningRound", "Reason", "Removal",
     "constant_items", "prune",
 ]  # fmt: skip
 
@@ -313,7 +313,7 @@ def prune(
     finished = [] if checkpoint is None else checkpoint.load_rounds(PruningRound)
     while len(state.items) >= FEWEST_ITEMS:
         number = len(state.rounds) + 1
-        data = answered(responses.select_items(state.items))
+        data = responses.select_items(state.items).answered()
         if data.n_respondents < FEWEST_RESPONDENTS:
             return _finish(
                 responses, state, rules, checks,
@@ -479,7 +479,7 @@ def _fit_without_runaway(
     fitted, gone = fit(data), list[Removal]()
     while found := runaway_slopes(number, fitted, data):
         gone_now = {removal.item_id for removal in found}
-        rest = answered(data.select_items([item for item in data.item_ids if item not in gone_now]))
+        rest = data.select_items([item for item in data.item_ids if item not in gone_now]).answered()
         if len(gone) + len(found) > most or rest.n_items < FEWEST_ITEMS or rest.n_respondents < FEWEST_RESPONDENTS:
             break
         gone += found
@@ -512,12 +512,6 @@ def _finish(
     before = rounds[0].global_fit if rounds else None
     after = rounds[-1].global_fit if rounds and not rounds[-1].removals else None
     return Pruning(responses.item_ids, rounds, tuple(state.removals), before, after, rejected, rules, checks)
-
-
-def answered(responses: ResponseMatrix) -> ResponseMatrix:
-    """Leave out respondents who have no response to any of these items."""
-    any_response = responses.n_by_respondent > 0
-    return responses if any_response.all() else responses.select_respondents(any_response)
 
 
 def misfit_as_a_whole(before: GlobalFit, rules: PruneRules, checks: ScaleChecks | None = None) -> str | None:

@@ -75,7 +75,6 @@ def diagnose(
     A statistic that cannot be computed is named, with the reason, also in not_available.json; the others stand.
     """
     from irtbench.analysis.dependence_bootstrap import little_to_find, samples_for, with_bootstrap
-    from irtbench.building.pruning import answered
     from irtbench.diagnostics.classical import classical_statistics
     from irtbench.diagnostics.global_fit import global_fit
     from irtbench.diagnostics.item_fit import item_fit
@@ -93,7 +92,7 @@ def diagnose(
         parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
         population = stated or STANDARD_NORMAL
         given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress)
-        data = answered(given.select_items(parameters.item_ids))
+        data = given.select_items(parameters.item_ids).answered()
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
         four = parameters.upper_asymptote is not None

@@ -62,7 +62,7 @@ def dimensions(
     got wrong say nothing here: they are left out and named.
     """
     from irtbench.analysis.dimensions import find_dimensions
-    from irtbench.building.pruning import answered, constant_items
+    from irtbench.building.pruning import constant_items
     from irtbench.data.readers.item_table import read_items
 
     if items is None and (item_column or where):
@@ -80,7 +80,7 @@ def dimensions(
         left_out = {removal.item_id: removal.reason for removal in constant_items(given)}
         kept = [item for item in given.item_ids if item not in left_out]
         demand_varied_items(kept, responses)
-        data = answered(given.select_items(kept))
+        data = given.select_items(kept).answered()
         labels = None if known is None else [label or "" for label in known.select(data.item_ids).label]
         result = find_dimensions(
             data, labels,

@@ -44,7 +44,6 @@ def keys(
     Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
     """
     from irtbench.analysis.wrong_keys import wrong_keys
-    from irtbench.building.pruning import answered
     from irtbench.building.removals import constant_items
     from irtbench.data.grading import GradingSettings, normalise_answers, normalised_keys
     from irtbench.data.readers.item_table import read_items
@@ -71,7 +70,7 @@ def keys(
         # any answer may be the right one here: none is too strange to be an option
         given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
         correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
-        responses = answered(ResponseMatrix.from_long(given.assign(response=correct)))
+        responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
         constant = {removal.item_id for removal in constant_items(responses)}
         varied = responses.select_items([item for item in responses.item_ids if item not in constant])
         few = varied.n_items > varied.n_respondents

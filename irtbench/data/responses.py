@@ -362,6 +362,11 @@ class ResponseMatrix(Shown):
         names = tuple(self.respondent_ids[i] for i in rows)
         return self._part(self.coded_responses[rows], names, self.item_ids, trials)
 
+    def answered(self) -> ResponseMatrix:
+        """Leave out respondents who have no response to any of these items."""
+        any_response = self.n_by_respondent > 0
+        return self if any_response.all() else self.select_respondents(any_response)
+
     @classmethod
     def from_coded(
         cls, held: NDArray[np.int8], respondent_ids: tuple[str, ...], item_ids: tuple[str, ...]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 from irtbench.analysis.dimensions import Dimensions
-from irtbench.building.pruning import answered
 from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
@@ -45,7 +44,7 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
 
 def _fit_panel(scale: ScaleStudy, row: pd.Series, which: str, unit: str) -> Drawing:
     fitted = scale.pruning.rounds[0].fitted
-    data = answered(scale.responses.select_items(fitted.items.item_ids))
+    data = scale.responses.select_items(fitted.items.item_ids).answered()
     theta = eap(data, fitted.items, quadrature=fitted.quadrature).theta
     curve = empirical_curve(data, fitted.items, row["item_id"], theta)
     heading = (

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.building.pruning import answered
 from irtbench.data.harmless_text import printable
 from irtbench.data.items import ItemTable
 from irtbench.diagnostics.observed_shares import ObservedShares, observed_shares
@@ -55,7 +54,7 @@ def last_fits(scale: ScaleStudy) -> Iterator[LastFit]:
         ids = r.fitted.items.item_ids if r is rounds[-1] else tuple(i for i in r.fitted.items.item_ids if i in gone)
         if not ids:
             continue
-        data = answered(scale.responses.select_items(r.fitted.items.item_ids))
+        data = scale.responses.select_items(r.fitted.items.item_ids).answered()
         theta = abilities_of(r.fitted, data).theta
         n_groups = max(2, min(N_GROUPS, data.n_respondents // FEWEST_IN_GROUP))
         observed = observed_shares(data.select_items(ids), theta, n_groups=n_groups)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from irtbench.bank.scale import Scale
-from irtbench.building.pruning import answered
 from irtbench.data.grading import GradingSettings, as_compared, normalised_keys
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -77,7 +76,7 @@ def analyse_items(
     grading
         How they were graded.
     """
-    data = answered(responses.select_items(scale.items.item_ids))
+    data = responses.select_items(scale.items.item_ids).answered()
     if data.trials is not None or data.n_items < FEWEST_ITEMS:
         return None
     reliability = scale_reliability(

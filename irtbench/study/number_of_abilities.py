@@ -9,7 +9,7 @@ import numpy as np
 
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.pruning import answered, constant_items
+from irtbench.building.pruning import constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
@@ -27,7 +27,7 @@ def study_dimensions(
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
     together = responses.select_items(list(label_of))
     gone = {removal.item_id for removal in constant_items(together)}
-    data = answered(together.select_items([item for item in together.item_ids if item not in gone]))
+    data = together.select_items([item for item in together.item_ids if item not in gone]).answered()
     labels = [label_of[item] for item in data.item_ids]
     answered_both = data.observed.astype(np.float64).T @ data.observed
     why_not = ""

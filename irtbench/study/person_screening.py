@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.pruning import answered
 from irtbench.building.removals import constant_items
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.responses import ResponseMatrix
@@ -99,7 +98,7 @@ def fit_scales(
     for name, item_ids in scales.items():
         part = responses.select_items(item_ids)
         constant = {removal.item_id for removal in constant_items(part)}
-        part = answered(part.select_items([item for item in item_ids if item not in constant]))
+        part = part.select_items([item for item in item_ids if item not in constant]).answered()
         if part.n_items < 2 or part.n_respondents < FEWEST_RESPONDENTS:
             continue
         parts[name] = part

@@ -12,7 +12,6 @@ import numpy as np
 from irtbench.analysis.parallel_analysis import shuffled
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
-from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.estimation.threads import threads_for
@@ -113,7 +112,7 @@ def run_study(
             )
         scales: list[ScaleStudy] = []
         for name, item_ids in parts.items():
-            part = answered(screened.select_items(item_ids))
+            part = screened.select_items(item_ids).answered()
             folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
             found = study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns)
             if found.scale is not None and found.abilities is not None:

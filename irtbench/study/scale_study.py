@@ -12,7 +12,7 @@ import pandas as pd
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.pruning import Pruning, answered, prune
+from irtbench.building.pruning import Pruning, prune
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -39,7 +39,7 @@ def study_scale(
     pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
     if pruning.rejected is not None or pruning.fitted is None:
         return ScaleStudy(name, responses, pruning, None, None)
-    abilities = abilities_of(pruning.fitted, answered(responses.select_items(pruning.kept)))
+    abilities = abilities_of(pruning.fitted, responses.select_items(pruning.kept).answered())
     norms = norms_of(abilities, norm_columns, settings)
     return ScaleStudy(
         name, responses, pruning, scale_of(name, pruning, pruning.fitted, items, norms, provenance), abilities

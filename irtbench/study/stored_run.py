@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from irtbench.analysis.parallel_analysis import shuffled
-from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
@@ -146,7 +145,7 @@ def run_stored_study(
             dimensions, no_dimensions = study_dimensions(screened, parts, seed, checkpoints, progress)
     scales: list[ScaleStudy] = []
     for name, item_ids in parts.items():
-        part = answered(screened.select_items(item_ids))
+        part = screened.select_items(item_ids).answered()
         folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
         if control:
             scales.append(study_scale(name, part, items, settings, provenance, folder, progress))

@@ -10,7 +10,6 @@ from typing import Any
 
 from irtbench.bank.norms import Norms, norm_places
 from irtbench.building.checkpoint import Checkpoint
-from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
@@ -66,7 +65,7 @@ def study_stored_scale(
     with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
         fitted = _fitted(data, settings, source, checkpoint_folder)
         norms = norms_of_stored(fitted, data)
-    abilities = abilities_of(fitted, answered(sample.select_items(pruning.kept)))
+    abilities = abilities_of(fitted, sample.select_items(pruning.kept).answered())
     scale = scale_of(name, pruning, fitted, items, norms, provenance)
     return ScaleStudy(name, sample, pruning, scale, abilities, of_all=replace(of_all, fitted=fitted))
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.building.pruning import answered
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.respondent_sample import draw_respondents
@@ -147,7 +146,7 @@ def _person_fit(part: ResponseMatrix, screening: Screening, fits: Sequence[Scale
     kept = part.select_respondents(screening.kept)
     own = []
     for fit in fits:
-        here = answered(kept.select_items(fit.responses.item_ids))
+        here = kept.select_items(fit.responses.item_ids).answered()
         if here.n_respondents:
             own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here)))
     return joint_person_fit(own, part.respondent_ids)
