@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from irtbench.building.linking import link_scales as link_scales
     from irtbench.building.prune_rules import Exclusion as Exclusion
     from irtbench.building.prune_rules import PruneRules as PruneRules
-    from irtbench.building.pruning import Pruning as Pruning
+    from irtbench.building.pruned import Pruning as Pruning
     from irtbench.building.pruning import prune as prune
     from irtbench.building.scale_checks import ScaleChecks as ScaleChecks
     from irtbench.building.scale_checks import check_scale as check_scale
@@ -450,7 +450,8 @@ _NAMES = {
     "bank.norm_table": "with_norms",
     "building.prune_rules": "Exclusion PruneRules",
     "building.scale_checks": "ScaleChecks check_scale",
-    "building.pruning": "Pruning prune",
+    "building.pruned": "Pruning",
+    "building.pruning": "prune",
     "building.form_wishes": "Limit FormWishes",
     "building.assembly": "AssembledForms assemble_forms",
     "building.form_bank": "form_bank",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from irtbench.building.pruning import Exclusion
+from irtbench.building.prune_rules import Exclusion
 from irtbench.config import PRESETS, read_study
 from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior

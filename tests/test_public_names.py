@@ -115,7 +115,8 @@ INNER_FILES = {
     "analysis": "effect_size explanatory_items linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
-    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error reliability_cuts removals",
+    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error misfit_as_a_whole "
+    "pruning_round reliability_cuts removals",
     "scoring": "comparability complete_patterns item_selection modal eap_sum tables_to_score",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "

@@ -26,7 +26,7 @@ from irtbench.data.respondent_sample import MOST_RESPONDENTS
 
 if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
-    from irtbench.building.pruning import Pruning
+    from irtbench.building.pruned import Pruning
     from irtbench.config import StudyFile
     from irtbench.study.results import ScaleStudy, Study
 
@@ -106,7 +106,7 @@ def write_study(
 ) -> None:
     """Run a study, write its results and say what they are; the last line scores `new_system` with its bank."""
     from irtbench.bank.bank import save_bank
-    from irtbench.building.pruning import Pruning
+    from irtbench.building.pruned import Pruning
     from irtbench.report.html import study_page
     from irtbench.report.page import render_page
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary

@@ -62,7 +62,7 @@ def dimensions(
     got wrong say nothing here: they are left out and named.
     """
     from irtbench.analysis.dimensions import find_dimensions
-    from irtbench.building.pruning import constant_items
+    from irtbench.building.removals import constant_items
     from irtbench.data.readers.item_table import read_items
 
     if items is None and (item_column or where):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from irtbench.building.pruning import Removal
+from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.report.addresses import Link, Sentence, linked_items

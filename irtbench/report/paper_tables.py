@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.building.pruning import Pruning, PruningRound
+from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import PublishedSettings
 from irtbench.data.grading import NormalisationRule, normalise_text
 from irtbench.data.items import ItemTable

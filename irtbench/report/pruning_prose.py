@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from irtbench.analysis.dependence_bootstrap import USUAL_SAMPLES
 from irtbench.analysis.dimensions import Dimensions
-from irtbench.building.prune_rules import ITEMS_FOR_ONE
-from irtbench.building.pruning import NORMAL_OGIVE, PruneRules
+from irtbench.building.prune_rules import ITEMS_FOR_ONE, PruneRules
+from irtbench.building.removals import NORMAL_OGIVE
 from irtbench.report.formatting import decimal, listing, percent, plural
 from irtbench.study.results import ScaleStudy
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from irtbench.analysis.dimensions import EIGENVALUES_SHOWN, Dimensions
-from irtbench.building.pruning import Pruning, Removal
+from irtbench.building.pruned import Pruning
+from irtbench.building.removals import Removal
 from irtbench.building.scale_checks import ScaleChecks
 from irtbench.report.formatting import REASONS, STATISTICS, decimal, p_value
 from irtbench.study.results import ScaleStudy

@@ -9,7 +9,7 @@ import numpy as np
 
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.pruning import constant_items
+from irtbench.building.removals import constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device

@@ -13,7 +13,7 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.building.checkpoint import from_plain, to_plain
-from irtbench.building.pruning import Pruning, PruningRound
+from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import StudyFile
 from irtbench.data.harmless_text import escaped
 from irtbench.data.input_error import InputError

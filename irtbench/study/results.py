@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
-from irtbench.building.pruning import Pruning
+from irtbench.building.pruned import Pruning
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.respondent_sample import Sampled

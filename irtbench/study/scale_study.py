@@ -12,7 +12,8 @@ import pandas as pd
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.pruning import Pruning, prune
+from irtbench.building.pruned import Pruning
+from irtbench.building.pruning import prune
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix

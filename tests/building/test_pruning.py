@@ -11,8 +11,11 @@ import pandas as pd
 import pytest
 
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
+from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
-from irtbench.building.pruning import Pruning, _bootstrapped, misfit_as_a_whole, prune
+from irtbench.building.pruned import Pruning
+from irtbench.building.pruning import prune
+from irtbench.building.pruning_round import _bootstrapped
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
@@ -443,7 +446,7 @@ def test_m2_waits_for_the_last_round_where_it_takes_long(monkeypatch: pytest.Mon
     rules = replace(QUICK, order=("item_fit",))
     each = prune(responses, fit_model, rules)
     assert len(each.rounds) > 2
-    monkeypatch.setattr("irtbench.building.pruning.MOST_ITEMS_EACH_ROUND", 5)
+    monkeypatch.setattr("irtbench.building.pruning_round.MOST_ITEMS_EACH_ROUND", 5)
     seldom = prune(responses, fit_model, rules)
     assert reasons(seldom) == reasons(each)
     assert [np.isnan(r.global_fit.m2) for r in seldom.rounds] == [False, *[True] * (len(each.rounds) - 2), False]

@@ -7,7 +7,8 @@ import pytest
 
 from builders.simulated import simulated
 from irtbench.building.prune_rules import KEEP_ALL, PruneRules
-from irtbench.building.pruning import Pruning, prune
+from irtbench.building.pruned import Pruning
+from irtbench.building.pruning import prune
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.building.pruning import Removal
+from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters

@@ -19,7 +19,7 @@ from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM
 from study_parts import table_of
 
 from irtbench.bank.data_card import DataCard
-from irtbench.building.pruning import Reason as PruningReason
+from irtbench.building.removals import Reason as PruningReason
 from irtbench.config import read_study
 from irtbench.data.grading import NormalisationRule
 from irtbench.data.responses import ResponseMatrix

@@ -1,0 +1,156 @@
+"""What pruning found: its rounds, each a fit with its diagnostics, what left and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from irtbench.building.prune_rules import PruneRules
+from irtbench.building.removals import NORMAL_OGIVE, Removal, describe_removals
+from irtbench.building.scale_checks import ScaleChecks
+from irtbench.data.shown import Shown, counted
+from irtbench.diagnostics.global_fit import GlobalFit
+from irtbench.diagnostics.item_fit import ItemFit
+from irtbench.diagnostics.local_dependence import LocalDependence
+from irtbench.estimation.fitted import FittedModel
+
+
+@dataclass(frozen=True, eq=False)
+class PruningRound(Shown):
+    """The fit of one round and what was found in it.
+
+    Parameters
+    ----------
+    number
+        From 1 on.
+    fitted
+        The fit of the items left.
+    item_fit, local_dependence, global_fit
+        Its diagnostics; local dependence with the bootstrap's p where a rule asked for it.
+    removals
+        What left after this round; none in the last.
+    runaway
+        What left before it could be fitted: items whose slope grew without end.
+    not_available
+        A rule that could not be asked, and why; empty where all could.
+    """
+
+    number: int
+    fitted: FittedModel
+    item_fit: ItemFit
+    local_dependence: LocalDependence
+    global_fit: GlobalFit
+    removals: tuple[Removal, ...]
+    runaway: tuple[Removal, ...] = ()
+    not_available: str = ""
+
+    def items_table(self) -> pd.DataFrame:
+        """One row an item: its parameters and its fit in this round, and why it left after it."""
+        items = self.fitted.items
+        slope = items.discrimination * self.fitted.population["sd"]
+        h2 = slope**2 / (slope**2 + NORMAL_OGIVE**2)
+        left = {removal.item_id: removal.reason for removal in self.removals}
+        parameters = {
+            "round": self.number,
+            "item_id": items.item_ids,
+            "discrimination": items.discrimination,
+            "difficulty": items.difficulty,
+            "guessing": items.guessing,
+            **{f"se_{name}": items.standard_errors()[name] for name in ("discrimination", "difficulty", "guessing")},
+            "communality": h2,
+        }
+        fits = self.item_fit.table().drop(columns=["item_id", "infit", "outfit"])
+        return pd.DataFrame(parameters).join(fits).assign(removed=[left.get(item, "") for item in items.item_ids])
+
+    def pairs_table(self) -> pd.DataFrame:
+        """One row a pair: its local dependence in this round."""
+        table = self.local_dependence.table().drop(columns=["q3", "q3_centred"])
+        table.insert(0, "round", self.number)
+        return table
+
+    def table(self) -> pd.DataFrame:
+        """The same as `items_table`."""
+        return self.items_table()
+
+    def in_short(self) -> str:
+        """Which round, and what left in it."""
+        left = describe_removals(list(self.removals))
+        return f"number {self.number}, {counted(self.fitted.items.n_items, 'item')}, {left}"
+
+
+@dataclass(frozen=True, eq=False)
+class Pruning(Shown):
+    """The way from the items given to the items kept.
+
+    Parameters
+    ----------
+    item_ids
+        The items given.
+    rounds
+        Every fit with its diagnostics, the last on the items kept.
+    removals
+        Every removal, those before the first fit included (round 0).
+    fit_before, fit_after
+        Global fit of one ability before any removal by a rule, and of the items kept.
+    rejected
+        Why the scale fails as a whole; None if it is retained.
+    rules
+        The rules applied.
+    checks
+        Models with two abilities and with guessing, of all items that can be fitted; None if the rules ask for none.
+    """
+
+    item_ids: tuple[str, ...]
+    rounds: tuple[PruningRound, ...]
+    removals: tuple[Removal, ...]
+    fit_before: GlobalFit | None
+    fit_after: GlobalFit | None
+    rejected: str | None
+    rules: PruneRules
+    checks: ScaleChecks | None = None
+
+    @property
+    def fitted(self) -> FittedModel | None:
+        """The fit of the last round; None if too few items were there to fit."""
+        return self.rounds[-1].fitted if self.rounds else None
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Items kept; none if the scale is rejected."""
+        if self.rejected is not None or self.fitted is None:
+            return ()
+        return self.fitted.items.item_ids
+
+    @property
+    def globally_good(self) -> bool:
+        """Whether the items kept meet the rules' cut-offs for RMSEA, CFI and TLI."""
+        after, rules = self.fit_after, self.rules
+        return after is not None and bool(
+            after.rmsea_lower < rules.good_rmsea and after.cfi > rules.good_cfi and after.tli > rules.good_tli
+        )
+
+    @property
+    def not_available(self) -> str:
+        """A rule that could not be asked of the items kept, and why; empty where all could."""
+        return self.rounds[-1].not_available if self.rounds else ""
+
+    def table(self) -> pd.DataFrame:
+        """One row a removed item, columns of pruning.csv."""
+        columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note"]
+        return pd.DataFrame([vars(removal) for removal in self.removals], columns=columns)
+
+    def rounds_items(self) -> pd.DataFrame:
+        """Parameters and fit of every item in every round."""
+        return pd.concat([r.items_table() for r in self.rounds], ignore_index=True) if self.rounds else pd.DataFrame()
+
+    def rounds_pairs(self) -> pd.DataFrame:
+        """Local dependence of every pair in every round."""
+        return pd.concat([r.pairs_table() for r in self.rounds], ignore_index=True) if self.rounds else pd.DataFrame()
+
+    def in_short(self) -> str:
+        """How many items are kept, in how many rounds, or why none is."""
+        given = counted(len(self.item_ids), "item")
+        if self.rejected is not None:
+            return f"{given}, rejected: {self.rejected}"
+        return f"{len(self.kept)} of {given} kept, {counted(len(self.rounds), 'round')}"
