@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
 
 STARTED = "TORCHELASTIC_RUN_ID"  # which torchrun sets
-KNOWN_TO = ("fit",)
+KNOWN_TO = ("fit", "build")
 
 #: This process among those that torchrun has started; None where it has started none.
 ranks_of_run: ContextVar[Ranks | None] = ContextVar("ranks_of_run", default=None)
