@@ -18,6 +18,7 @@ from irtbench.cli.options import AllowUnconverged, Cache, Figures, Json, Quiet, 
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
+from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
@@ -82,13 +83,17 @@ def build(
     target = output or settings.output.directory
     if target is None:
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
+    if control and figures is not None:
+        raise InputError("--figures: a control has none; expected it without --control")
+    on_disk = OnDisk.of(settings, sample, cache, ranks_of_run.get())
+    if on_disk is not None and on_disk.together is not None and not on_disk.together.ranks.is_first:
+        on_disk.together.follow()
+        return
     if control:
-        if figures is not None:
-            raise InputError("--figures: a control has none; expected it without --control")
-        run_control(settings, target, OnDisk.of(settings, sample, cache), quiet=quiet, json=json)
+        run_control(settings, target, on_disk, quiet=quiet, json=json)
         return
     write_study(
-        settings, target, OnDisk.of(settings, sample, cache), figures=figures, allow_unconverged=allow_unconverged,
+        settings, target, on_disk, figures=figures, allow_unconverged=allow_unconverged,
         quiet=quiet, json=json,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from irtbench.cli.build_ranks import Together, demand_shared
 from irtbench.cli.large import cache_folder, choice_of, hash_of, large_table
 from irtbench.cli.output import write_table
 from irtbench.cli.reading import Reading
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.screening import Screening
     from irtbench.data.stored_responses import StoredResponses
+    from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.study.results import Study
     from irtbench.study.stored_run import StoredStudy
 
@@ -40,28 +42,43 @@ class OnDisk:
         Most respondents of the sample that items leave by.
     cache
         Where the responses are, or are to be, encoded; None for among the finished steps of the run.
+    together
+        The processes that build it; None for this one alone.
     """
 
     table: LargeTable
     sample: int
     cache: Path | None
+    together: Together | None = None
 
     @classmethod
-    def of(cls, settings: StudyFile, sample: int, cache: Path | None) -> OnDisk | None:
+    def of(cls, settings: StudyFile, sample: int, cache: Path | None, ranks: Ranks | None = None) -> OnDisk | None:
         """How a study is built whose responses are too many for memory, or at an address; None for any other.
+
+        Several processes build any that could be.
 
         Raises
         ------
         InputError
-            If a setting needs these responses in memory, and they are at an address or far too many.
+            If a setting needs these responses in memory, and they are at an address or far too many, or there are
+            several processes.
         """
-        from irtbench.study.stored_run import needs_memory
+        table = cls._table(settings, whatever_size=ranks is not None)
+        if ranks is not None:
+            demand_shared(settings, cache, ranks, on_disk=table is not None)
+        together = None if ranks is None else Together(ranks, settings, keeps_passes=cache is not None)
+        return None if table is None else cls(table, sample, cache, together)
 
+    @staticmethod
+    def _table(settings: StudyFile, *, whatever_size: bool) -> LargeTable | None:
         data = settings.data
         if data.content != "responses":
             return None
-        table = large_table(data.answers, reading_of(data), in_memory=needs_memory(settings), of_study=True)
-        return None if table is None else cls(table, sample, cache)
+        from irtbench.study.stored_run import needs_memory
+
+        return large_table(
+            data.answers, reading_of(data), in_memory=needs_memory(settings), whatever_size=whatever_size, of_study=True
+        )
 
     @contextmanager
     def responses(
@@ -86,7 +103,10 @@ class OnDisk:
             if not beside:
                 folder = stack.enter_context(cache_folder(self.cache, self.table))
             try:
-                yield encode_table(self.table, folder, choice_of(reading_of(settings.data)), progress=progress)
+                stored = encode_table(self.table, folder, choice_of(reading_of(settings.data)), progress=progress)
+                yield stored
+                if self.together is not None:
+                    self.together.end(stored)
             except InputError:  # the run will not go on as it is
                 if beside:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -110,6 +130,7 @@ class OnDisk:
         return run_stored_study(
             settings, stored, sample=self.sample, source=identified, control=control, checkpoints=checkpoints,
             answers={self.table.place: identified} if at_address else None, each=each, progress=progress,
+            fit=None if self.together is None else self.together.fit,
         )  # fmt: skip
 
     def build(
@@ -138,9 +159,12 @@ class OnDisk:
                 kept = found.kept.select_items([item for item in found.kept.item_ids if item in on_a_scale])
                 systems = None if study.system_scores is None else scores_table(study.system_scores, None)
                 scoring = settings.score.scoring(seed=settings.study.seed)
-                score_stored(
-                    study.bank, kept, scores, scoring, before=systems, role="respondent", progress=progress
-                )  # fmt: skip
+                if self.together is None:
+                    score_stored(
+                        study.bank, kept, scores, scoring, before=systems, role="respondent", progress=progress
+                    )
+                else:
+                    self.together.score(study.bank, kept, scores, systems, "respondent", progress)
         return replace(study, seconds=time.perf_counter() - began)
 
 

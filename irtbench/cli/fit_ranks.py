@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +12,15 @@ from irtbench.cli.large import cache_folder, choice_of
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from irtbench.bank.bank import ItemBank
     from irtbench.bank.scale import Scale
     from irtbench.cli.reading import Reading
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.stored_responses import StoredResponses
     from irtbench.estimation.distributed.ranks import Ranks
+    from irtbench.scoring.scores import ScoringSettings
 
 SCORES = "scores"  # folder of scores that are finished, in that of the responses
 
@@ -75,18 +80,32 @@ def shared_responses(
 
 
 def score_together(
-    scale: Scale, data: StoredResponses, file: Path, progress: Callable[[str], None], ranks: Ranks
+    bank: ItemBank | Scale,
+    data: StoredResponses,
+    file: Path,
+    progress: Callable[[str], None],
+    ranks: Ranks,
+    settings: ScoringSettings | None = None,
+    *,
+    before: pd.DataFrame | None = None,
+    columns: Sequence[str] | None = None,
+    role: str = "",
 ) -> None:
     """Score all respondents, a part after the other by whichever process is free; the first joins the parts to a file.
 
-    Parts that an earlier run has left in the cache are taken as they are.
+    Parts that an earlier run has left in the cache are taken as they are. See `score_stored` and `score_parts`.
     """
     from irtbench.bank.bank import ItemBank
     from irtbench.data.readers.wide_parts import ROWS
     from irtbench.scoring.bulk import score_parts, score_stored
     from irtbench.scoring.kept_scores import KeptScores
+    from irtbench.scoring.scores import scales_of
 
-    identity = {"bank": ItemBank((scale,)).content_hash, "n": data.n_respondents, "rows": ROWS, "file": file.suffix}
+    identity = {
+        "bank": ItemBank(scales_of(bank)).content_hash, "n": data.n_respondents, "rows": ROWS, "file": file.suffix,
+        "settings": repr(settings), "columns": columns, "role": role,
+        "respondents": None if data.places is None else hashlib.sha256(data.places.tobytes()).hexdigest(),
+    }  # fmt: skip
     kept = None
     for one in (True, False):  # the first makes the folder before the others look into it
         if ranks.is_first == one:
@@ -94,8 +113,8 @@ def score_together(
         ranks.wait_for_all()
     assert kept is not None
     numbers = iter(lambda: ranks.next_of(SCORES), None)
-    score_parts(scale, data, file, numbers, kept)
+    score_parts(bank, data, file, numbers, kept, settings, columns=columns, role=role)
     ranks.wait_for_all()
     if ranks.is_first:
-        score_stored(scale, data, file, kept=kept, progress=progress)
+        score_stored(bank, data, file, settings, kept=kept, before=before, role=role, progress=progress)
         kept.folder.rmdir()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
 
 STARTED = "TORCHELASTIC_RUN_ID"  # which torchrun sets
-KNOWN_TO = ("fit", "score")
+KNOWN_TO = ("fit", "build", "score")
 
 #: This process among those that torchrun has started; None where it has started none.
 ranks_of_run: ContextVar[Ranks | None] = ContextVar("ranks_of_run", default=None)
@@ -46,7 +46,7 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
     with joined() as ranks:
         if asked and asked[0] not in KNOWN_TO:
             raise InputError(
-                f"{asked[0]}: is run by one process; torchrun goes with {' and '.join(KNOWN_TO)} of a large table"
+                f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"
             )
         before = ranks_of_run.set(ranks)
         try:

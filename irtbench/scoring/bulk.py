@@ -205,32 +205,52 @@ def score_stored(
         kept,
         of=responses.n_respondents,
         before=before,
-        finish=(lambda scores: scores.assign(role=role)) if role else (lambda scores: scores),
+        finish=finishing(role, None if before is None else list(before.columns)),
     )
 
 
 def score_parts(
-    scale: Scale, responses: StoredResponses, target: str | Path, numbers: Iterable[int], kept: KeptScores
+    bank: ItemBank | Scale,
+    responses: StoredResponses,
+    target: str | Path,
+    numbers: Iterable[int],
+    kept: KeptScores,
+    settings: ScoringSettings | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    role: str = "",
 ) -> None:
     """Score parts of stored responses, by their numbers from 0, of which no scores are kept yet.
 
     Parameters
     ----------
-    scale, responses, target
+    bank, responses, target, settings, role
         As of ``score_stored``, which writes the scores later.
     numbers
         Of some parts, such as another process does not score; they end where a number is beyond the last part.
     kept
         Where they go.
+    columns
+        Those of the rows before them; None where there are none.
     """
-    settings = ScoringSettings()
-    scorer, file = PartScorer(ItemBank((scale,)), responses.item_ids, settings), ScoresFile(target)
+    scorer = PartScorer(ItemBank(scales_of(bank)), responses.item_ids, settings or ScoringSettings())
+    file, finish = ScoresFile(target), finishing(role, columns)
     for number in numbers:
         if number * ROWS >= responses.n_respondents:
             return
         if not kept.has(number):
             part = stored_part(responses, number * ROWS)
-            kept.put(number, file.rows_of(scorer(part)), len(part.respondent_ids))
+            kept.put(number, file.rows_of(finish(scorer(part))), len(part.respondent_ids))
+
+
+def finishing(role: str, columns: Sequence[str] | None) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """What is done to scores before they are written: a last column ``role``, if there is one, and columns as given."""
+
+    def finish(scores: pd.DataFrame) -> pd.DataFrame:
+        told = scores.assign(role=role) if role else scores
+        return told if columns is None else told.reindex(columns=list(columns))
+
+    return finish
 
 
 def stored_parts(responses: StoredResponses, n_done: int = 0) -> Iterator[UnmadePart]:
@@ -400,8 +420,7 @@ def _write(
 
             def score(number: int, part: UnmadePart) -> pa.Table:
                 whole = part()
-                scores = finish(scorer(whole))
-                table = file.rows_of(scores if before is None else scores.reindex(columns=before.columns))
+                table = file.rows_of(finish(scorer(whole)))
                 if kept is not None:
                     kept.put(number, table, len(whole.respondent_ids))
                 return table

@@ -29,7 +29,7 @@ from irtbench.study.run import bank_of
 from irtbench.study.scale_study import study_scale
 from irtbench.study.screening_effect import screening_effect
 from irtbench.study.short_forms import study_forms
-from irtbench.study.stored_scale import study_stored_scale
+from irtbench.study.stored_scale import Fit, study_stored_scale
 from irtbench.study.stored_screening import screen_stored, screening_of_some
 from irtbench.study.study_data import read_items_given
 from irtbench.study.systems import read_systems, score_systems
@@ -83,6 +83,7 @@ def run_stored_study(
     answers: Mapping[str, str] | None = None,
     control: bool = False,
     checkpoints: Path | None = None,
+    fit: Fit | None = None,
     each: Callable[[Screening], None] = lambda screening: None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> StoredStudy:
@@ -106,6 +107,8 @@ def run_stored_study(
         As of `run_study`; nothing is fitted to all respondents then.
     checkpoints
         Folder for finished steps, with a folder a scale; what is found there is not computed again.
+    fit
+        Fits all respondents, where that is not done here alone.
     each
         Called with the screening of some respondents after the other.
     progress
@@ -151,7 +154,7 @@ def run_stored_study(
             scales.append(study_scale(name, part, items, settings, provenance, folder, progress))
             continue
         found = study_stored_scale(
-            name, part, kept.select_items(item_ids), items, settings, provenance, source, folder, progress
+            name, part, kept.select_items(item_ids), items, settings, provenance, source, folder, progress, fit
         )
         if found.scale is not None and found.abilities is not None:
             analysis = analyse_items(part, found.scale, found.abilities, None, items, settings.grading)

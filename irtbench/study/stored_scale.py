@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from irtbench.study.scale_study import prune_scale, scale_of
 
 CHECKPOINT = "fit_of_all"
 
+Fit = Callable[[StoredResponses], FittedModel]
+
 
 def study_stored_scale(
     name: str,
@@ -34,6 +37,7 @@ def study_stored_scale(
     source: str,
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
+    fit: Fit | None = None,
 ) -> ScaleStudy:
     """Prune a scale on a sample of the respondents, and fit what is left to all of them.
 
@@ -51,6 +55,8 @@ def study_stored_scale(
         Where finished steps are kept; None for nowhere.
     progress
         Called with a line about each step.
+    fit
+        Fits all respondents, as `fit_model` with the study's settings does; None for that.
     """
     with threads_for(sample.n_respondents * max(sample.n_items, settings.model.n_nodes)):
         pruning = prune_scale(name, sample, items, settings, checkpoint_folder, progress)
@@ -63,7 +69,7 @@ def study_stored_scale(
     data = everybody.select_items(pruning.kept).answered()
     progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
     with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
-        fitted = _fitted(data, settings, source, checkpoint_folder)
+        fitted = _fitted(data, settings, source, checkpoint_folder, fit or partial(fit_as_set, settings))
         norms = norms_of_stored(fitted, data)
     abilities = abilities_of(fitted, sample.select_items(pruning.kept).answered())
     scale = scale_of(name, pruning, fitted, items, norms, provenance)
@@ -78,18 +84,22 @@ def norms_of_stored(fitted: FittedModel, data: StoredResponses) -> Norms:
     return Norms(abilities.theta, standard_error=abilities.standard_error)
 
 
-def _fitted(data: StoredResponses, settings: StudyFile, source: str, folder: Path | None) -> FittedModel:
+def fit_as_set(settings: StudyFile, data: StoredResponses) -> FittedModel:
+    """The fit that a study file asks for."""
+    return fit_model(data, settings.model, seed=settings.study.seed)
+
+
+def _fitted(data: StoredResponses, settings: StudyFile, source: str, folder: Path | None, fit: Fit) -> FittedModel:
     """The fit, or that which an interrupted run has left."""
-    seed = settings.study.seed
     if folder is None:
-        return fit_model(data, settings.model, seed=seed)
+        return fit(data)
     digest = hashlib.sha256(source.encode())
     for chosen in (data.places, data.n_by_item, data.n_correct_by_item):
         digest.update(b"all" if chosen is None else chosen.tobytes())
-    digest.update(repr((data.item_ids, settings.model, seed, software_versions())).encode())
+    digest.update(repr((data.item_ids, settings.model, settings.study.seed, software_versions())).encode())
     checkpoint = Checkpoint(folder, digest.hexdigest())
     found = checkpoint.load(CHECKPOINT, FittedModel)
     if found is None:
-        found = fit_model(data, settings.model, seed=seed)
+        found = fit(data)
         checkpoint.save(CHECKPOINT, found)
     return found

@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -306,9 +308,28 @@ def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: P
 def test_a_run_that_was_stopped_goes_on(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped at the scores, it neither encodes nor fits anew; nothing is left once it has ended well."""
+    """Stopped while it encodes, it encodes the rest; stopped at the scores, it neither encodes nor fits anew.
+
+    Nothing is left once it has ended well.
+    """
     file = study(in_memory, "wide")
     build(file, tmp_path / "whole", "--quiet")
+    read, batches = [], LargeTable.batches
+
+    def counted(self: LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
+        read.append(given[0].path)
+        if len(read) == 5:
+            raise KeyboardInterrupt
+        return batches(self, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LargeTable, "batches", counted)
+        assert run_main("build", file, "-o", tmp_path / "early", "--quiet").status == 130
+        before, read[:] = len(read), [""] * 5
+        build(file, tmp_path / "early", "--quiet")
+    assert before == 5
+    assert len(read) - 5 == 10 - 3  # the layout and those of nine parts that were not finished
+    assert (tmp_path / "early" / "items.csv").read_bytes() == (tmp_path / "whole" / "items.csv").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr("irtbench.scoring.bulk.score_stored", stopped)
         assert run_main("build", file, "-o", tmp_path / "out", "--quiet").status == 130

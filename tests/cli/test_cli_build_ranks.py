@@ -1,0 +1,94 @@
+"""``irtbench build`` in several processes under torchrun is the build by one."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.parquet_folder import wide_frame, write_parts
+from builders.torchrun import torchrun
+from irtbench.bank.bank import load_bank
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.simulation import simulate_responses
+
+N = 1300
+SETTINGS = """
+[study]
+seed = 3
+[data]
+answers = "in"
+items = "items.csv"
+content = "responses"
+[screening]
+min_responses = 4
+[pruning]
+min_items = 4
+local_dependence_p = "chi_square"
+[score]
+systems = ["systems.csv"]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Two scales with gaps, and somebody without a response to one of them."""
+    rng = np.random.default_rng(7)
+    items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 14), np.tile(np.linspace(-1.2, 1.2, 7), 2))
+    values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
+    values[rng.random(values.shape) < 0.1] = np.nan
+    values[17, :7] = np.nan
+    whole = ResponseMatrix(values, tuple(f"r{k}" for k in range(N)), items.item_ids)
+    write_parts(wide_frame(whole), tmp_path / "in")
+    labels = ["one"] * 7 + ["two"] * 7
+    pd.DataFrame({"item_id": items.item_ids, "label": labels}).to_csv(tmp_path / "items.csv", index=False)
+    rows = whole.to_long()
+    rows[rows["respondent_id"] == "r5"].assign(respondent_id="machine").to_csv(tmp_path / "systems.csv", index=False)
+    (tmp_path / "study.toml").write_text(SETTINGS)
+    return tmp_path / "study.toml"
+
+
+def test_two_processes_build_what_one_builds(study: Path, tmp_path: Path) -> None:
+    given = ("build", study, "--sample", 1000, "--quiet")
+    alone = torchrun(1, *given, "-o", tmp_path / "alone")
+    assert (alone.status, alone.lines) == (0, [])
+    ended = torchrun(2, *given, "-o", tmp_path / "two", "--cache", tmp_path / "cache")
+    assert (ended.status, ended.out, ended.lines) == (0, "", [])
+    assert {line.split()[1] for line in ended.faults if int(line.split()[3])} == {"0", "1"}  # both have read
+    found, expected = tmp_path / "two", tmp_path / "alone"
+    names = sorted(file.name for file in expected.iterdir())
+    assert names == sorted(file.name for file in found.iterdir())
+    for name in names:
+        if name.endswith(".csv"):
+            table, wanted = (pd.read_csv(folder / name) for folder in (found, expected))
+            pd.testing.assert_frame_equal(table, wanted, rtol=1e-6, atol=1e-6)
+    for one, other in zip(load_bank(found / "bank.json").scales, load_bank(expected / "bank.json").scales, strict=True):
+        for name in ("discrimination", "intercept", "covariance"):
+            np.testing.assert_allclose(getattr(one.items, name), getattr(other.items, name), rtol=1e-8, atol=1e-10)
+    assert json.loads((found / "summary.json").read_text())["sampled_from"] > 1000
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert not {file.name for file in folder.iterdir()} & {"passes", "scores", "places.npy", "bank.json"}
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_started_again(study: Path, tmp_path: Path) -> None:
+    given = ("build", study, "--sample", 1000, "--quiet", "--cache", tmp_path / "cache")
+    whole = torchrun(2, *given, "-o", tmp_path / "whole")
+    assert whole.status == 0
+    for rank in (0, 1):
+        n_passes = next(int(line.split()[3]) for line in whole.faults if line.startswith(f"pass {rank}"))
+        ended = torchrun(2, *given, "-o", tmp_path / f"again{rank}", restarts=1, killed=(rank, n_passes - 2, 0))
+        assert ended.status == 0, ended.err
+        for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
+            assert (tmp_path / f"again{rank}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_what_one_process_builds_is_refused_in_a_line(study: Path, tmp_path: Path) -> None:
+    study.write_text(study.read_text() + '[model]\nprior = "hierarchical"\n')
+    ended = torchrun(2, "build", study, "-o", tmp_path / "out")
+    assert ended.status == 1
+    (line,) = ended.lines
+    assert "several processes build a study of graded responses in a Parquet table" in line
+    assert not (tmp_path / "out").exists()
