@@ -268,12 +268,12 @@ class ExplanatoryFit:
 
     @property
     def expected_difficulty(self) -> Array:
-        """The same as an array."""
+        """Difficulties that the features say, shape (n_items,)."""
         return with_intercept(self.columns) @ self.priors.coefficients
 
     @property
     def expected(self) -> Tensor:
-        """Difficulties that the features say, on the items' device, shape (n_items,)."""
+        """The same on the items' device."""
         return torch.from_numpy(self.expected_difficulty).to(self.items.intercept.device)
 
     def update(self) -> tuple[float, bool]:

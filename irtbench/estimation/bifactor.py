@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.bifactor_model import BifactorModel
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, find_bifactor_mode
 from irtbench.estimation.several_abilities.bifactor_problem import grid_for
@@ -105,7 +105,7 @@ def fit_bifactor(
     with fenced(seed), torch.no_grad():
         problem = bifactor_problem(
             responses, numbered_groups(names), equal=equal, device=choose_device(device),
-            dtype=torch.float32 if dtype == "float32" else torch.float64,
+            dtype=choose_precision(dtype),
         )  # fmt: skip
         found = find_bifactor_mode(problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
     items = found.mode.items

@@ -18,7 +18,7 @@ from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.factor_mode import (
     FactorMode,
@@ -272,12 +272,12 @@ def fit_factors(
     check_estimable(responses, Priors.named("none"))
     zero_loadings = checked_pattern(responses.n_items, n_factors, zero_loadings)
     blocks = independent_blocks(responses.n_items, n_factors, zero_loadings)
-    where, single, found = choose_device(device), dtype == "float32", []
+    where, precision, found = choose_device(device), choose_precision(dtype), []
     with fenced(seed), torch.no_grad():
         for block in blocks:
             problem = factor_problem(
                 answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
-                device=where, dtype=torch.float32 if single else torch.float64,
+                device=where, dtype=precision,
             )  # fmt: skip
             found.append(
                 find_factor_mode(

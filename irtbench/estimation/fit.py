@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
 from irtbench.estimation.marginal.shared_scale import ability_vanishes, population_of
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, fit_settings
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
 from irtbench.estimation.shared_items import (
     anchors_among,
     at_anchors,
@@ -296,12 +296,20 @@ def problem_of(
 
 def precision(responses: AnyResponses, settings: FitSettings) -> torch.dtype:
     """Precision of the sums; float64 with sparse rows, where nothing is gained by less."""
-    single = settings.dtype == "float32" and not isinstance(responses, SparseResponses)
-    return torch.float32 if single else torch.float64
+    return torch.float64 if isinstance(responses, SparseResponses) else choose_precision(settings.dtype)
+
+
+def choose_precision(wanted: Precision) -> torch.dtype:
+    """The floating point numbers of that name."""
+    if wanted not in get_args(Precision):
+        raise InputError(f"model: dtype must be float64 or float32 but got {wanted!r}")
+    return torch.float32 if wanted == "float32" else torch.float64
 
 
 def choose_device(wanted: Device) -> torch.device:
     """The device of that name; ``auto`` is a GPU where there is one."""
+    if wanted not in get_args(Device):
+        raise InputError(f"model: device must be auto, cpu or cuda but got {wanted!r}")
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")

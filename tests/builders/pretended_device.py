@@ -11,7 +11,6 @@ from unittest.mock import patch
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 from irtbench.estimation.many_scales import stack
 from irtbench.estimation.marginal import e_step
@@ -52,31 +51,47 @@ class Elsewhere(torch.Tensor):
 
 def on_its_place(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operation on the numbers, and wrap what comes out of it if it would be on the GPU."""
-    flat, _ = tree_flatten((args, kwargs))
-    tensors = [part for part in flat if isinstance(part, torch.Tensor)]
-    there = [part for part in tensors if isinstance(part, Elsewhere)]
-    here = [part for part in tensors if not isinstance(part, Elsewhere) and part.dim() > 0]
+    tensors: list[torch.Tensor] = []
+
+    def held(part: Any) -> Any:
+        if isinstance(part, torch.Tensor):
+            tensors.append(part)
+            return part.held if isinstance(part, Elsewhere) else part
+        if isinstance(part, (tuple, list)):
+            return [held(one) for one in part]
+        return part
+
+    inner = [held(part) for part in args]
+    options = {name: held(part) for name, part in kwargs.items()}
+    there = any(isinstance(part, Elsewhere) for part in tensors)
     name = function._schema.name + (f".{function._schema.overload_name}" if function._schema.overload_name else "")
-    if there and name in INDEXING:  # a GPU takes indices from the processor, but not values, nor gives it indices
-        indices, *values = args[1:3]
-        own = isinstance(args[0], Elsewhere)
-        here = [part for part in values if own != isinstance(part, Elsewhere) and part.dim() > 0]
-        here += [part for part in indices if not own and isinstance(part, Elsewhere)]
-    if there and here and name != COPYING:
-        raise AssertionError(f"{name}: a tensor of {tuple(here[0].shape)} on the processor among tensors on the GPU")
+    if there and name != COPYING:
+        here = [part for part in tensors if not isinstance(part, Elsewhere) and part.dim() > 0]
+        if name in INDEXING:  # a GPU takes indices from the processor, but not values, nor gives it indices
+            indices, *values = args[1:3]
+            own = isinstance(args[0], Elsewhere)
+            here = [part for part in values if own != isinstance(part, Elsewhere) and part.dim() > 0]
+            here += [part for part in indices if not own and isinstance(part, Elsewhere)]
+        if here:
+            place = f"a tensor of {tuple(here[0].shape)} on the processor among tensors on the GPU"
+            raise AssertionError(f"{name}: {place}")
     asked = kwargs.get("device")
-    goes = (torch.device(asked) if asked is not None else None) or (PLACE if there else torch.device("cpu"))
-    inner = tree_map(lambda part: part.held if isinstance(part, Elsewhere) else part, (args, kwargs))
+    goes = torch.device(asked) if asked is not None else PLACE if there else torch.device("cpu")
     if asked is not None:
-        inner[1]["device"] = torch.device("cpu")
-    result = function(*inner[0], **inner[1])
+        options["device"] = torch.device("cpu")
+    result = function(*inner, **options)
     if function._schema.name.endswith("_") and tensors:  # in place: the tensor itself
         return args[0]
     if "out" in kwargs:
         return kwargs["out"]
-    if goes.type == "cpu":
-        return result
-    return tree_map(lambda part: Elsewhere(part) if isinstance(part, torch.Tensor) else part, result)
+    return result if goes.type == "cpu" else sent(result)
+
+
+def sent(result: Any) -> Any:
+    """The same with its tensors on the GPU."""
+    if isinstance(result, torch.Tensor):
+        return Elsewhere(result)
+    return type(result)(map(sent, result)) if isinstance(result, (tuple, list)) else result
 
 
 class PretendedDevice(TorchDispatchMode):

@@ -18,6 +18,7 @@ from irtbench.estimation.marginal import posterior_table, rough_start
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import FitSettings
 
+FORMS = ("on disk", "sparse", "tabulated", "told by a sample")
 DEVICES: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "2pl": ({}, {"n": 300, "n_items": 8}),
@@ -64,27 +65,47 @@ def test_a_gpu_gives_the_same_estimates(case: str) -> None:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-@pytest.mark.parametrize("form", ["on disk", "sparse", "tabulated", "told by a sample"])
+@pytest.mark.parametrize("form", FORMS)
 def test_whatever_form_the_responses_are_in(
     form: str, missing: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    responses = drawn(n=9000 if form == "told by a sample" else 300, n_items=8, missing=missing)
-    given: ResponseMatrix | SparseResponses | StoredResponses = responses
-    if form == "on disk":
-        given = on_disk(responses, tmp_path)
-    elif form == "sparse":
-        given = SparseResponses.from_long(responses.to_long())
-    elif form == "tabulated":
-        monkeypatch.setattr(posterior_table, "FEWEST", 1)
-    else:
-        for name, value in (("FEWEST_TOLD", 1000), ("SHARE_TOLD", 2), ("SHARE_OF_INCOMPLETE", 2)):
-            monkeypatch.setattr(rough_start, name, value)
+    given = in_form(form, missing, tmp_path, monkeypatch)
     here = fit_model(given, FitSettings(device="cpu"))
     with pretended_gpu():
         there = fit_model(given, FitSettings(device="cuda"))
     # not bit by bit: only the processor's threads have respondents of their own
     np.testing.assert_allclose(there.items.intercept, here.items.intercept, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(there.items.covariance, here.items.covariance, rtol=1e-8, atol=1e-14)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_gpu_gives_the_same_estimates_of_any_form(
+    form: str, missing: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = in_form(form, missing, tmp_path, monkeypatch)
+    here, there = (fit_model(given, FitSettings(device=device)) for device in DEVICES)
+    np.testing.assert_allclose(there.items.intercept, here.items.intercept, atol=1e-4)
+    np.testing.assert_allclose(there.items.covariance, here.items.covariance, rtol=1e-3, atol=1e-6)
+
+
+def in_form(
+    form: str, missing: float, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> ResponseMatrix | SparseResponses | StoredResponses:
+    """Responses in a form, or so many that sums are made another way."""
+    responses = drawn(n=9000 if form == "told by a sample" else 300, n_items=8, missing=missing)
+    if form == "on disk":
+        return on_disk(responses, folder)
+    if form == "sparse":
+        return SparseResponses.from_long(responses.to_long())
+    if form == "tabulated":
+        monkeypatch.setattr(posterior_table, "FEWEST", 1)
+        return responses
+    for name, value in (("FEWEST_TOLD", 1000), ("SHARE_TOLD", 2), ("SHARE_OF_INCOMPLETE", 2)):
+        monkeypatch.setattr(rough_start, name, value)
+    return responses
 
 
 def test_several_crowds() -> None:

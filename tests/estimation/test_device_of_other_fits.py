@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from builders.pretended_device import pretended_gpu
 from builders.simulated import drawn
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
@@ -21,8 +23,10 @@ from irtbench.estimation.four_parameters import fit_4pl
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import Device
+from irtbench.estimation.several_abilities import lattice
 
 Numbers = dict[str, NDArray[np.float64]]
+DEVICES: tuple[Device, ...] = ("cpu", "cuda")
 TESTLETS = ["a"] * 4 + ["b"] * 4 + [None] * 2
 
 
@@ -76,9 +80,17 @@ def blocks() -> NDArray[np.bool_]:
 
 
 def points(device: Device) -> Numbers:
-    """Slopes of so many abilities that quasi-Monte Carlo points take the place of a lattice."""
-    fitted = fit_factors(of_two_abilities(), 4, max_steps=3, device=device)
+    """Slopes by quasi-Monte Carlo points, as of four abilities whose lattice would have too many nodes."""
+    fitted = by_points(device)
     return {"slopes": fitted.slopes, "error": np.array(fitted.integration_error)}
+
+
+def by_points(device: Device) -> FactorModel:
+    """A model of four abilities without a lattice."""
+    with patch.object(lattice, "MOST_NODES", 100):
+        fitted = fit_factors(of_two_abilities(), 4, max_steps=40, standard_errors=False, device=device)
+    assert fitted.nodes.startswith("quasi-Monte Carlo")
+    return fitted
 
 
 def bifactor(device: Device, *, missing: float = 0.0, **keywords: Any) -> Numbers:
@@ -173,11 +185,29 @@ def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route", [name for name in ROUTES if name != "quasi-Monte Carlo"])
 def test_a_gpu_gives_the_same_numbers(route: str) -> None:
     here, there = ROUTES[route]("cpu"), ROUTES[route]("cuda")
     for name, numbers in here.items():
         np.testing.assert_allclose(there[name], numbers, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_gpu_gives_the_same_likelihood_by_quasi_monte_carlo() -> None:
+    """Within its error: eigenvectors to start from have signs that differ from library to library, the points none."""
+    here, there = (by_points(device) for device in DEVICES)
+    apart = abs(here.log_likelihood - there.log_likelihood) / of_two_abilities().n_responses
+    assert apart < here.integration_error + there.integration_error
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_random_numbers_of_a_gpu_are_as_before() -> None:
+    torch.cuda.manual_seed(5)
+    before = torch.cuda.get_rng_state()
+    one_ability("cuda")
+    assert bool((torch.cuda.get_rng_state() == before).all())
 
 
 @pytest.mark.parametrize("route", SINGLE)
@@ -220,3 +250,16 @@ def test_draws_of_a_gpu_agree_with_others_within_their_error(monkeypatch: pytest
     assert there.abilities is not None
     # its random numbers are its own; three seeds on a processor differ by up to .07
     np.testing.assert_allclose(there.abilities.theta, here.abilities.theta, atol=0.2)
+
+
+@pytest.mark.parametrize("fit", [fit_factors, fit_bifactor])
+@pytest.mark.parametrize(
+    ("wrong", "saying"),
+    [
+        ({"device": "gpu"}, "device must be auto, cpu or cuda but got 'gpu'"),
+        ({"dtype": "half"}, "dtype must be float64"),
+    ],
+)
+def test_no_device_and_no_precision_of_another_name(fit: Any, wrong: dict[str, str], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        fit(of_testlets(), 2 if fit is fit_factors else TESTLETS, **wrong)

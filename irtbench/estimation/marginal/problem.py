@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -139,7 +140,7 @@ class Problem:
         log_guessing = items.guessing.log() if self.guesses else None
         return CollapsedLogistic(items.slope, items.intercept, log_guessing, self.nodes)
 
-    def in_float64(self) -> Problem:
+    def in_float64(self) -> Self:
         """The same with sums over respondents in float64."""
         return replace(self, nodes=replace(self.nodes, dtype=torch.float64))
 

@@ -12,8 +12,6 @@ and only items of one testlet ask for sums over the grid of both abilities.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -24,7 +22,7 @@ from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 
 def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
-    problem = replace(problem, nodes=replace(problem.grid, dtype=torch.float64))
+    problem = problem.in_float64()
     grid, together, n_items = problem.grid, problem.items_together, len(items)
     p = torch.sigmoid(items.logits(grid.basis))
     each = torch.arange(n_items, device=p.device)

@@ -138,7 +138,7 @@ def by_newton(problem: BifactorProblem, items: ItemTensors, tolerance: float) ->
     A step is halved until the likelihood rises by it.
     """
     free, by_free = problem.free[:, LINEAR].flatten(), estimated(problem)
-    problem = replace(problem, nodes=replace(problem.grid, dtype=torch.float64))
+    problem = problem.in_float64()
     here = problem.evaluate(items)
     for number in range(MOST_NEWTON_STEPS):
         gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[:, LINEAR].flatten()
