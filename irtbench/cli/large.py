@@ -128,7 +128,7 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
     if wanted > there and table.n_fields > whole.MOST_FIELDS:
         raise InputError(
             f"{table.place}: {needs} needs all responses in memory, about {wanted / 1e9:.0f} GB of the "
-            f"{there / 1e9:.0f} there are; expected fewer responses, or none of it"
+            f"{there / 1e9:.0f} there are; expected fewer responses, or the run without it"
         )
 
 

@@ -415,14 +415,18 @@ def demand_streamed(settings: FitSettings) -> None:
     InputError
         Naming the setting.
     """
+    if name := setting_in_memory(settings):
+        raise InputError(f"fit: {name} needs all responses in memory; expected fewer of them, or another setting")
+
+
+def setting_in_memory(settings: FitSettings) -> str:
+    """The first setting that needs all responses in memory, and its value; empty if none does."""
     needs = {
         "prior hierarchical": settings.priors.hierarchy is not None,
         "posterior": settings.posterior is not None,
         "optimiser adam": settings.optimiser == "adam",
     }
-    for name, asked in needs.items():
-        if asked:
-            raise InputError(f"fit: {name} needs all responses in memory; expected fewer of them, or another setting")
+    return next((name for name, asked in needs.items() if asked), "")
 
 
 def name_of(responses: AnyResponses, respondent: int) -> str:

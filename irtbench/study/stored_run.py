@@ -17,7 +17,7 @@ from irtbench.data.respondent_sample import draw_respondents
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.screening import Screening, demand_given
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation.fit import demand_streamed
+from irtbench.estimation.fit import setting_in_memory
 from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
 from irtbench.study.division import check_named_items, check_published, divide
@@ -67,11 +67,8 @@ def needs_memory(settings: StudyFile) -> str:
     }
     if named := next((name for name, asked in needs.items() if asked), ""):
         return named
-    try:
-        demand_streamed(settings.model)
-    except InputError as error:
-        return f"model.{str(error).removeprefix('fit: ').partition(' needs')[0].replace(' ', ' = ')}"
-    return ""
+    of_model = setting_in_memory(settings.model)
+    return of_model and f"model.{of_model.replace(' ', ' = ')}"
 
 
 def run_stored_study(

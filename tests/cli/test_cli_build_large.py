@@ -222,6 +222,27 @@ def test_items_that_nobody_was_asked_and_person_fit(
     assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
 
 
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_a_part_of_the_items_is_built_alone(
+    layout: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = '[screening]\nmin_responses = 3\n[pruning]\npreset = "none"\n'
+    file = study(in_memory, layout, data='where = { label = "two" }', rules=rules)
+    build(file, tmp_path / "memory", "--quiet")
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    build(file, tmp_path / "out", "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
+    pd.testing.assert_frame_equal(people.loc[others.index], others)
+    file = study(in_memory, layout, data='item_columns = { item_id = "item_id" }', rules=rules)
+    table = pd.read_csv(in_memory / "items.csv")
+    table.iloc[1:].to_csv(tmp_path / "fewer.csv", index=False)
+    file.write_text(file.read_text().replace('"items.csv"', f'"{tmp_path / "fewer.csv"}"'))
+    ended = run_main("build", file, "-o", tmp_path / "no", "--quiet")
+    assert ended.status == 2
+    assert "responses: unknown item item1" in ended.err
+
+
 def test_what_screening_changes_and_a_control_are_of_a_sample(
     in_memory: Path, tmp_path: Path, everything_is_large: None
 ) -> None:
