@@ -234,11 +234,16 @@ def test_threads_change_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0].equals(found[1])
 
 
-def test_a_start_of_the_same_items_saves_steps_and_one_of_others_is_refused() -> None:
-    scales = scales_of([(500, 10)] * 4)
-    near = fit_model(scales[0]).items
-    found = fit_many([scales[0]] * 4, start=near)
-    assert all(fitted is not None and fitted.steps <= 3 for fitted in found.fits)
+@pytest.mark.parametrize("model", ["rasch", "1pl", "2pl", "3pl"])
+def test_a_start_of_the_same_items_saves_steps_and_one_of_others_is_refused(model: str) -> None:
+    scales = scales_of([(500, 10)] * 4, guessing=0.2 if model == "3pl" else 0.0)
+    near = fit_model(scales[0], **MODELS[model]).items
+    far, found = fit_many([scales[0]] * 4, **MODELS[model]), fit_many([scales[0]] * 4, start=near, **MODELS[model])
+    for fitted, without in zip(found.fits, far.fits, strict=True):
+        assert fitted is not None
+        assert without is not None
+        # the slopes of a Rasch model are told as 1, whatever the population
+        assert fitted.steps < without.steps if model == "rasch" else fitted.steps <= 3
     with pytest.raises(InputError, match="start is of other items than scale scale1"):
         fit_many(scales_of([(500, 9)] * 3), start=near)
 

@@ -26,7 +26,7 @@ from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
 from irtbench.estimation.many_scales.stack_checks import is_clearly_ability, nodes_are_right, rises_with_correct
-from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances, with_zero_guessing
+from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
 from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.e_step import Counts
@@ -37,7 +37,7 @@ from irtbench.estimation.marginal.nodes import (
     with_adapted_nodes,
     with_right_nodes,
 )
-from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, joint_sampling_covariance
+from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status, Stop
@@ -208,7 +208,7 @@ def fit_group(
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
         covariance = None
-        if settings.standard_errors and not problem.guesses:
+        if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)
             found &= covariance.definite
         seconds = (time.perf_counter() - began) / len(scales)
@@ -341,23 +341,15 @@ class Group:
                 return None
         return find_doubts(problem, found, self.priors)
 
-    def joint_covariance(self, k: int) -> tuple[NDArray[np.float64] | None, bool]:
-        """Covariance of (a, d, c) of all items of one scale, None if not wanted; and whether this is a maximum."""
-        n_items = self.scales[k].n_items
-        if self.covariance is not None:
-            return with_zero_guessing(self.covariance.items[k, : 2 * n_items, : 2 * n_items]).cpu().numpy(), True
-        if not self.settings.standard_errors:
-            return None, True
-        problem = problem_of(self.scales[k], self.settings, self.grid)
-        return joint_sampling_covariance(problem, self.estimate(k).items)
-
     def fitted(self, k: int) -> FittedModel | None:
         """The model of one scale; None where its nodes are not right."""
-        responses, doubts, (joint, definite) = self.scales[k], self.doubts(k), self.joint_covariance(k)
-        if doubts is None or not definite:
+        responses, doubts = self.scales[k], self.doubts(k)
+        if doubts is None:
             return None
-        kind, n_items, own = self.settings.kind, responses.n_items, None
+        kind, n_items, joint, own = self.settings.kind, responses.n_items, None, None
         slope, intercept, guessing = self.matrix[k, :n_items].T
+        if self.covariance is not None:
+            joint = self.covariance.of_scale(k, n_items, guesses=self.problem.guesses).cpu().numpy()
         population, moments = self.grid, None
         if kind == "rasch":  # slopes are 1, and their common value by z is the standard deviation of theta
             moments = NormalMoments(0.0, float(slope[0]), 0.0, self.common_slope_errors[k])

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.many_scales.stack import Chunk
+from irtbench.estimation.many_scales.stack_guessing import guessed_information
 from irtbench.estimation.many_scales.stack_problem import StackProblem
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class StackCovariances:
     Parameters
     ----------
     items
-        Of (a, d) of all items, those of each item together, shape (n_scales, 2 width, 2 width); what fills a scale up
-        has no meaning.
+        Of (a, d) of all items, those of each item together, shape (n_scales, 2 width, 2 width), or where any is guessed
+        of (a, d, c), shape (n_scales, 3 width, 3 width); what fills a scale up has no meaning.
     common_slope
         Variance of the slope of all items, shape (n_scales,); None where each has its own.
     definite
@@ -42,9 +43,23 @@ class StackCovariances:
     common_slope: Tensor | None
     definite: Tensor
 
+    def of_scale(self, k: int, n_items: int, *, guesses: bool) -> Tensor:
+        """By (a, d, c) of the items of one scale, shape (n_items, 3, n_items, 3)."""
+        number = 3 if guesses else 2
+        own = self.items[k, : number * n_items, : number * n_items].reshape(n_items, number, n_items, number)
+        last = (0, 3 - number)  # nothing is known of c but its value
+        return torch.nn.functional.pad(own, (*last, 0, 0, *last))
+
 
 def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovariances:
     """Invert the observed information of each scale."""
+    if problem.guesses:
+        free = problem.by_scale(problem.free).flatten(1)
+        covariance, definite = inverted(guessed_information(problem, items), free)
+        scale = torch.ones_like(items.matrix)
+        scale[:, GUESSING] = items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
+        scale = problem.by_scale(scale).flatten(1) * free
+        return StackCovariances(scale[:, :, None] * covariance * scale[:, None, :], None, definite)
     information = complete_information(problem, items) - missing_information(problem, items)
     free = (problem.stack.items > 0).repeat_interleave(2, dim=1)
     information = torch.where(free[:, :, None] & free[:, None, :], information, 0.0)
@@ -158,11 +173,3 @@ def mixed_and_base_of_observed(
         products[:, 2 * j : 2 * j + 2, : 2 * j + 2] = block
         products[:, : 2 * j + 2, 2 * j : 2 * j + 2] = block.mT
     return mixed, products - means @ means.mT
-
-
-def with_zero_guessing(covariance: Tensor) -> Tensor:
-    """Of one scale by (a, d, c) of each item, c being known, shape (n_items, 3, n_items, 3)."""
-    n_items = len(covariance) // 2
-    whole = covariance.new_zeros(n_items, 3, n_items, 3)
-    whole[:, :2, :, :2] = covariance.reshape(n_items, 2, n_items, 2)
-    return whole
