@@ -26,6 +26,9 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
 
+MISFIT = ("item_fit", "local_dependence")  # reasons for which items leave that follow the model badly
+MANY_RESPONDENTS = 5_000  # from which on tests of fit find departures that matter little
+
 
 @dataclass
 class _State:
@@ -183,7 +186,7 @@ def prune(
 
 def _several_by_misfit(found: list[Removal], rules: PruneRules) -> bool:
     """Whether a round removed more items for their misfit than it may where there are few."""
-    return sum(removal.reason in ("item_fit", "local_dependence") for removal in found) > rules.at_once
+    return sum(removal.reason in MISFIT for removal in found) > rules.at_once
 
 
 def _too_few_left(responses: ResponseMatrix, state: _State, rules: PruneRules) -> bool:
@@ -197,12 +200,28 @@ def _most_runaway(rules: PruneRules, n_items: int) -> int:
     return max(1, int(rules.max_share_runaway * n_items)) if rules.max_share_runaway > 0 else 0
 
 
+def _may_be_the_population(state: _State) -> str:
+    """What else than their misfit may have removed the items, in words; empty where it may not.
+
+    With many respondents abilities that are not normal make items look misfitting, above all dependent.
+    """
+    by_misfit = sum(removal.reason in MISFIT for removal in state.removals)
+    fitted = state.rounds[0].fitted if state.rounds else None
+    if fitted is None or fitted.estimated_population is not None or 2 * by_misfit < len(state.removals):
+        return ""
+    n = fitted.n_respondents
+    if n < MANY_RESPONDENTS:
+        return ""
+    return f"; with {n:,} respondents a population that is not normal is enough for that: try population estimated"
+
+
 def _finish(
     responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, rejected: str | None
 ) -> Pruning:
     if rejected is None and _too_few_left(responses, state, rules):
         rejected = (
             f"only {len(state.items)} of {responses.n_items} items survive, fewer than {rules.min_share_kept:.0%}"
+            f"{_may_be_the_population(state)}"
         )
     rounds = tuple(state.rounds)
     before = rounds[0].global_fit if rounds else None

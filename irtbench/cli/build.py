@@ -14,7 +14,7 @@ import typer
 
 from irtbench.cli.assemble import numbered
 from irtbench.cli.build_large import OnDisk
-from irtbench.cli.options import AllowUnconverged, Cache, Figures, Json, Quiet, Sample
+from irtbench.cli.options import AllowUnconverged, Cache, Figures, Json, Quiet, SampleToPrune
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -23,7 +23,6 @@ from irtbench.cli.result_files import unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
-from irtbench.data.respondent_sample import MOST_RESPONDENTS
 
 if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
@@ -47,7 +46,7 @@ def build(
         typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; else [output] directory."),
     ] = None,
     figures: Figures = None,
-    sample: Sample = MOST_RESPONDENTS,
+    sample: SampleToPrune = None,
     cache: Cache = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
     control: Annotated[

@@ -17,6 +17,7 @@ from irtbench.cli.large import cache_folder, choice_of, hash_of, large_table
 from irtbench.cli.output import write_table
 from irtbench.cli.reading import Reading
 from irtbench.data.input_error import InputError
+from irtbench.data.respondent_sample import enough_to_prune
 
 if TYPE_CHECKING:
     from irtbench.config import DataSettings, StudyFile
@@ -39,7 +40,7 @@ class OnDisk:
     table
         The responses.
     sample
-        Most respondents of the sample that items leave by.
+        Most respondents of the sample that items leave by; None for so many that an item has 2,000 responses.
     cache
         Where the responses are, or are to be, encoded; None for among the finished steps of the run.
     together
@@ -47,12 +48,14 @@ class OnDisk:
     """
 
     table: LargeTable
-    sample: int
+    sample: int | None
     cache: Path | None
     together: Together | None = None
 
     @classmethod
-    def of(cls, settings: StudyFile, sample: int, cache: Path | None, ranks: Ranks | None = None) -> OnDisk | None:
+    def of(
+        cls, settings: StudyFile, sample: int | None, cache: Path | None, ranks: Ranks | None = None
+    ) -> OnDisk | None:
         """How a study is built whose responses are too many for memory, or at an address; None for any other.
 
         Several processes build any that could be.
@@ -128,7 +131,8 @@ class OnDisk:
         identified = hash_of(self.table)
         at_address = not settings.data.answers.exists()
         return run_stored_study(
-            settings, stored, sample=self.sample, source=identified, control=control, checkpoints=checkpoints,
+            settings, stored, sample=self.sample or enough_to_prune(stored), source=identified, control=control,
+            checkpoints=checkpoints,
             answers={self.table.place: identified} if at_address else None, each=each, progress=progress,
             fit=None if self.together is None else self.together.fit,
         )  # fmt: skip

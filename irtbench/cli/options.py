@@ -123,6 +123,16 @@ Sample = Annotated[
         "--sample", metavar="N", help="Respondents of a table too large for memory, drawn at random.", min=1_000
     ),
 ]
+SampleToPrune = Annotated[
+    int | None,
+    typer.Option(
+        "--sample",
+        metavar="N",
+        help="Respondents of a table too large for memory by whom items leave; else so many that an item has 2,000 "
+        "responses.",
+        min=1_000,
+    ),
+]
 Cache = Annotated[
     Path | None, typer.Option("--cache", metavar="DIR", help="Where such a table is encoded, as by `fit`.")
 ]

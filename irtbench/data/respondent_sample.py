@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from irtbench.data.stored_responses import StoredResponses
+
 MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
+RESPONSES_TO_AN_ITEM = 2_000  # by which items leave: tests of fit by many more find departures that do not matter
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,24 @@ class Sampled:
     def stated(self) -> dict[str, int]:
         """What files of results say of it; nothing where nobody is left out."""
         return {} if self.is_all else {"sampled_from": self.of, "sample_seed": self.seed}
+
+
+def enough_to_prune(responses: StoredResponses) -> int:
+    """As many respondents as give an item so many responses on average, at most as many as are drawn of any table.
+
+    Examples
+    --------
+    With half of the responses missing twice as many as with none:
+
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from irtbench.data.stored_responses import StoredResponses
+    >>> half = StoredResponses(Path(), 100_000, ("one", "two"), np.full(2, 50_000), np.full(2, 20_000))
+    >>> enough_to_prune(half)
+    4000
+    """
+    cells = responses.n_respondents * responses.n_items
+    return min(MOST_RESPONDENTS, -(-RESPONSES_TO_AN_ITEM * cells // max(1, responses.n_responses)))
 
 
 def draw_respondents(of: int, most: int, seed: int) -> tuple[Sampled, NDArray[np.intp]]:

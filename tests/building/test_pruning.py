@@ -516,3 +516,20 @@ def test_samples_of_the_bootstrap_may_be_refitted_together() -> None:
     np.testing.assert_allclose(
         together.rounds[0].local_dependence.p_bootstrap, alone.rounds[0].local_dependence.p_bootstrap, atol=0.06
     )
+
+
+def test_many_respondents_whose_ability_is_skewed_are_told_of_the_remedy() -> None:
+    """A normal population is then what misfits; with the population estimated no item leaves."""
+    rng = np.random.default_rng(1)
+    items = ItemParameters.from_difficulty(np.full(12, 2.0), np.linspace(-1.5, 1.5, 12))
+    responses = simulate_responses((rng.chisquare(3, 6_000) - 3) / np.sqrt(6), items, rng=rng)
+    rules = replace(QUICK, min_share_kept=0.9, min_items=6)
+    found = prune(responses, fit_model, rules)
+    assert found.rejected is not None
+    assert found.rejected.endswith(
+        "with 6,000 respondents a population that is not normal is enough for that: try population estimated"
+    )
+    estimated = prune(responses, lambda data: fit_model(data, population="estimated"), rules)
+    assert (estimated.rejected, estimated.removals) == (None, ())
+    few = prune(responses.select_respondents(np.arange(6_000) < 1_000), fit_model, rules)
+    assert (few.rejected, few.removals) == (None, ())
