@@ -51,7 +51,8 @@ INNER_FUNCTIONS = {
     "data.readers.item_identity": "join_items",
     "data.readers.trials": "reduce_trials",
     "data.readers.wide_columns": "item_columns",
-    "data.responses": "resolve_duplicates trial_counts",
+    "data.responses": "resolve_duplicates",
+    "data.trial_counts": "trial_counts",
     "models.factor_quadrature": "factor_quadrature",
     "estimation.doubts": "find_doubts",
     "estimation.spans": "summed",
@@ -96,8 +97,9 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings file_hash harmless_text multiple_testing respondent_sample response_store shown "
-    "vocabulary readers.batches readers.place "
+    "data": "checked_settings coded_responses file_hash harmless_text multiple_testing respondent_sample "
+    "response_store shown "
+    "trial_counts vocabulary readers.batches readers.place "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "

@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.stored_responses import LEFT_OUT, MISSING, NAMES, RESPONSES, StoredResponses
+from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, StoredResponses
 
 if sys.platform != "win32":
     import fcntl

@@ -15,13 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from irtbench.data.coded_responses import HELD, MISSING, Coded, coded
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
+from irtbench.data.trial_counts import trial_counts
 
 Duplicates = Literal["error", "first", "last"]
-
-MISSING = -1  # where responses are held as whole numbers
-HELD = "_coded_responses"  # where a matrix has them
 
 
 def name_first(values: Sequence[object], *, most: int = 5) -> str:
@@ -111,52 +110,6 @@ def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error")
         pairs = [f"({r}, {i})" for r, i in pair[repeated].drop_duplicates().itertuples(index=False)]
         raise InputError(f"long table: duplicate (respondent, item) pairs: {name_first(pairs)}; expected one each")
     return table[~repeated]
-
-
-def coded(values: Any) -> NDArray[Any]:
-    """Numbers of correct responses, NaN where missing, in the smallest type that holds them, with `MISSING` for NaN.
-
-    What is no whole number, or negative, stays as it is, to be refused by who knows whose response it is.
-    """
-    given = np.asarray(values)
-    if given.dtype == np.bool_:
-        return given.astype(np.int8)
-    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
-    if given.dtype.kind in "iu" and given.size and given.min() >= 0:
-        for kind in kinds:
-            if given.max() <= np.iinfo(kind).max:
-                return given.astype(kind)
-    if given.dtype.kind != "f":
-        given = given.astype(np.float64)
-    missing = np.isnan(given)
-    for kind in kinds:
-        with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
-            found: NDArray[Any] = given.astype(kind)
-        found[missing] = MISSING
-        as_given = found == given
-        as_given |= missing
-        as_given &= (found >= 0) | missing
-        if as_given.all():
-            return found
-    return given.astype(np.float64)
-
-
-class Coded:
-    """A field that is held as `coded`, and read as floating point numbers."""
-
-    def __get__(self, responses: ResponseMatrix, owner: type) -> NDArray[np.float64]:
-        held = responses.coded_responses
-        if held.dtype == np.float64:  # refused in a moment
-            return held
-        found = held.astype(np.float64)
-        found[held == MISSING] = np.nan
-        found.setflags(write=False)
-        return found
-
-    def __set__(self, responses: ResponseMatrix, values: Any) -> None:
-        held = coded(values)
-        held.setflags(write=False)
-        vars(responses)[HELD] = held
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,31 +449,3 @@ def demand_single(responses: ResponseMatrix, what: str) -> None:
             f"responses: up to {int(responses.trials.max())} trials of a respondent at an item, for which {what} is "
             "not available; reduce them to one response each (convert --trials first, last, mean, majority or any)"
         )
-
-
-def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:
-    """A row for each pair with ``n_correct`` of ``n_trials``; None where no pair has several trials.
-
-    Parameters
-    ----------
-    table
-        Has these columns already, or ``response`` and perhaps ``trial``: a response that is missing is no trial.
-    """
-    pair = ["respondent_id", "item_id"]
-    repeated = "trial" in table.columns and table.duplicated(pair).any()
-    if "n_trials" in table.columns:
-        counts = table.assign(n_trials=table["n_trials"].fillna(0), n_correct=table["n_correct"].fillna(0))
-    else:
-        if not repeated:
-            return None
-        response = table["response"].astype(np.float64)
-        wrong = ~(response.isin((0, 1)) | response.isna())
-        if wrong.any():
-            raise InputError(f"responses: expected 1, 0 or missing in each trial but got {response[wrong].iloc[0]:g}")
-        counts = table.drop(columns="response").assign(n_correct=response.fillna(0), n_trials=response.notna())
-        counts["n_trials"] = counts["n_trials"].astype(np.int64)
-    if not repeated or table.duplicated([*pair, "trial"]).any() or table[pair].isna().any(axis=None):
-        return counts  # repeated pairs that nothing tells apart are refused by who asked
-    sums = counts.groupby(pair, sort=False)[["n_correct", "n_trials"]].sum()
-    rest = counts[~counts.duplicated(pair)].drop(columns=["trial", "n_correct", "n_trials"])
-    return rest.assign(n_correct=sums["n_correct"].to_numpy(), n_trials=sums["n_trials"].to_numpy())

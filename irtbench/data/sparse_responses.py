@@ -18,9 +18,9 @@ from irtbench.data.responses import (
     resolve_duplicates,
     share_correct,
     size_in_short,
-    trial_counts,
 )
 from irtbench.data.shown import Shown
+from irtbench.data.trial_counts import trial_counts
 
 MOST_DENSE_CELLS = 20_000_000  # a matrix of so many responses is 160 MB
 SPARSE_BELOW = 0.1  # share of cells observed

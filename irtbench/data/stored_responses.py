@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.name_file import NameFile
 from irtbench.data.responses import ResponseMatrix, positions_of, share_correct, size_in_short
 from irtbench.data.shown import Shown
 from irtbench.data.sparse_responses import SparseResponses
 
 RESPONSES, NAMES, LEFT_OUT = "responses.bin", "respondents", "left_out"
-MISSING = -1
 FEW = 2**6  # one respondent of so many is read alone, of more all are passed through
 BLOCK = 2**24  # bytes read at once where all are passed through
 FEW_BETWEEN = 2  # respondents read for one that is wanted, up to which all between are read at once

@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.scale import Scale
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
@@ -27,7 +28,7 @@ from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scatt
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable, read_wide_parts
-from irtbench.data.stored_responses import MISSING, StoredResponses
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.kept_scores import KeptScores
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_order_of_respondents, scales_of, score_responses
 from irtbench.scoring.scores_file import ScoresFile

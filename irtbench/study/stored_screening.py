@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.config import StudyFile
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.items import ItemTable
 from irtbench.data.respondent_sample import draw_respondents
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningSettings, apply_rules, demand_somebody
 from irtbench.data.screening_outcomes import ScreeningOutcomes
-from irtbench.data.stored_responses import MISSING, StoredResponses
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.ability import abilities_of
 from irtbench.study.division import divide
 from irtbench.study.kept_respondents import demand_enough

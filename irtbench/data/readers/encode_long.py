@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_columns import TableLayout, coded_responses, names_of
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import ResponseStore
-from irtbench.data.stored_responses import MISSING
 
 ROWS_READ = 2**20  # at a time
 SORTING_MEMORY = "1GB"

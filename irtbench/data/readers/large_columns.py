@@ -12,6 +12,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import Settings
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_table import LargeTable, TableFileInfo
@@ -20,7 +21,6 @@ from irtbench.data.readers.part_values import numbers_of
 from irtbench.data.readers.wide_columns import item_columns
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.responses import name_first
-from irtbench.data.stored_responses import MISSING
 
 FIRST_ROWS = 1_000  # by which it is told which columns of a wide table hold responses
 

@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first, trial_counts
+from irtbench.data.responses import name_first
+from irtbench.data.trial_counts import trial_counts
 
 #: What becomes of repeated (respondent, item) pairs.
 Trials = Literal["error", "keep", "first", "last", "mean", "majority", "any", "count", "all"]
