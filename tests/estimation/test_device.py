@@ -17,6 +17,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal import posterior_table, rough_start
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.variational import importance_weights, item_posterior
 
 FORMS = ("on disk", "sparse", "tabulated", "told by a sample")
 DEVICES: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
@@ -39,7 +40,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_fit_on_another_device_gives_the_same_numbers(case: str) -> None:
+def test_a_fit_on_another_device_gives_the_same_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # few steps and draws of a posterior, for all operations are slow where the device is pretended
+    monkeypatch.setitem(item_posterior.fit_posterior.__kwdefaults__, "max_steps", 200)
+    for name, value in (("BLOCK", 300), ("ENOUGH", 100.0), ("FEWEST", 100.0)):
+        monkeypatch.setattr(importance_weights, name, value)
     settings, data = CASES[case]
     responses = drawn(**data)
     here = fit_model(responses, FitSettings(device="cpu", **settings))
