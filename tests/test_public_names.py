@@ -119,7 +119,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error misfit_as_a_whole "
     "pruning_round reliability_cuts removals",
-    "scoring": "comparability complete_patterns item_selection modal eap_sum tables_to_score",
+    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score wide_scores",
     "evaluation": "categorical_draws counted_pairs exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms stored_run stored_scale stored_screening study_data study_template systems",

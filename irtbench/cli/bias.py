@@ -14,7 +14,18 @@ from irtbench.cli.bias_effect import FIGURES, effect_or_reason
 from irtbench.cli.bias_effect import FILES as EFFECT_FILES
 from irtbench.cli.bias_of_systems import FILES as SYSTEM_FILES
 from irtbench.cli.bias_of_systems import AgainstPeople, systems_against_people
-from irtbench.cli.options import FiguresOrBeside, Folder, Html, Json, Quiet, Responses, Seed, demand_varied_items
+from irtbench.cli.options import (
+    FiguresOrBeside,
+    Folder,
+    Html,
+    Json,
+    NumberOfOptions,
+    Quiet,
+    Responses,
+    Seed,
+    WhereToCompute,
+    demand_varied_items,
+)
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in, page_in
 from irtbench.cli.progress import reporting
@@ -91,11 +102,8 @@ def bias(
         typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
     ] = None,
     guessing: Annotated[float, typer.Option("--guessing", help="With 2pl: lower asymptote held at this value.")] = 0.0,
-    options: Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")] = 4,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
-    ] = "auto",
+    options: NumberOfOptions = 4,
+    device: WhereToCompute = "auto",
     alpha: Annotated[float, typer.Option("--alpha", help="p, not adjusted, below which an item is no anchor.")] = 0.05,
     adjustment: Annotated[
         Literal["fdr_bh", "holm"], typer.Option("--adjust", help="How p is adjusted for the number of items.")

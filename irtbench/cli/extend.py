@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from irtbench.cli.fit import estimable, fit_one_ability, provenance_of
+from irtbench.cli.estimable import estimable
+from irtbench.cli.fit import fit_one_ability
+from irtbench.cli.fit_results import provenance_of
 from irtbench.cli.link_options import (
     DriftOption,
     ModelOfNew,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 
-from irtbench.cli.fit import estimable, fit_one_ability, provenance_of
+from irtbench.cli.estimable import estimable
+from irtbench.cli.fit import fit_one_ability
+from irtbench.cli.fit_results import provenance_of
 from irtbench.cli.link_options import (
     DriftOption,
     ModelOfNew,

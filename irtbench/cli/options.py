@@ -109,6 +109,11 @@ UnknownItemsOption = Annotated[
 Where = Annotated[
     list[str], typer.Option("--where", metavar="COLUMN=VALUE", help="Keep the items whose column has this value.")
 ]
+NumberOfOptions = Annotated[int, typer.Option("--options", help="Answers to choose from, for the prior of guessing.")]
+WhereToCompute = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option("--device", help="Where to compute; auto takes a GPU if there is one."),
+]
 PriorItems = Annotated[
     Path | None,
     typer.Option(

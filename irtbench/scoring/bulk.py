@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
@@ -23,34 +17,17 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TextAmongNumbers, files_of, without_guards
+from irtbench.data.readers.batches import TextAmongNumbers, files_of
 from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_id_columns
-from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable, read_wide_parts
+from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.scores import ScoringSettings, grading_of, in_order_of_respondents, scales_of, score_responses
+from irtbench.scoring.part_scores import PartScorer, write_parts
+from irtbench.scoring.scores import ScoringSettings, scales_of
 from irtbench.scoring.scores_file import ScoresFile
-from irtbench.scoring.shared_grid import SharedGridScorer
 from irtbench.scoring.tables_to_score import Content, Layout, long_to_score, wide_to_score
-
-WORKERS = max(2, min(8, os.cpu_count() or 1))
-NOT_TOGETHER = "several processes score a wide Parquet table; expected one, or a single process"
-
-
-class Processes(Protocol):
-    """What one of several processes that score a table together knows of the others, as `Ranks` of torchrun does."""
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the process that writes the file."""
-
-    def next_of(self, what: str) -> int:
-        """Numbers from 0, each handed out once to whichever process asks."""
-
-    def wait_for_all(self) -> None:
-        """Go on when all processes have come here."""
+from irtbench.scoring.wide_scores import NOT_TOGETHER, Processes, score_wide
 
 
 def score_file(
@@ -151,7 +128,7 @@ def score_file(
 
         def score(as_text: bool) -> int:
             table, left_out[:] = wide_to_score(bank, files, *asked, as_text=as_text)
-            return _score_wide(bank, table, settings, grading, target, unfinished, progress, together)
+            return score_wide(bank, table, settings, grading, target, unfinished, progress, together)
 
     else:
         if together is not None:
@@ -196,7 +173,7 @@ def score_stored(
     progress
         Called with a line now and then.
     """
-    return _write(
+    return write_parts(
         ItemBank(scales_of(bank)),
         responses.item_ids,
         settings or ScoringSettings(),
@@ -273,60 +250,6 @@ def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
     return values
 
 
-def _score_wide(
-    bank: ItemBank,
-    table: WideTable,
-    settings: ScoringSettings,
-    grading: GradingSettings | None,
-    target: str | Path,
-    unfinished: Path | None,
-    progress: Callable[[str], None],
-    together: Processes | None,
-) -> int:
-    parquet = all(file.separator is None for file in table.files)
-    if together is None:
-        kept = None
-        if unfinished is not None and parquet:
-            kept = KeptScores(unfinished, identity_of(bank, table, target, settings, grading))
-        return _write(bank, table.items, settings, table.parts, target, progress, kept)
-    if not parquet or unfinished is None:
-        raise InputError(f"file {table.files[0].path}: {NOT_TOGETHER}")
-    kept = _score_pieces(bank, table, settings, grading, target, unfinished, together)
-    n = sum(sum(file.group_rows) for file in table.files)
-    return _write(bank, table.items, settings, table.parts, target, progress, kept, of=n) if together.is_first else n
-
-
-def _score_pieces(
-    bank: ItemBank,
-    table: WideTable,
-    settings: ScoringSettings,
-    grading: GradingSettings | None,
-    target: str | Path,
-    unfinished: Path,
-    together: Processes,
-) -> KeptScores:
-    """Scores of all rows, each piece by whichever process is free."""
-    pieces = table.pieces()
-    identity = identity_of(bank, table, target, settings, grading) | {"pieces": len(pieces)}
-    for first in (True, False):  # the first makes the folder before the others look into it
-        if together.is_first == first:
-            kept = KeptScores(unfinished, identity)
-        together.wait_for_all()
-    scorer, file = PartScorer(bank, table.items, settings), ScoresFile(target)
-    for number in iter(lambda: together.next_of("pieces of scores"), None):
-        if number >= len(pieces):
-            break
-        if kept.has(number):
-            continue
-        source, groups = pieces[number]
-        done = [file.rows_of(scorer(part())) for part in read_wide_parts(table, source, groups=groups)]
-        if done:
-            scores = pa.concat_tables([done[0], *(each.cast(done[0].schema) for each in done[1:])])
-            kept.put(number, scores, len(scores) // len(bank.scales))
-    together.wait_for_all()
-    return kept
-
-
 def _score_long(
     bank: ItemBank,
     table: LongFile,
@@ -335,129 +258,13 @@ def _score_long(
     progress: Callable[[str], None],
 ) -> int:
     try:
-        return _write(bank, table.items, settings, lambda *_: map(made, read_together(table)), target, progress)
+        return write_parts(bank, table.items, settings, lambda *_: map(made, read_together(table)), target, progress)
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
         scattered = read_scattered(table, progress)
-        return _write(bank, table.items, settings, lambda *_: map(made, scattered), target, progress)
+        return write_parts(bank, table.items, settings, lambda *_: map(made, scattered), target, progress)
 
 
 def made(part: Part) -> UnmadePart:
     """A part that is there."""
     return lambda: part
-
-
-def identity_of(
-    bank: ItemBank,
-    table: WideTable,
-    target: str | Path,
-    settings: ScoringSettings,
-    grading: GradingSettings | None,
-) -> dict[str, Any]:
-    """All that scores of a wide table depend on."""
-    return {
-        "files": [file.identity for file in table.files],
-        "bank": bank.content_hash,
-        "columns": [table.respondent, *table.items],
-        "settings": repr(settings),
-        "grading": None if table.keys is None else repr(grading or grading_of(bank)),
-        "target": "".join(Path(target).suffixes),
-        "rows": ROWS,
-    }
-
-
-class PartScorer:
-    """Scores of one part of a table after the other.
-
-    Parameters
-    ----------
-    bank
-        The scales.
-    items
-        Items of the columns.
-    settings
-        Estimator, norm and level.
-    """
-
-    def __init__(self, bank: ItemBank, items: Sequence[str], settings: ScoringSettings) -> None:
-        self.bank, self.items, self.settings = bank, items, settings
-        shares_grid = settings.method == "eap" and settings.item_error == "none"
-        self.scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
-
-    def __call__(self, part: Part) -> pd.DataFrame:
-        """Rows of scores.csv."""
-        single = part.trials is None or bool((part.trials <= 1).all())
-        if self.scorers and single:
-            tables = [scorer.score(part.values, part.respondent_ids) for scorer in self.scorers]
-            scores = tables[0] if len(tables) == 1 else in_order_of_respondents(tables)
-        else:  # a grid shared by all patterns would have to be fine enough for any number of trials
-            scores = score_responses(self.bank, part.matrix(self.items), self.settings)
-        if part.trials is not None and "n_trials" not in scores:
-            scores["n_trials"] = scores["n_items"]  # the columns of all parts are the same
-        return scores
-
-
-def _write(
-    bank: ItemBank,
-    items: Sequence[str],
-    settings: ScoringSettings,
-    parts: Callable[[int, SeenNames], Iterator[UnmadePart]],
-    target: str | Path,
-    progress: Callable[[str], None],
-    kept: KeptScores | None = None,
-    *,
-    of: int | None = None,
-    before: pd.DataFrame | None = None,
-    finish: Callable[[pd.DataFrame], pd.DataFrame] = lambda scores: scores,
-) -> int:
-    """Score the parts behind those that are kept into a file, and say how many respondents they held.
-
-    There are `of` respondents, where that is known. Rows `before` go first; `finish` is done to those of each part.
-    """
-    scorer = PartScorer(bank, items, settings)
-    n, n_parts, seen = 0, 0, SeenNames()
-    try:
-        with ScoresFile(target) as file:
-
-            def score(number: int, part: UnmadePart) -> pa.Table:
-                whole = part()
-                table = file.rows_of(finish(scorer(whole)))
-                if kept is not None:
-                    kept.put(number, table, len(whole.respondent_ids))
-                return table
-
-            if before is not None:
-                file.write(file.rows_of(before))
-            for table, n_rows in kept.tables() if kept is not None else ():
-                names = without_guards(table.column("respondent_id").combine_chunks())
-                if (twice := seen.add(names.to_pylist()[:: len(bank.scales)])) is not None:
-                    raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
-                file.write(table)
-                n, n_parts = n + n_rows, n_parts + 1
-                progress(f"{n} respondents scored before")
-            calls = (partial(score, number, part) for number, part in enumerate(parts(n, seen), n_parts))
-            for table in _in_turn(calls):
-                file.write(table)
-                n += len(table) // len(bank.scales)
-                progress(f"{n} respondents scored" if of is None else f"{n} of {of} respondents scored")
-        if n == 0:
-            raise InputError("responses: no rows; expected at least one respondent")
-    except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input
-        if kept is not None:
-            kept.remove()
-        raise
-    if kept is not None:
-        kept.remove()
-    return n
-
-
-def _in_turn(calls: Iterator[Callable[[], pa.Table]]) -> Iterator[pa.Table]:
-    """Results of calls in their order, a few of which are worked on at a time."""
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(WORKERS) as pool:
-        waiting: deque[Future[pa.Table]] = deque()
-        for call in calls:
-            waiting.append(pool.submit(call))
-            if len(waiting) > WORKERS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

@@ -12,8 +12,9 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers import wide_parts
 from irtbench.data.readers.wide_parts import Part
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring import bulk
-from irtbench.scoring.bulk import PartScorer, score_file
+from irtbench.scoring import part_scores, wide_scores
+from irtbench.scoring.bulk import score_file
+from irtbench.scoring.part_scores import PartScorer
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
@@ -22,8 +23,8 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parts of forty-eight respondents at most."""
     monkeypatch.setattr(wide_parts, "ROWS", 48)
-    monkeypatch.setattr(bulk, "ROWS", 48)
-    monkeypatch.setattr(bulk, "WORKERS", 1)
+    monkeypatch.setattr(wide_scores, "ROWS", 48)
+    monkeypatch.setattr(part_scores, "WORKERS", 1)
     rng = np.random.default_rng(0)
     theta = rng.normal(size=250)
     responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]

@@ -1,0 +1,155 @@
+"""What ``irtbench fit`` is asked for, and which of its options go together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from irtbench.cli.options import item_priors
+from irtbench.data.input_error import InputError
+
+if TYPE_CHECKING:
+    from irtbench.bank.data_card import DataCard
+    from irtbench.cli.testlets import TestletOptions
+    from irtbench.estimation.settings import FitSettings
+    from irtbench.models.item_parameters import ItemParameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedFit:
+    """What is to be fitted; of one ability and one group unless something else is asked for.
+
+    Parameters
+    ----------
+    settings
+        Model and prior of the items, and density of ability.
+    four_parameters
+        Whether each item has an upper asymptote beside what the settings say.
+    prior_upper
+        Prior of the upper asymptotes.
+    prior_items
+        File of priors of the difficulty of single items.
+    anchors
+        File of items whose parameters are known.
+    factors, pattern
+        Number of abilities, and file that says on which of them an item has a slope.
+    testlets
+        The testlets, each with an ability of its own.
+    groups, reference
+        File with the group of each respondent, and the group whose ability is N(0, 1).
+    card
+        File with what the bank says of itself.
+    """
+
+    settings: FitSettings
+    four_parameters: bool
+    prior_upper: str | None
+    prior_items: Path | None
+    anchors: Path | None
+    factors: int
+    pattern: Path | None
+    testlets: TestletOptions | None
+    groups: Path | None
+    reference: str | None
+    card: Path | None
+
+    @property
+    def several_abilities(self) -> bool:
+        """Whether items have slopes on several abilities, other than those of testlets."""
+        return self.factors > 1 or self.pattern is not None
+
+    @property
+    def needs_memory(self) -> str:
+        """The first of what needs all responses in memory; empty if there is none."""
+        needs = {
+            "several abilities": self.several_abilities,
+            "--testlets": self.testlets is not None,
+            "--groups": self.groups is not None,
+            "--model 4pl": self.four_parameters,
+            "--posterior": self.settings.posterior is not None,
+            "--prior hierarchical": self.settings.prior == "hierarchical",
+        }
+        return next((name for name, asked in needs.items() if asked), "")
+
+    def with_item_priors(self, item_ids: Sequence[str]) -> Self:
+        """The same with the priors that ``--prior-items`` has of these items.
+
+        Raises
+        ------
+        InputError
+            As `item_priors`.
+        """
+        return replace(self, settings=replace(self.settings, prior_items=item_priors(self.prior_items, item_ids)))
+
+
+def read_what_is_known(asked: AskedFit) -> tuple[ItemParameters | None, DataCard | None]:
+    """The anchors and the card of the bank, once all that is asked for goes together.
+
+    Raises
+    ------
+    InputError
+        Naming the first option that does not go with another, or as the readers of these files.
+    """
+    from irtbench.models.parameter_table import read_parameters
+
+    demand_upper_asymptotes(asked)
+    anchors = None if asked.anchors is None else read_parameters(asked.anchors)
+    card = None
+    if asked.card is not None:
+        from irtbench.config import read_card
+
+        if asked.several_abilities or asked.testlets is not None:
+            raise InputError("--card: several abilities have no bank that it could go into")
+        card = read_card(asked.card)
+    demand_one_kind(asked)
+    return anchors, card
+
+
+def demand_upper_asymptotes(asked: AskedFit) -> None:
+    """Refuse a prior of upper asymptotes that there are none of, and anchors, which have none.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if asked.prior_upper is not None and not asked.four_parameters:
+        raise InputError("--prior-upper: is of an upper asymptote; expected --model 4pl")
+    if asked.four_parameters and asked.anchors is not None:
+        raise InputError("--anchors: do not go with a 4pl; expected 2pl or 3pl")
+
+
+def demand_one_kind(asked: AskedFit) -> None:
+    """Refuse more than one of several abilities, testlets, groups and a 4PL, and options that these do not know.
+
+    Raises
+    ------
+    InputError
+        Naming the option and what it goes with.
+    """
+    several, four = asked.several_abilities, asked.four_parameters
+    testlets, groups = asked.testlets is not None, asked.groups is not None
+    not_plain = asked.anchors is not None or not is_plain(asked.settings)
+    if several and not_plain:
+        raise InputError(
+            "--factors: several abilities go with the 2pl without guessing, prior, anchors or estimated population"
+        )
+    if asked.reference is not None and not groups:
+        raise InputError("--reference: expected --groups with it")
+    if asked.prior_items is not None and (several or four or testlets or groups):
+        raise InputError("--prior-items: go with rasch, 2pl or 3pl, without factors, testlets or groups")
+    if groups and (several or four or testlets or asked.anchors is not None):
+        raise InputError("--groups: expected neither several abilities, testlets, a 4pl nor anchors with it")
+    if testlets and (several or not_plain):
+        raise InputError(
+            "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"
+        )
+
+
+def is_plain(settings: FitSettings) -> bool:
+    """Whether the settings are those of a 2PL by maximum likelihood, wherever it is computed."""
+    from irtbench.estimation.settings import FitSettings
+
+    return settings == FitSettings(device=settings.device)

@@ -1,0 +1,129 @@
+"""What ``irtbench fit`` leaves behind: its files, and what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pandas as pd
+
+from irtbench.cli.large import hash_of
+from irtbench.cli.output import say, say_next, show_table, write_json, write_table
+from irtbench.data.responses import name_first
+
+if TYPE_CHECKING:
+    from irtbench.bank.data_card import DataCard
+    from irtbench.bank.scale import Scale
+    from irtbench.building.removals import Removal
+    from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.stored_responses import AnyResponses
+
+FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json")
+MOMENTS = ("mean", "sd")
+
+
+@dataclass(frozen=True)
+class FitResults:
+    """What a fit has found.
+
+    Parameters
+    ----------
+    found
+        Contents of fit.json.
+    items
+        Contents of items.csv.
+    scores
+        Abilities of the respondents; None where they are in their file already.
+    scale
+        The scale that others are scored on; None where there is no bank of such.
+    words
+        Lines to be printed.
+    """
+
+    found: dict[str, Any]
+    items: pd.DataFrame
+    scores: pd.DataFrame | None = None
+    scale: Scale | None = None
+    words: Sequence[str] = ()
+
+    def with_left_out(self, items: Sequence[Removal], respondents: list[str]) -> Self:
+        """The same with the items that were left out, and the respondents without a response to the others."""
+        reasons = [{"item_id": removal.item_id, "reason": removal.reason} for removal in items]
+        return replace(self, found=self.found | {"items_left_out": reasons, "respondents_left_out": respondents})
+
+    def of_data(self, responses: Path, table: LargeTable | None) -> Self:
+        """The same with a scale that says of which data it is."""
+        if self.scale is None:
+            return self
+        return replace(self, scale=replace(self.scale, provenance=provenance_of(self.found, responses, table)))
+
+    def write(self, folder: Path, scores_file: Path | None, card: DataCard | None) -> None:
+        """Write bank, scores, items and fit.json."""
+        from irtbench.bank.bank import ItemBank, save_bank
+
+        if self.scale is not None:
+            save_bank(ItemBank((self.scale,), card), folder / "bank.json")
+        if self.scores is not None and scores_file is not None:
+            write_table(self.scores, scores_file)
+        write_table(self.items, folder / "items.csv")
+        write_json(self.found, folder / "fit.json")
+
+
+def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | None = None) -> dict[str, Any]:
+    """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash.
+
+    Of a table at an address it is that of the names, sizes and times of its files.
+    """
+    from datetime import UTC, datetime
+
+    from irtbench.data.file_hash import file_hash
+
+    kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
+    date = datetime.now(UTC).date().isoformat()
+    if responses.exists() or table is None:
+        data = {responses.name: file_hash(responses)}
+    else:
+        data = {table.place: hash_of(table)}
+    return {"data": data, **{name: found[name] for name in kept}, "date": date}
+
+
+def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
+    """Print the items, how well the model fits, what is to be known of the estimates, and what comes next."""
+    found, items = results.found, results.items
+    shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
+    show_table(shown, rest=output / "items.csv")
+    say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
+    say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
+    say(f"prior {found['prior']}")
+    for line in (*population_in_words(found), *results.words):
+        say(line)
+    for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
+        if unidentified := found.get(key):
+            say(f"{what} not identified by the data: {name_first(unidentified)}")
+    if data.trials is not None:
+        say(
+            f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "
+            "takes one response each instead"
+        )
+    for item in found["items_left_out"]:
+        say(f"left out: item {item['item_id']} ({item['reason']})")
+    if idle := found["respondents_left_out"]:
+        say(f"left out: {len(idle)} respondents without a response to these items")
+    if results.scale is not None and found["converged"]:
+        say_next("irtbench", "score", output / "bank.json", "NEW.csv")
+
+
+def population_in_words(found: dict[str, Any]) -> list[str]:
+    """Where the respondents are on a scale that is not their own, and where each group is."""
+    lines = []
+    if "population_sd" in found:
+        mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
+        lines.append(f"ability of these respondents: mean {mean}, standard deviation {sd}")
+    for group in found.get("groups", []):
+        lines.append(
+            f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
+            f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
+        )
+    return lines
