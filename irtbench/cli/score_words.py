@@ -40,7 +40,7 @@ def scale_in_words(bank: ItemBank) -> str:
     }
     if not other:
         return "0 is the crowd's mean and 1 its standard deviation"
-    places = [f"{density.mean:.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
+    places = [f"{density.mean:z.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
     return f"the crowd's mean and standard deviation are {name_first(places)}"
 
 
