@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from scoring.test_bulk import make_scale
 
+from builders.answered_banks import wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import wide_parts
 from irtbench.data.readers.wide_parts import Part
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring import part_scores, wide_scores
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.part_scores import PartScorer
@@ -25,11 +24,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(wide_parts, "ROWS", 48)
     monkeypatch.setattr(wide_scores, "ROWS", 48)
     monkeypatch.setattr(part_scores, "WORKERS", 1)
-    rng = np.random.default_rng(0)
-    theta = rng.normal(size=250)
-    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
-    frame = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
-    frame.insert(0, "who", [f"r{k}" for k in range(250)])
+    frame = wide_responses(BANK, 250).rename(columns={"respondent_id": "who"})
     frame.to_parquet(tmp_path / "in.parquet", index=False, row_group_size=60)
     return tmp_path / "in.parquet"
 

@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from scoring.test_bulk import make_scale
 
+from builders.answered_banks import wide_responses
 from builders.parquet_folder import write_parts
 from builders.torchrun import torchrun
 from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_file
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
@@ -18,12 +17,7 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    theta = rng.normal(size=300)
-    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
-    values = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
-    values.insert(0, "respondent_id", [f"r{k}" for k in range(300)])
-    return values.astype(dict.fromkeys(values.columns[1:], "Int8"))
+    return wide_responses(BANK, 300)
 
 
 def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path) -> None:

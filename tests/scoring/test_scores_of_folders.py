@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
-import numpy as np
 import pandas as pd
 import pytest
 from scoring.test_bulk import make_scale
 
+from builders.answered_banks import wide_responses
 from builders.commands_here import run_main
 from builders.parquet_folder import write_parts
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import wide_parts
-from irtbench.models.simulation import simulate_responses
 from irtbench.scoring import part_scores, wide_scores
 from irtbench.scoring.bulk import score_file
 
@@ -23,12 +22,7 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    theta = rng.normal(size=250)
-    responses = [simulate_responses(theta, scale.items, rng=rng, missing=0.1) for scale in BANK.scales]
-    values = pd.concat([pd.DataFrame(part.values, columns=list(part.item_ids)) for part in responses], axis=1)
-    values.insert(0, "respondent_id", [f"r{k}" for k in range(250)])
-    return values.astype(dict.fromkeys(values.columns[1:], "Int8"))
+    return wide_responses(BANK, 250)
 
 
 def long_rows(frame: pd.DataFrame) -> pd.DataFrame:
