@@ -212,7 +212,7 @@ def _may_be_the_population(state: _State) -> str:
     n = fitted.n_respondents
     if n < MANY_RESPONDENTS:
         return ""
-    return f"; with {n:,} respondents a population that is not normal is enough for that: try population estimated"
+    return f"; with {n:,} respondents a population that is not normal may be why: try population estimated"
 
 
 def _finish(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from irtbench.cli.build_ranks import Together, demand_shared
+from irtbench.cli.build_ranks import SharedBuild, demand_shared
 from irtbench.cli.large import cache_folder, choice_of, hash_of, large_table
 from irtbench.cli.output import write_table
 from irtbench.cli.reading import Reading
@@ -50,7 +50,7 @@ class OnDisk:
     table: LargeTable
     sample: int | None
     cache: Path | None
-    together: Together | None = None
+    together: SharedBuild | None = None
 
     @classmethod
     def of(
@@ -69,7 +69,7 @@ class OnDisk:
         table = cls._table(settings, whatever_size=ranks is not None)
         if ranks is not None:
             demand_shared(settings, cache, ranks, on_disk=table is not None)
-        together = None if ranks is None else Together(ranks, settings, keeps_passes=cache is not None)
+        together = None if ranks is None else SharedBuild(ranks, settings, keeps_passes=cache is not None)
         return None if table is None else cls(table, sample, cache, together)
 
     @staticmethod

@@ -27,7 +27,7 @@ FIT, SCORE, END = "fit", "score", "end"
 
 
 @dataclass(frozen=True)
-class Together:
+class SharedBuild:
     """A process of those that build a study.
 
     Parameters

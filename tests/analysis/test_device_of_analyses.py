@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from builders.pretended_device import pretended_gpu
+from builders.pretended_device import assert_same_if_pretended, assert_same_on_a_gpu
 from builders.simulated import drawn
 from irtbench.analysis.effect_of_testlets import effect_of_testlets
 from irtbench.analysis.explanatory_items import Kind, fit_explanatory_items
@@ -74,17 +74,11 @@ ROUTES: dict[str, Callable[[Device], Numbers]] = {
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
-    here = ROUTES[route]("cpu")
-    with pretended_gpu():
-        there = ROUTES[route]("cuda")
-    for name, numbers in here.items():
-        np.testing.assert_allclose(there[name], numbers, rtol=1e-9, atol=1e-11, err_msg=name)
+    assert_same_if_pretended(ROUTES[route])
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_gpu_gives_the_same_numbers(route: str) -> None:
-    here, there = ROUTES[route]("cpu"), ROUTES[route]("cuda")
-    for name, numbers in here.items():
-        np.testing.assert_allclose(there[name], numbers, rtol=1e-4, atol=1e-4, err_msg=name)
+    assert_same_on_a_gpu(ROUTES[route])

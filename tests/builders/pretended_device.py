@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -143,3 +144,22 @@ def pretended_gpu() -> Iterator[list[str]]:
         held.enter_context(PretendedDevice())
         held.enter_context(MadeThere())
         yield asked
+
+
+def assert_same_if_pretended(numbers_of: Callable[[str], Mapping[str, Any]]) -> None:
+    """Numbers of the processor and of the pretended device are the same, but for the order of sums."""
+    here = numbers_of("cpu")
+    with pretended_gpu():
+        there = numbers_of("cuda")
+    assert_near(there, here, 1e-9, 1e-11)
+
+
+def assert_same_on_a_gpu(numbers_of: Callable[[str], Mapping[str, Any]]) -> None:
+    """Numbers of the processor and of a GPU are the same to what single precision leaves."""
+    assert_near(numbers_of("cuda"), numbers_of("cpu"), 1e-4, 1e-4)
+
+
+def assert_near(found: Mapping[str, Any], expected: Mapping[str, Any], relative: float, absolute: float) -> None:
+    """Arrays of the same names are near one another."""
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(found[name], numbers, rtol=relative, atol=absolute, err_msg=name)

@@ -527,7 +527,7 @@ def test_many_respondents_whose_ability_is_skewed_are_told_of_the_remedy() -> No
     found = prune(responses, fit_model, rules)
     assert found.rejected is not None
     assert found.rejected.endswith(
-        "with 6,000 respondents a population that is not normal is enough for that: try population estimated"
+        "with 6,000 respondents a population that is not normal may be why: try population estimated"
     )
     estimated = prune(responses, lambda data: fit_model(data, population="estimated"), rules)
     assert (estimated.rejected, estimated.removals) == (None, ())

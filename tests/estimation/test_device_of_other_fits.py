@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from builders.pretended_device import pretended_gpu
+from builders.pretended_device import assert_same_if_pretended, assert_same_on_a_gpu, pretended_gpu
 from builders.simulated import drawn
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -176,20 +176,14 @@ SINGLE: dict[str, Callable[..., Numbers]] = {"two abilities": factors, "testlets
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
-    here = ROUTES[route]("cpu")
-    with pretended_gpu():
-        there = ROUTES[route]("cuda")
-    for name, numbers in here.items():
-        np.testing.assert_allclose(there[name], numbers, rtol=1e-9, atol=1e-11, err_msg=name)
+    assert_same_if_pretended(ROUTES[route])
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("route", [name for name in ROUTES if name != "quasi-Monte Carlo"])
 def test_a_gpu_gives_the_same_numbers(route: str) -> None:
-    here, there = ROUTES[route]("cpu"), ROUTES[route]("cuda")
-    for name, numbers in here.items():
-        np.testing.assert_allclose(there[name], numbers, rtol=1e-4, atol=1e-4, err_msg=name)
+    assert_same_on_a_gpu(ROUTES[route])
 
 
 @pytest.mark.gpu
