@@ -270,6 +270,7 @@ COLUMNS = {
     "n_guessing": Column("Items that guess", count),
     "share_following": Column("Load most on their own", percent),
     "round": Column("Round", count),
+    "fit": Column("Round", str),
     "n_respondents": Column("Respondents", count),
     "n_responses": Column("Responses", count),
     "n_answers": Column("Answers", count),

@@ -90,8 +90,7 @@ def sections_of(study: Study) -> list[Section]:
 
 def tiles(screening: ScreeningOutcomes, scales: Sequence[ScaleStudy], agreement: Agreement | None) -> list[Tile]:
     """The main numbers."""
-    fits = [r.fitted for scale in scales for r in scale.pruning.rounds]
-    fits += [scale.of_all.fitted for scale in scales if scale.of_all is not None and scale.of_all.fitted is not None]
+    fits = [fitted for scale in scales for fitted in scale.fits.values()]
     found = [
         Tile(count(screening.n_kept), count(screening.n), "respondents kept"),
         Tile(

@@ -156,21 +156,23 @@ def least(values: NDArray[np.float64]) -> float:
 
 def rounds_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every fit: what went in, whether it converged, and what was then removed."""
-    rows = [
-        {
-            "scale": scale.name,
-            "round": r.number,
-            "n_in_round": r.fitted.items.n_items,
-            "n_respondents": r.fitted.n_respondents,
-            "log_likelihood": r.fitted.log_likelihood,
-            "steps": r.fitted.steps,
-            "converged": r.fitted.converged,
-            "stopped_because": r.fitted.stopped_because,
-            "removed": ", ".join(removal.item_id for removal in r.removals),
-        }
-        for scale in scales
-        for r in scale.pruning.rounds
-    ]
+    rows = []
+    for scale in scales:
+        left = {f"round {r.number}": [removal.item_id for removal in r.removals] for r in scale.pruning.rounds}
+        rows += [
+            {
+                "scale": scale.name,
+                "fit": name.removeprefix("round "),
+                "n_in_round": fitted.items.n_items,
+                "n_respondents": fitted.n_respondents,
+                "log_likelihood": fitted.log_likelihood,
+                "steps": fitted.steps,
+                "converged": fitted.converged,
+                "stopped_because": fitted.stopped_because,
+                "removed": ", ".join(left.get(name, ())),
+            }
+            for name, fitted in scale.fits.items()
+        ]
     return pd.DataFrame(rows)
 
 

@@ -73,8 +73,8 @@ def _kept(scales: Sequence[ScaleStudy]) -> str:
 
 
 def _converged(scales: Sequence[ScaleStudy]) -> str:
-    fits = [(scale, r) for scale in scales for r in scale.pruning.rounds]
-    failed = [f"{scale.name}, round {r.number}" for scale, r in fits if not r.fitted.converged]
+    fits = [(f"{scale.name}, {name}", fitted) for scale in scales for name, fitted in scale.fits.items()]
+    failed = [name for name, fitted in fits if not fitted.converged]
     if not fits:
         return "Nothing was fitted."
     if not failed:

@@ -296,8 +296,8 @@ def published_section(
 def fits_section(scales: Sequence[ScaleStudy]) -> Section:
     """Every fit."""
     caption = (
-        "Every fit of every scale, a row a round of pruning. A fit that did not converge says why; its parameters are "
-        "then no estimates."
+        "Every fit of every scale, a row a round of pruning, and one of all respondents where the rounds are of a "
+        "sample of them. A fit that did not converge says why; its parameters are then no estimates."
     )
     return Section("fits", "Fits", table(paper_tables.rounds_table(scales), caption))
 

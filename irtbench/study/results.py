@@ -105,6 +105,14 @@ class ScaleStudy(Shown):
         return self.of_all.fitted if self.of_all is not None and self.of_all.fitted is not None else self.pruning.fitted
 
     @property
+    def fits(self) -> dict[str, FittedModel]:
+        """Every fit by its name: those of the rounds, and that to all where the rounds are of a sample."""
+        found = {f"round {r.number}": r.fitted for r in self.pruning.rounds}
+        if self.of_all is not None and self.of_all.fitted is not None:
+            found["all respondents"] = self.of_all.fitted
+        return found
+
+    @property
     def n_respondents(self) -> int:
         """Screened respondents with a response to any of the items given."""
         return self.responses.n_respondents if self.of_all is None else self.of_all.n_respondents

@@ -168,7 +168,11 @@ def test_a_sample_decides_what_leaves_and_all_are_fitted(
     assert (found["sampled_from"], found["sample_seed"]) == (kept, 3)
     words = f"1000 respondents, drawn at random of {kept} (seed 3)"
     assert words in " ".join(out.split())
-    assert f"drawn at random (seed 3) of the {kept:,} kept" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"drawn at random (seed 3) of the {kept:,} kept" in page
+    n_fits = sum(scale["rounds"] + 1 for scale in found["scales"])  # and the one to all
+    assert f"All {n_fits} fits converged" in page
+    assert page.count(">all respondents<") == len(found["scales"])
     again = tmp_path / "again.html"
     assert run_main("report", tmp_path / "out", "-o", again).status == 0
     assert again.read_text() == (tmp_path / "out" / "report.html").read_text()

@@ -46,6 +46,7 @@ from irtbench.report.html import render_report
 from irtbench.report.tables import SCORE_COLUMNS, pruning_table, scores_table, summary
 from irtbench.scoring.explanation import explain_all
 from irtbench.scoring.scores import score_responses
+from irtbench.study.results import FittedToAll
 from irtbench.study.run import run_study
 
 
@@ -450,6 +451,19 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert read.table("ranges of difficulty")[0]["Outcome"] == f"not converged: {why}"
     assert read.table("Every fit")[number - 1]["Converged"] == "no"
     assert not re.search(r"\bnan\b", read.text)
+
+
+def test_a_fit_to_all_that_did_not_converge_is_said_aloud_too(study):
+    """Where the rounds are of a sample and converged, it is the fit to all that matters."""
+    scale = study.scales[0]
+    stopped = unconverged(study).scales[0].pruning.fitted
+    of_all = FittedToAll(
+        scale.responses.item_ids, scale.responses.n_by_item, scale.responses.n_correct_by_item, 10, stopped
+    )
+    read = Page(render_report(replace(study, scales=(replace(scale, of_all=of_all), study.scales[1]))))
+    assert f"1 did not converge ({FINE}, all respondents)" in read.text
+    row = read.table("Every fit")[len(scale.pruning.rounds)]
+    assert (row["Round"], row["Converged"]) == ("all respondents", "no")
 
 
 def test_poor_global_fit_is_cautioned(study):
