@@ -2,8 +2,8 @@
 
 Responses are drawn from the 2PL, items fitted and tested at .05. Clean data give the false alarms; the same data with
 one planted fault (see `FAULTS`) give the power. The bootstrap and the faults are dear, and done in fewer replications.
-Each cell of the table is a mean over replications with its standard error. A second table has global fit by design of
-what is missing; with --replications 0 it is made alone, in about two minutes. Use:
+Each cell of the table is a mean over replications with its standard error. A second table has all of them by design of
+what is missing, also where it depends on ability; with --replications 0 it is made alone. Use:
 
     python scripts/diagnostics_error_rates.py [--replications 200] [--dear 30] [--samples 59] [--designs 60] [--seed 1]
         [--output FILE]
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit
 
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.analysis.item_bias import item_bias
@@ -30,6 +31,7 @@ from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
@@ -46,7 +48,7 @@ SHIFT = 0.4  # in difficulty
 IMPACT = -0.7  # mean ability of the second group
 BETWEEN = 0.7  # correlation of two abilities, each of half of the items
 MORE_COPIED = 0.3
-DESIGN_SIZES = [(800, 10), (1000, 30)]
+DESIGN_SIZES = [(500, 20), (1000, 20)]
 METHODS = ("likelihood_ratio", "logistic")  # of item bias
 
 Found = dict[str, list[float]]  # shares of alarms by "false|statistic" or "power|statistic"
@@ -127,22 +129,46 @@ def false_alarms(n: int, n_items: int, missing: float, rng: np.random.Generator,
         found["false|M2"].append(float(global_fit(responses, items).p < ALPHA))
 
 
-def missing_by_design(n: int, n_items: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Where nothing is asked: at random, or by booklets that hold some blocks of items."""
+def missing_by_design(
+    theta: np.ndarray, difficulty: np.ndarray, values: np.ndarray, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Where nothing is asked or answered: by chance, by booklets, and as ability or earlier answers have it."""
+    n, n_items = values.shape
     of_three, of_five = (np.arange(n_items) * k // n_items for k in (3, 5))
     first = rng.integers(4, size=n)[:, None]
+    chance = rng.random((n, n_items))
+    alike = 0.5 * theta + np.sqrt(0.75) * rng.normal(size=n)  # speed, or activity, correlated .5 with ability
+    reached = np.clip(np.round(n_items * (0.75 + 0.25 * alike)), 3, n_items)[:, None]
     return {
         "complete": np.zeros((n, n_items), dtype=bool),
-        "20% missing by chance": rng.random((n, n_items)) < 0.2,
-        "50% missing by chance": rng.random((n, n_items)) < 0.5,
+        "20% missing by chance": chance < 0.2,
+        "50% missing by chance": chance < 0.5,
         "booklets, two of three blocks": of_three == rng.integers(3, size=n)[:, None],
         "booklets, neighbours of five blocks": (of_five < first) | (of_five > first + 1),
+        "answered with P = logistic(1 + .5 theta)": chance > expit(1 + 0.5 * theta)[:, None],
+        "answered with P = logistic(1 + theta)": chance > expit(1 + theta)[:, None],
+        "hard items skipped": chance > expit(1.5 + 0.7 * theta[:, None] - difficulty),
+        "drop-out, the faster the abler": np.arange(n_items) >= reached,
+        "second stage by the first": routed(values, difficulty),
+        "log activity correlated .5 with ability": chance > np.clip(0.6 * np.exp(0.45 * alike), 0.15, 1)[:, None],
     }
 
 
-def global_fit_by_design(n: int, n_items: int, rng: np.random.Generator, found: dict[str, Found]) -> None:
-    """Note, for each design, M2 and the marks of the rules: clean data, two abilities, and a copied pair."""
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), np.clip(rng.normal(0, 0.9, n_items), -2, 2))
+def routed(values: np.ndarray, difficulty: np.ndarray) -> np.ndarray:
+    """What is not asked where two fifths of the items choose between the easier and the harder of the others."""
+    n_first = values.shape[1] * 2 // 5
+    order = n_first + np.argsort(difficulty[n_first:])
+    easy, hard = np.array_split(order, 2)
+    up = values[:, :n_first].sum(axis=1) >= n_first / 2
+    holes = np.zeros(values.shape, dtype=bool)
+    holes[np.ix_(up, easy)] = holes[np.ix_(~up, hard)] = True
+    return holes
+
+
+def by_design(n: int, n_items: int, n_samples: int, rng: np.random.Generator, found: dict[str, Found]) -> None:
+    """Note, for each design, the alarms of all tests in clean data, of M2 with two abilities, of a dependent pair."""
+    b = np.clip(rng.normal(0, 0.9, n_items), -2, 2)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), b)
     theta = rng.normal(size=n)
     clean = simulate_responses(theta, items, rng=rng)
     other = simulate_responses(BETWEEN * theta + np.sqrt(1 - BETWEEN**2) * rng.normal(size=n), items, rng=rng)
@@ -150,27 +176,40 @@ def global_fit_by_design(n: int, n_items: int, rng: np.random.Generator, found: 
     twins = clean.values.copy()
     copied = rng.random(n) < MORE_COPIED
     twins[copied, 1] = twins[copied, 0]
-    for design, holes in missing_by_design(n, n_items, rng).items():
+    holes = missing_by_design(theta, b, clean.values, rng)
+    for design in holes:
+        noted = found[design]
         for kind, values in (("clean", clean.values), ("two abilities", two), ("a copied pair", twins)):
-            responses = with_values(clean, np.where(holes, np.nan, values)).answered()
-            fit = global_fit(responses, refit(responses))
-            noted = found[design]
+            responses = with_values(clean, np.where(holes[design], np.nan, values)).answered()
+            fitted = refit(responses)
+            fit = global_fit(responses, fitted)
             noted[f"{kind}: p of M2 below .05"].append(float(fit.p < ALPHA))
             if kind == "clean":
                 noted["clean: M2 / df"].append(fit.m2 / fit.df)
-            if kind != "a copied pair":
-                noted[f"{kind}: rejected as a whole"].append(float(misfit_as_a_whole(fit, PruneRules()) is not None))
-                noted[f"{kind}: RMSEA"].append(fit.rmsea)
+                noted["clean: items misfit"].append(share(item_fit(responses, fitted).p < ALPHA))
+                lz = person_statistics(responses, fitted)["lz*"]
+                noted["clean: lz* below -1.645"].append(share(lz[~np.isnan(lz)] < LOWEST_5_PERCENT))
+            if kind == "two abilities":
                 noted[f"{kind}: CFI"].append(fit.cfi)
+                noted[f"{kind}: rejected as a whole"].append(float(misfit_as_a_whole(fit, PruneRules()) is not None))
+            elif n_samples:
+                pairs = with_bootstrap(
+                    local_dependence(responses, fitted), responses, fitted, None, rng=rng, n_samples=n_samples,
+                    refit_many=lambda samples: [one and one.items for one in fit_many(samples, FAST).fits],
+                )  # fmt: skip
+                p = pairs.p_bootstrap[pairs.n_respondents > 0]
+                noted[f"{kind}: pairs dependent" if kind == "clean" else f"{kind}: found"].append(
+                    share(p <= ALPHA) if kind == "clean" else float(pairs.p_bootstrap[0] <= ALPHA)
+                )
 
 
-def table_by_design(replications: int, seed: int) -> str:
-    """Global fit by design, a column for each size and design."""
+def table_by_design(replications: int, n_samples: int, seed: int) -> str:
+    """Alarms by design of what is missing, a row for each size and design."""
     columns: dict[str, Found] = {}
     for size in DESIGN_SIZES:
         found: dict[str, Found] = defaultdict(lambda: defaultdict(list))
         for replication in range(replications):
-            global_fit_by_design(*size, np.random.default_rng([seed, *size, replication]), found)
+            by_design(*size, n_samples, np.random.default_rng([seed, *size, replication]), found)
         columns |= {f"{size[0]:,} x {size[1]}, {design}": noted for design, noted in found.items()}
     rows = list(next(iter(columns.values())))
     lines = ["| design | " + " | ".join(rows) + " |", "|---" * (len(rows) + 1) + "|"]
@@ -228,7 +267,7 @@ def share(alarms: np.ndarray) -> float:
 
 
 def item_statistic(responses: ResponseMatrix) -> str:
-    return "item fit, S-X2" if responses.is_complete else "item fit, X2 by the rest"
+    return "item fit, S-X2" if responses.is_complete else "item fit, scores"
 
 
 def cell(shares: list[float]) -> str:
@@ -273,7 +312,7 @@ def main() -> None:
     if not chosen.replications:
         lines = []
     if chosen.designs:
-        lines.append(table_by_design(chosen.designs, chosen.seed))
+        lines.append(table_by_design(chosen.designs, chosen.samples, chosen.seed))
     text = "\n".join(lines)
     print(text)
     if chosen.output:

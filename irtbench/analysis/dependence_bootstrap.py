@@ -1,4 +1,4 @@
-"""A p of local dependence that keeps its level: LD-X2 against responses simulated from the fitted model."""
+"""A p of local dependence that keeps its level: each pair against responses simulated from the fitted model."""
 
 from __future__ import annotations
 
@@ -14,16 +14,11 @@ from irtbench.analysis.time_left import time_left
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.diagnostics.local_dependence import (
-    LocalDependence,
-    expected_tables,
-    observed_tables,
-    pearson_x2,
-)
+from irtbench.diagnostics.local_dependence import LocalDependence, expected_tables, observed_tables, pearson_x2
+from irtbench.diagnostics.posterior_scores import Residuals, fine_enough
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.simulation import simulate_responses
 
 Refit = Callable[[ResponseMatrix], ItemParameters | None]
 RefitMany = Callable[[Sequence[ResponseMatrix]], Sequence[ItemParameters | None]]
@@ -62,18 +57,26 @@ def with_bootstrap(
 ) -> LocalDependence:
     """Add p by parametric bootstrap to the local dependence of every pair.
 
-    Each sample draws abilities from the population and responses from the fitted items, missing where the data are
-    missing, refits the items and computes X2*. Of B samples
+    Of complete responses the statistic is X2. Where responses are missing it is s^2, with the score of the pair's
+    dependence (a score test; Glas & Suarez Falcon, 2003)
 
-        p = (1 + number of X2* >= X2 of the pair) / (B + 1)                            (Davison & Hinkley, 1997, ch. 4)
+        s = sum over respondents i of E[(x_ik - P_k(theta))(x_il - P_l(theta)) | all answers of i],
 
-    and, over all pairs, with m the mean of each pair's X2 and all its X2*,
+    which is 0 on average without dependence, whoever answered what, as long as that depends on the answers seen. X2
+    compares with what the whole population would answer, and is large of itself where abler people answer more.
 
-        p_adjusted = (1 + number of samples in which max over pairs of X2* / m >= X2 / m of the pair) / (B + 1),
+    Each sample draws every respondent's ability from its posterior and responses from the fitted items, missing where
+    the data are missing, refits the items and computes the statistic X*. Of B samples
+
+        p = (1 + number of X* >= X of the pair) / (B + 1)                              (Davison & Hinkley, 1997, ch. 4)
+
+    and, over all pairs, with m the mean of each pair's X and all its X*,
+
+        p_adjusted = (1 + number of samples in which max over pairs of X* / m >= X / m of the pair) / (B + 1),
 
     which keeps the chance of any false alarm at the level (Westfall & Young, 1993) and, unlike Holm's, can be small
-    with few samples. Refitting is what makes p right: X2 at parameters estimated from the same responses is another
-    statistic than X2 at the true ones. With several trials of an item the samples have as many, and this is the only p.
+    with few samples. Refitting is what makes p right: a statistic at parameters estimated from the same responses is
+    another than at the true ones. With several trials of an item the samples have as many, and this is the only p.
 
     The samples may end early, where ``suffices`` says from the nineteenth on that they tell enough: a sequential Monte
     Carlo test (Besag & Clifford, 1991). If it ends them as soon as in h samples a pair is as large as the largest of
@@ -136,7 +139,18 @@ def with_bootstrap(
     if n_samples < FEWEST_SAMPLES:
         raise InputError(f"local dependence: bootstrap needs at least {FEWEST_SAMPLES} samples but got {n_samples}")
     population = normal_grid() if quadrature is None else quadrature
-    simulated = np.empty((n_samples, found.x2.size))
+    first, second = np.triu_indices(responses.n_items, 1)
+
+    def residuals(of: ResponseMatrix, fitted: ItemParameters) -> Residuals:
+        return Residuals.of_items(of, fitted, fine_enough(population, fitted))
+
+    def statistic(of: ResponseMatrix, fitted: ItemParameters) -> NDArray[np.float64]:
+        if of.is_complete:
+            return pearson_x2(observed_tables(of), expected_tables(of, fitted, population))
+        return np.where(found.n_respondents > 0, residuals(of, fitted).pairs()[first, second] ** 2, np.nan)
+
+    fitting = residuals(responses, items)
+    observed, simulated = statistic(responses, items), np.empty((n_samples, found.x2.size))
     if (refit is None) == (refit_many is None):
         raise InputError("local dependence: expected either refit or refit_many")
     together = 1 if refit_many is None else max(1, MOST_TOGETHER // max(responses.n_responses, 1))
@@ -148,7 +162,7 @@ def with_bootstrap(
             left = time_left(time.monotonic() - began, done, n_samples)
             progress(f"local dependence: sample {done + 1} of at most {n_samples}{left}")
             size = min(LATER_SAMPLES if done else FEWEST_SAMPLES, together, n_samples - done)
-            samples = [simulate_like(responses, items, population, rng) for _ in range(size)]
+            samples = [simulate_like(responses, fitting, rng) for _ in range(size)]
             yield from zip(samples, refit_many(samples) if refit_many else map(_tried(refit), samples), strict=True)
             done += size
 
@@ -158,10 +172,10 @@ def with_bootstrap(
             raise ArithmeticError(f"local dependence: the refit failed in {failed} of {number} bootstrap samples")
         if refitted is None:
             continue
-        simulated[drawn] = pearson_x2(observed_tables(sample), expected_tables(sample, refitted, population))
+        simulated[drawn] = statistic(sample, refitted)
         drawn += 1
         if drawn >= FEWEST_SAMPLES:
-            result = _with_p(found, simulated[:drawn])
+            result = _with_p(found, observed, simulated[:drawn])
             if suffices(result):
                 break
     if drawn < number:
@@ -170,7 +184,7 @@ def with_bootstrap(
             RuntimeWarning,
             stacklevel=2,
         )
-    return result if drawn >= FEWEST_SAMPLES else _with_p(found, simulated[:drawn])
+    return result if drawn >= FEWEST_SAMPLES else _with_p(found, observed, simulated[:drawn])
 
 
 def _tried(refit: Refit | None) -> Refit:
@@ -198,8 +212,8 @@ def little_to_find(so_far: LocalDependence) -> bool:
     return n_exceeding(so_far) >= ENOUGH_EXCEED
 
 
-def _with_p(found: LocalDependence, simulated: NDArray[np.float64]) -> LocalDependence:
-    p, p_adjusted = bootstrap_p(found.x2, simulated)
+def _with_p(found: LocalDependence, observed: NDArray[np.float64], simulated: NDArray[np.float64]) -> LocalDependence:
+    p, p_adjusted = bootstrap_p(observed, simulated)
     return replace(found, p_bootstrap=p, p_bootstrap_adjusted=p_adjusted, bootstrap_samples=len(simulated))
 
 
@@ -213,17 +227,10 @@ def _relative(
         return observed / mean, largest
 
 
-def simulate_like(
-    responses: ResponseMatrix, items: ItemParameters, population: Quadrature, rng: np.random.Generator
-) -> ResponseMatrix:
-    """Draw responses of as many respondents from the population, missing and tried as often as these are."""
-    theta = rng.choice(population.nodes, size=responses.n_respondents, p=population.weights)
-    if responses.trials is not None:
-        return simulate_responses(
-            theta, items, rng=rng, trials=responses.trials, respondent_ids=responses.respondent_ids
-        )
-    drawn = simulate_responses(theta, items, rng=rng).values
-    return ResponseMatrix(np.where(responses.observed, drawn, np.nan), responses.respondent_ids, responses.item_ids)
+def simulate_like(responses: ResponseMatrix, fitted: Residuals, rng: np.random.Generator) -> ResponseMatrix:
+    """Draw responses of as many respondents, abilities from their posteriors, missing and tried as often as these."""
+    correct = np.where(responses.observed, fitted.draw(rng), np.nan)
+    return ResponseMatrix(correct, responses.respondent_ids, responses.item_ids, responses.trials)
 
 
 def bootstrap_p(

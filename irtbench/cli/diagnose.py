@@ -189,9 +189,9 @@ def diagnose(
     if drawn is not None:
         say(f"analysed: {drawn}")
     show_worst(classical, by="item_rest", title="Items as answered", file=output / "classical.csv")
-    by_rest = item_fits is not None and item_fits.statistic != "s_x2"
+    by_scores = item_fits is not None and item_fits.statistic != "s_x2"
     show_worst(
-        fits, by="p", title="Item fit; s_x2 holds X2 by the rest" if by_rest else "Item fit",
+        fits, by="p", title="Item fit; s_x2 holds the score statistic" if by_scores else "Item fit",
         file=output / "item_fit.csv",
     )  # fmt: skip
     if found.bootstrap_samples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
 from irtbench.diagnostics.moments import Moments
+from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
@@ -84,14 +86,15 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     TLI and CFI compare with the M2 of independent items, which is N times the sum of the squared correlations.
     SRMSR is the root mean square of observed less expected correlations.
 
-    Where responses are missing, each share is that of the n_s respondents who answered the item or both items of the
-    pair s, and the covariance of two shares is n_st / (n_s n_t) times Xi_st, with n_st who answered the items of both;
-    M2 = e' C e with that covariance. N is then the mean number who answered both items of a pair. Pairs that fewer than
-    twenty respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
-    the parameters these depend on. With more than a thousand items, or of incomplete responses with more than about 90,
-    M2 uses as many pairs as can be computed, drawn at random; where these are fewer than the parameters there is none.
-
-    All this takes responses to be missing without regard to what they would have been, or to ability.
+    Where responses are missing, the sums over respondents of E[x_j - P_j] and E[(x_j - P_j)(x_k - P_k)], given all
+    their answers, take the place of the shares' residuals e, and C is that of their covariance among respondents
+    simulated with abilities from their posteriors and asked the same. These are scores of the model, whose expectation
+    is 0 whoever answered what, as long as that depends on the answers seen; shares of the whole population are no
+    measure where abler people answer more, or a second stage is chosen by the first. N is then the mean number who
+    answered both items of a pair. Pairs that fewer than twenty respondents answered together, as in a design with
+    booklets, are left out, and df counts the scores left less the parameters these depend on. With more than a thousand
+    items, or of incomplete responses with more than about 44, M2 uses as many pairs as can be computed, drawn at
+    random; where these are fewer than the parameters there is none.
 
     Parameters
     ----------
@@ -129,7 +132,8 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     """
     responses, items = responses_and_items(responses, items)
     check_items_agree(responses, items)
-    moments = Moments.of(items, normal_grid() if quadrature is None else quadrature)
+    population = normal_grid() if quadrature is None else quadrature
+    moments = Moments.of(items, population if responses.is_complete else fine_enough(population, items))
     return _global_fit(responses, moments, items.n_parameters)
 
 
@@ -198,23 +202,33 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
     correlations = pairwise_correlation(responses.values)
     pairs = margins.pairs[0], margins.pairs[1]
     n = margins.n_per_pair
+    residuals = (
+        None
+        if responses.is_complete
+        else Residuals.of(
+            np.nan_to_num(responses.values), responses.n_trials, *moments.log_probabilities(), np.log(moments.weights)
+        )
+    )
     m2 = p = rmsea = lower = upper = tli = cfi = np.nan
     df, reason = 0, ""
     try:
-        m2, df = _m2(responses, moments, margins, n_parameters)
+        m2, df = _m2(responses, moments, margins, n_parameters, residuals)
         p = float(chdtrc(df, m2))
         rmsea, lower, upper = _rmsea(m2, df, n)
         tli, cfi = _against_independence(m2, df, correlations[pairs], margins.n[-margins.n_pairs :])
     except (ArithmeticError, LinAlgError) as error:
         reason = str(error)
         warnings.warn(f"global fit: M2 is not available: {reason}", RuntimeWarning, stacklevel=3)
-    srmsr = _root_mean_square((correlations - moments.expected_products())[pairs])
+    expected = moments.expected_products() if residuals is None else residuals.correlations()
+    srmsr = _root_mean_square((correlations - expected)[pairs])
     n_respondents = int((responses.n_by_respondent > 0).sum())
     used = _respondents_used(responses, margins, n_respondents)
     return GlobalFit(m2, df, p, rmsea, lower, upper, srmsr, tli, cfi, n_respondents, used, n, reason)
 
 
-def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_parameters: int) -> tuple[float, int]:
+def _m2(
+    responses: ResponseMatrix, moments: Moments, margins: Margins, n_parameters: int, residuals: Residuals | None
+) -> tuple[float, int]:
     """M2 and its degrees of freedom.
 
     Raises
@@ -232,22 +246,50 @@ def _m2(responses: ResponseMatrix, moments: Moments, margins: Margins, n_paramet
     certain = int((moments.deviation == 0).sum())
     if certain:
         raise ArithmeticError(f"the model leaves no doubt how {certain} of the items are answered")
+    if residuals is not None:
+        m2, rank = _of_scores(residuals, moments, margins, n_parameters)
+        return _with_df(m2, margins.chosen.size - rank, margins)
     residual = moments.residual(responses.values)
-    if responses.is_complete and not margins.n_pairs_not_drawn:
+    if not margins.n_pairs_not_drawn:
         if largest < 1:
             raise ArithmeticError(f"{moments.n_items} items leave no degree of freedom")
         if moments.n_moments > MOST_DENSE_MOMENTS:
             return responses.n_respondents * complete_form(moments, residual, n_parameters), largest
     root_n = np.sqrt(margins.n)
     covariance = moments.covariance(margins.chosen)
-    if not responses.is_complete:
-        covariance *= margins.overlap(responses.observed, moments)
     jacobian = moments.jacobian().tocsr()[margins.chosen].toarray()
     m2, rank = dense_form(covariance, root_n * residual[margins.chosen], root_n[:, None] * jacobian, n_parameters)
-    df = margins.chosen.size - rank
+    return _with_df(m2, margins.chosen.size - rank, margins)
+
+
+def _with_df(m2: float, df: int, margins: Margins) -> tuple[float, int]:
+    """Both, if there is a degree of freedom."""
     if df < 1:
         raise ArithmeticError(f"{margins.n_pairs} pairs of items leave no degree of freedom")
     return m2, df
+
+
+def _of_scores(residuals: Residuals, moments: Moments, margins: Margins, n_parameters: int) -> tuple[float, int]:
+    """M2 of incomplete responses, and the number of parameters that move its scores."""
+    own = moments.derivative / (moments.spread * moments.deviation[:, None])[moments.item_of]
+    singles = moments.items_of(margins.chosen)[0][: margins.chosen.size - margins.n_pairs]
+    first, second = margins.pairs
+    few_pairs = 20 * first.size < moments.n_items**2
+
+    def scores(of: Residuals) -> Iterator[NDArray[np.float64]]:
+        for residual, weighted in of.weighted():
+            if few_pairs:
+                products = np.einsum("ikq,ikq->ik", weighted[:, first], residual[:, second])
+            else:
+                products = (weighted @ residual.swapaxes(1, 2))[:, first, second]
+            of_parameters = (weighted[:, moments.item_of] * own).sum(axis=2)
+            if moments.shares is not None:
+                of_parameters = of_parameters @ moments.shares
+            yield np.hstack([weighted[:, singles].sum(axis=2), products, of_parameters])
+
+    n = margins.chosen.size
+    total, covariance = score_forms(residuals, scores, n, np.random.default_rng(0))
+    return dense_form(covariance[:n, :n], total[:n], covariance[:n, n:], n_parameters)
 
 
 def _respondents_used(responses: ResponseMatrix, margins: Margins, n_respondents: int) -> str:

@@ -17,20 +17,21 @@ from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
+from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
+from irtbench.diagnostics.quadratic_form import dense_form
 from irtbench.diagnostics.residuals import mean_squares
-from irtbench.models.curves import icc, information, log_icc
+from irtbench.models.curve_formulas import CurveToUpper
+from irtbench.models.curves import icc, item_curves
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.likelihood import log_likelihood
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
-from irtbench.models.quadrature import Quadrature, normal_grid, refine
+from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.sum_score_distribution import sum_score_distribution
-from irtbench.models.theta_posterior import normalise
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
 
-# Groups of respondents with like expectation of an item, and the least sum of E (1 - E) in one: then at least so many
-# right and so many wrong responses are expected.
+# Groups of abilities, and the least expected sum of P (1 - P) in one: then at least so many right and so many wrong
+# responses are expected.
 MOST_GROUPS = 10
 LEAST_VARIANCE = 5.0
 
@@ -56,7 +57,7 @@ class ItemFit(Shown):
     respondents_used
         Which respondents those are, in words.
     statistic
-        What ``s_x2`` holds: S-X2 itself, or X2 by the rest (see `item_fit`).
+        What ``s_x2`` holds: S-X2 itself, or the score statistic (see `item_fit`).
     """
 
     item_ids: tuple[str, ...]
@@ -69,7 +70,7 @@ class ItemFit(Shown):
     outfit: NDArray[np.float64]
     n_respondents: NDArray[np.int64]
     respondents_used: str
-    statistic: Literal["s_x2", "x2_by_rest"] = "s_x2"
+    statistic: Literal["s_x2", "score"] = "s_x2"
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of item_fit.csv."""
@@ -99,7 +100,7 @@ def item_fit(
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
     min_expected: float = 1.0,
-    missing: Literal["rest", "groups"] = "rest",
+    missing: Literal["scores", "groups"] = "scores",
 ) -> ItemFit:
     """S-X2, infit and outfit of every item.
 
@@ -108,23 +109,26 @@ def item_fit(
 
     with O_k the share of right responses to the item among the N_k respondents of sum score k = 1 .. J - 1, and S_k
     the probability of sum score k on the other items, by Lord and Wingersky's recursion. Sparse rows are collapsed.
-    df is the number of rows left less the item's estimated parameters.
+    df is the number of rows left less the item's estimated parameters. A slope that all items share counts with none of
+    them: it rests on all the responses, and S-X2 keeps its level so, while R mirt takes it off every item's df.
 
     A sum score compares respondents only if they answered the same items. With missing responses there are two ways,
     and ``respondents_used`` says whom they used:
 
-    ``rest`` takes everyone. What respondent i's other responses let expect of the item,
+    ``scores`` takes everyone. With w(i) the posterior of theta_i given all of respondent i's responses,
 
-        E_i = sum_q w_q(i) P(theta_q),  w(i) the posterior of theta_i given all responses but that to the item,
+        T_g = sum over respondents and abilities theta_q of group g of w_q(i) (x_ij - P_j(theta_q)),
 
-    puts the respondents in order, and up to ten groups of equal sum of E (1 - E), at least 5 each, take the place of
-    the sum scores: X2 = sum over groups of (sum (x - E))^2 / sum E (1 - E). On complete responses it says the same.
+    for up to ten groups of abilities of equal expected sum of P (1 - P), at least 5 each, and s_x2 = T' C T with C the
+    inverse of their covariance less what the item's own parameters explain, found by simulation (a score test; Glas &
+    Suarez Falcon, 2003). Scores have expectation 0 also where who answers depends on earlier answers, as in a
+    second stage chosen by the first, and keep their level where abler people answer more (docs: diagnostics).
 
     ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who
     answered all the items, each give rows of their own; the others are left out.
 
-    With several trials of an item the sum scores of S-X2 are not defined, and it is always ``rest``, x being the number
-    right of n trials: n E stands for E, and n E(P (1 - P)) + n^2 Var P for E (1 - E), mean and variance over w(i).
+    With several trials of an item the sum scores of S-X2 are not defined, and it is always ``scores``, x being the
+    number right of n trials: n P stands for P.
 
     Parameters
     ----------
@@ -184,9 +188,9 @@ def item_fit(
     if by_sum_score:
         s_x2, n_rows, n_respondents, respondents_used = _by_sum_score(responses, items, population, min_expected)
     else:
-        s_x2, n_rows = _by_the_rest(responses, items, population)
+        s_x2, n_rows = _by_scores(responses, items, population)
         n_respondents = responses.observed.sum(axis=0)
-        respondents_used = f"all {responses.n_respondents}, in groups by what their other responses let expect"
+        respondents_used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
 
     df = np.maximum(n_rows - items.n_free, 0)
     undefined = df < 1
@@ -212,7 +216,7 @@ def item_fit(
         outfit=outfit,
         n_respondents=n_respondents,
         respondents_used=respondents_used,
-        statistic="s_x2" if by_sum_score else "x2_by_rest",
+        statistic="s_x2" if by_sum_score else "score",
     )
 
 
@@ -225,7 +229,7 @@ def _by_sum_score(
     n_rows, n_respondents = np.zeros((2, responses.n_items), dtype=np.int64)
     for values, columns in groups:
         known = items.select([items.item_ids[j] for j in columns])
-        rows = _sum_score_rows(values, known, _fine_enough(quadrature, known), min_expected)
+        rows = _sum_score_rows(values, known, fine_enough(quadrature, known), min_expected)
         for j, (n, n_correct, expected_correct) in zip(columns, rows, strict=True):
             s_x2[j] += np.sum((n_correct - expected_correct) ** 2 * n / (expected_correct * (n - expected_correct)))
             n_rows[j] += n.size
@@ -233,60 +237,60 @@ def _by_sum_score(
     return s_x2, n_rows, n_respondents, respondents_used
 
 
-def _by_the_rest(
+def _by_scores(
     responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """X2 and number of groups of each item, the respondents grouped by what their other responses let expect."""
-    population = _fine_enough(quadrature, items)
-    log_p, log_q = log_icc(population.nodes, items)
-    p = np.exp(log_p)
-    joint = log_likelihood(responses.correct, population.nodes, items, trials=responses.trials)
-    joint += population.log_weights
-    x2 = np.zeros(items.n_items)
-    n_groups = np.zeros(items.n_items, dtype=np.int64)
-    for j, answers in enumerate(responses.correct.T):
-        answered = ~np.isnan(answers)
-        x = answers[answered]
-        if responses.trials is None:
-            rest = joint[answered] - np.where(x[:, None] == 1, log_p[:, j], log_q[:, j])
-            expected = normalise(rest)[0] @ p[:, j]
-            deviation, variance = _in_groups(expected, x - expected, expected * (1 - expected))
-        else:
-            n = responses.trials[answered, j]
-            posterior = normalise(joint[answered] - np.outer(x, log_p[:, j]) - np.outer(n - x, log_q[:, j]))[0]
-            expected, square = posterior @ p[:, j], posterior @ p[:, j] ** 2
-            noise = n * (expected - square) + n**2 * (square - expected**2)
-            deviation, variance = _in_groups(expected, x - n * expected, noise)
-        n_groups[j] = variance.size
-        x2[j] = np.sum(deviation**2 / variance)
+    """Score statistic of each item, and how many groups of abilities it compares."""
+    grid = fine_enough(quadrature, items)
+    residuals = Residuals.of_items(responses, items, grid)
+    groups = _groups_of_abilities(residuals)
+    own = _own_parameters(items, grid)
+    weights = np.concatenate([groups, own], axis=2)
+
+    def scores(of: Residuals) -> Iterator[NDArray[np.float64]]:
+        for _, weighted in of.weighted():
+            yield weighted.swapaxes(0, 1) @ weights
+
+    k = groups.shape[2]
+    total, covariance = score_forms(residuals, scores, weights.shape[2], np.random.default_rng(0))
+    x2, n_groups = np.zeros(items.n_items), groups.any(axis=1).sum(axis=1)
+    for j in range(items.n_items):
+        used, free = np.flatnonzero(groups[j].any(axis=0)), np.flatnonzero(own[j].any(axis=0))
+        if used.size > free.size:
+            within, moved = covariance[j][np.ix_(used, used)], covariance[j][np.ix_(used, k + free)]
+            x2[j] = dense_form(within, total[j, used], moved, free.size)[0]
     return x2, n_groups
 
 
-def _in_groups(
-    expected: NDArray[np.float64], deviations: NDArray[np.float64], variances: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of deviations x - E and of their variances in groups of like E, shape (n_groups,) each.
+def _groups_of_abilities(residuals: Residuals) -> NDArray[np.float64]:
+    """Which nodes belong together, 0 or 1, shape (n_items, n_nodes, MOST_GROUPS): groups of equal variance of an item.
 
-    Respondents with the same E stay together: their order would be an accident of rounding, which knows of x.
+    The variance is the sum of P (1 - P) that the posteriors of those who answered the item expect.
     """
-    _, tied = np.unique(expected.round(9), return_inverse=True)
-    variance = np.bincount(tied, variances)
-    deviation = np.bincount(tied, deviations)
-    so_far = np.cumsum(variance)
-    wanted = min(MOST_GROUPS, int(so_far[-1] / LEAST_VARIANCE)) if so_far.size else 0
-    if wanted == 0:
-        return np.empty(0), np.empty(0)
-    ends = np.unique(np.searchsorted(so_far, so_far[-1] * (np.arange(1, wanted) / wanted)))
-    starts = np.concatenate([[0], ends[ends < so_far.size - 1] + 1])
-    groups = np.stack([np.add.reduceat(deviation, starts), np.add.reduceat(variance, starts)], axis=1)
-    k = 0
-    while k < len(groups) and len(groups) > 1:
-        if groups[k, 1] >= LEAST_VARIANCE:
-            k += 1
-            continue
-        groups[k - 1 if k else 1] += groups[k]
-        groups = np.delete(groups, k, axis=0)
-    return groups[:, 0], groups[:, 1]
+    variance = (residuals.n.T @ residuals.mass) * np.exp(residuals.log_p + residuals.log_q)
+    so_far = np.cumsum(variance, axis=1)
+    most = np.minimum(MOST_GROUPS, so_far[:, -1:] // LEAST_VARIANCE)
+    place = np.divide(so_far - variance / 2, so_far[:, -1:], out=np.zeros_like(so_far), where=so_far[:, -1:] > 0)
+    return (np.floor(np.minimum(place * most, most - 0.5))[:, :, None] == np.arange(MOST_GROUPS)) & (most > 0)[
+        :, :, None
+    ]
+
+
+def _own_parameters(items: ItemParameters, grid: Quadrature) -> NDArray[np.float64]:
+    """What turns an item's residual into the scores of its own parameters, shape (n_items, n_nodes, 2 to 4).
+
+    0 for those that are known or common to several items.
+    """
+    curves = item_curves(grid.nodes, items)
+    kind = np.array(items.kind or ("own",) * items.n_items)
+    columns = [
+        curves.weight.T * grid.nodes * (kind == "own")[:, None],
+        curves.weight.T * (kind != "fixed")[:, None],
+        (curves.log_p_c - curves.log_q_c).T * items.guessing_estimated[:, None],
+    ]
+    if isinstance(curves, CurveToUpper):
+        columns.append((curves.log_p_v - curves.log_q_v).T)
+    return np.stack(columns, axis=2)
 
 
 Group = tuple[NDArray[np.float64], NDArray[np.intp]]
@@ -307,15 +311,6 @@ def _groups_of_same_items(responses: ResponseMatrix) -> tuple[list[Group], str]:
     if len(groups) == 1 and groups[0][1].size == responses.n_items:
         return groups, f"{used}, those who answered every item"
     return groups, f"{used}, in {len(groups)} groups who answered the same items"
-
-
-def _fine_enough(quadrature: Quadrature, items: ItemParameters) -> Quadrature:
-    """Nodes no further apart than the error of theta given all the items, 1 / sqrt(information).
-
-    Between wider nodes a sum score could fall into a gap where no node expects it.
-    """
-    most = information(quadrature.nodes, items).sum(axis=1).max()
-    return refine(quadrature, 1 / np.sqrt(max(most, np.finfo(np.float64).tiny)))
 
 
 Rows = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]

@@ -12,9 +12,8 @@ from irtbench.diagnostics.moments import Moments
 
 FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
 MOST_COMPLETE_ITEMS = 1_000  # with complete responses, of which all pairs are used
-MOST_MOMENTS = 4_100  # otherwise: all of 90 items; a matrix of 134 MB
-MOST_PRODUCTS = 1e11  # to count who answered four items: 4 s on one core
-ROWS_AT_ONCE = 2_000
+MOST_MOMENTS = 4_100  # otherwise; a matrix of 134 MB
+MOST_SCORES = 1_000, 2_000  # of incomplete responses: all of 44 items, four of each item up to 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +57,8 @@ class Margins:
         singles = np.flatnonzero(np.diagonal(n_together) > 0)
         pairs = np.flatnonzero(n_together[first, second] >= FEWEST_TOGETHER)
         left_out = first.size - pairs.size
-        n_patterns = 1 if responses.is_complete else len(np.unique(responses.observed, axis=0))
-        most = max(int(min(MOST_MOMENTS, np.sqrt(MOST_PRODUCTS / n_patterns))) - singles.size, 0)
+        most_scores = min(max(MOST_SCORES[0], 4 * n_items), MOST_SCORES[1])
+        most = max((MOST_MOMENTS if responses.is_complete else most_scores) - singles.size, 0)
         not_drawn = max(pairs.size - most, 0)
         if not_drawn:
             pairs = np.sort(np.random.default_rng(0).choice(pairs, most, replace=False))
@@ -76,15 +75,3 @@ class Margins:
     def n_per_pair(self) -> float:
         """Mean number of respondents of a pair; NaN without any."""
         return float(self.n[-self.n_pairs :].mean()) if self.n_pairs else np.nan
-
-    def overlap(self, observed: NDArray[np.bool_], moments: Moments) -> NDArray[np.float64]:
-        """n_st / sqrt(n_s n_t) of every two margins, n_st respondents having the items of both; square."""
-        first, second = moments.items_of(self.chosen)
-        patterns, counts = np.unique(observed, axis=0, return_counts=True)
-        together = np.zeros((self.chosen.size, self.chosen.size), dtype=np.float32)  # counts below 2^24 are exact
-        for start in range(0, len(patterns), ROWS_AT_ONCE):
-            part = patterns[start : start + ROWS_AT_ONCE]
-            has = (part[:, first] & part[:, second]).astype(np.float32)
-            together += (has.T * counts[start : start + ROWS_AT_ONCE].astype(np.float32)) @ has
-        scale = 1 / np.sqrt(self.n)
-        return together * scale[:, None] * scale

@@ -116,6 +116,12 @@ class Moments:
         """Number of singles and pairs."""
         return self.n_items * (self.n_items + 1) // 2
 
+    def log_probabilities(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Logarithms of P and 1 - P at the nodes, shape (n_items, n_nodes)."""
+        p = self.mean[:, None] + self.level * self.deviation[:, None]
+        least = np.finfo(np.float64).tiny
+        return np.log(np.clip(p, least, 1.0)), np.log(np.clip(1 - p, least, 1.0))
+
     @cached_property
     def joint_spread(self) -> NDArray[np.float64]:
         """E[s_j s_k], shape (n_items, n_items)."""

@@ -146,12 +146,13 @@ class ItemParameters(Drawn):
 
     @property
     def n_free(self) -> NDArray[np.int64]:
-        """Number of estimated parameters that each item's curve rests on, shape (n_items,).
+        """Number of estimated parameters of each item's own, shape (n_items,).
 
-        2, 3 with guessing, 4 with an upper asymptote too; 0 where they are known. A common slope counts with every
-        item, as in R mirt's S-X2; of all items together it is one, see `n_parameters`.
+        2, 3 with guessing, 4 with an upper asymptote too; 0 where they are known. A slope common to all items is none
+        of an item's own, see `n_parameters`.
         """
-        curve = 2 if self.kind is None else np.where(np.array(self.kind) == "fixed", 0, 2)
+        own = {"own": 2, "rasch": 1, "1pl": 1, "fixed": 0}
+        curve = 2 if self.kind is None else np.array([own[kind] for kind in self.kind])
         return curve + self.guessing_estimated.astype(np.int64) + (self.upper_asymptote is not None)
 
     @property
@@ -167,8 +168,7 @@ class ItemParameters(Drawn):
         deviation of the population are two.
         """
         kinds = Counter(self.kind)
-        one_slope = kinds["rasch"] + kinds["1pl"]
-        return int(self.n_free.sum()) - one_slope + (one_slope > 0) + 2 * (kinds["fixed"] > 0)
+        return int(self.n_free.sum()) + (kinds["rasch"] + kinds["1pl"] > 0) + 2 * (kinds["fixed"] > 0)
 
     @property
     def model(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ STATISTICS = {
     "discrimination": "discrimination a",
     "communality": "communality h²",
     "s_x2": "S-X²",
-    "x2_by_rest": "X² by the rest",
+    "score": "score statistic",
     "ld_x2": "LD-X²",
 }
 NORMALISATIONS = {

@@ -15,6 +15,7 @@ from irtbench.analysis.dependence_bootstrap import (
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.posterior_scores import Residuals
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
@@ -22,6 +23,7 @@ from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
+from irtbench.models.theta_posterior import ability_posterior
 
 FAST = FitSettings(standard_errors=False, tolerance=1e-3)
 
@@ -80,15 +82,18 @@ def test_a_twin_among_missing_responses_is_found() -> None:
     assert {"p_bootstrap", "p_bootstrap_adjusted"} < set(pairs.table())
 
 
-def test_samples_come_from_the_model_and_are_missing_where_the_data_are() -> None:
+def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -> None:
     responses = clean(5, n_items=4, missing=0.4)
     items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
-    grid = normal_grid()
+    fitted = Residuals.of_items(responses, items, normal_grid())
     rng = np.random.default_rng(2)
-    samples = [simulate_like(responses, items, grid, rng) for _ in range(60)]
+    samples = [simulate_like(responses, fitted, rng) for _ in range(60)]
     assert all((sample.observed == responses.observed).all() for sample in samples)
     share = np.mean([sample.proportion_correct() for sample in samples], axis=0)
-    np.testing.assert_allclose(share, grid.weights @ icc(grid.nodes, items), atol=0.012)  # 4 standard errors
+    posterior = ability_posterior(responses, items, quadrature=normal_grid())
+    p = posterior.mass @ icc(posterior.nodes, items)
+    expected = np.where(responses.observed, p, 0).sum(axis=0) / responses.observed.sum(axis=0)
+    np.testing.assert_allclose(share, expected, atol=0.012)  # 4 standard errors
 
 
 def test_one_seed_gives_one_answer() -> None:
@@ -187,11 +192,12 @@ def test_fit_many_refits_samples_as_fit_model_does() -> None:
     responses = clean(4, n_items=6)
     items = refit(responses)
     rng = np.random.default_rng(0)
-    samples = [simulate_like(responses, items, normal_grid(), rng) for _ in range(8)]
+    fitted = Residuals.of_items(responses, items, normal_grid())
+    samples = [simulate_like(responses, fitted, rng) for _ in range(8)]
     exact = FitSettings(standard_errors=False, tolerance=1e-7)
-    for sample, fitted in zip(samples, fit_many(samples, exact, start=items).fits, strict=True):
-        assert fitted is not None
+    for sample, together in zip(samples, fit_many(samples, exact, start=items).fits, strict=True):
+        assert together is not None
         alone = fit_model(sample, exact)
-        assert fitted.converged == alone.converged
+        assert together.converged == alone.converged
         if alone.converged:
-            np.testing.assert_allclose(fitted.items.discrimination, alone.items.discrimination, atol=1e-6)
+            np.testing.assert_allclose(together.items.discrimination, alone.items.discrimination, atol=1e-6)

@@ -112,9 +112,9 @@ def test_the_worst_fitting_go_first_within_all_limits() -> None:
 
 
 def test_what_the_statistic_was_is_said() -> None:
-    found = replace(fits({"b": 0.001}), statistic="x2_by_rest")
+    found = replace(fits({"b": 0.001}), statistic="score")
     (removal,) = worst_fitting(1, found, RULES, Removable(list(ITEMS), RULES, {}))
-    assert (removal.reason, removal.statistic) == ("item_fit", "x2_by_rest")
+    assert (removal.reason, removal.statistic) == ("item_fit", "score")
 
 
 def test_slopes_the_least_first_until_the_floor() -> None:

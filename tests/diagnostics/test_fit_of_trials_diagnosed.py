@@ -51,12 +51,12 @@ def test_mean_squares_of_numbers_right_by_hand() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:item fit")
-def test_level_and_power_of_x2_by_the_rest() -> None:
+def test_level_and_power_of_the_score_statistic() -> None:
     p = []
     for seed in range(6):
         responses = tried(seed)
         found = item_fit(responses, fit_model(responses).items)
-        assert found.statistic == "x2_by_rest"
+        assert found.statistic == "score"
         p.append(found.p)
     assert (np.concatenate(p) < 0.05).mean() < 0.1  # of 120; more than 12 have a probability of .01
     bent = tried(0, bent=True)

@@ -15,11 +15,11 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
-from irtbench.diagnostics.item_fit import _in_groups, item_fit, rest_score_distributions
+from irtbench.diagnostics.item_fit import item_fit, rest_score_distributions
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 
 ITEM_FIT_COLUMNS = ["item_id", "s_x2", "df", "p", "p_adjusted", "rmsea", "infit", "outfit", "n_respondents"]
@@ -185,26 +185,6 @@ def test_nobody_comparable_is_nan_with_a_warning() -> None:
     assert np.isnan([fit.s_x2, fit.p, fit.p_adjusted, fit.rmsea]).all()
 
 
-def test_groups_by_the_rest_by_hand() -> None:
-    # Three items with the same steep curve and guessing 1/2; ability is -1 or 1, with equal mass, so that P is 1/2 or 1
-    # up to e^-60. Given right answers to the two others
-    # the posterior of the able is 1 / (1 + 1/4), so E = .8 * 1 + .2 * .5 = .9; given one wrong answer or two, E = .5.
-    items = ItemParameters(("a", "b", "c"), [60.0] * 3, [0.0] * 3, [0.5] * 3, [False] * 3)
-    population = Quadrature(np.array([-1.0, 1.0]), np.log([0.5, 0.5]))
-    patterns = [[1, 1, 1]] * 90 + [[0, 1, 1]] * 30 + [[1, 0, 1]] * 30 + [[0, 0, 1]] * 30 + [[np.nan, 1, 1]] * 5
-    values = np.array(patterns, dtype=float)
-    responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(len(values))), items.item_ids)
-    # Item a, 180 answered: 60 with E = .5, of whom 30 are right: deviation 0. 120 with E = .9, of whom 90 are right:
-    # deviation 90 - 108 = -18, variance 120 * .09 = 10.8, X2 = 324 / 10.8 = 30. Two groups, two parameters: df 0.
-    with pytest.warns(RuntimeWarning, match="no degree of freedom"):
-        fit = item_fit(responses, items, quadrature=population)
-    assert fit.n_respondents[0] == 180
-    assert fit.df[0] == 0
-    expected, x = np.repeat([0.5, 0.9], [60, 120]), np.repeat([1.0, 0, 1, 0], [30, 30, 90, 30])
-    deviation, variance = _in_groups(expected, x - expected, expected * (1 - expected))
-    np.testing.assert_allclose([deviation, variance], [[0, -18], [15, 10.8]], atol=1e-12)
-
-
 @pytest.mark.parametrize("missing", [0.1, 0.6])
 def test_level_with_missing_responses(missing: float) -> None:
     p = []
@@ -226,8 +206,8 @@ def test_a_planted_misfit_is_found_among_missing_responses() -> None:
     assert fit.p_adjusted.argmin() == 4
     assert fit.p_adjusted[4] < 1e-6
     assert np.delete(fit.p_adjusted, 4).min() > 0.01
-    assert "what their other responses let expect" in fit.respondents_used
-    assert fit.statistic == "x2_by_rest"
+    assert "by the abilities that their responses let expect" in fit.respondents_used
+    assert fit.statistic == "score"
 
 
 def test_too_few_responses_are_nan_with_a_warning() -> None:

@@ -1,0 +1,145 @@
+"""Scores of departures from the model: residuals at each ability, weighted by the respondent's posterior of it.
+
+For any function h of ability and of the other answers, the sum over respondents of E[(x_j - P_j) h | their answers] is
+a derivative of the likelihood of what was observed (Fisher's identity; Louis, 1982). Its expectation is 0 wherever who
+answered what depends on the answers seen alone (Rubin, 1976), as in a second stage chosen by the first, and nearly so
+where abler people answer more and have answered enough to show it. What the whole population would answer is no such
+measure there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.data.responses import ResponseMatrix
+from irtbench.models.curves import information, log_icc
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.quadrature import Quadrature, refine
+from irtbench.models.theta_posterior import TAIL, normalise
+
+ROWS_TO_A_SCORE = 12  # simulated respondents for each score whose covariance they give
+FEWEST_ROWS = 5_000
+CELLS_AT_ONCE = 2**22  # respondents x items x nodes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Responses and each respondent's posterior over nodes of ability, of one or of several.
+
+    Parameters
+    ----------
+    correct, n
+        Number right, 0 where missing, and number of responses, shape (n_respondents, n_items).
+    log_p, log_q
+        Logarithms of P and 1 - P at the nodes, shape (n_items, n_nodes).
+    log_weights
+        Of the population at the nodes, shape (n_nodes,).
+    mass
+        Posterior, shape (n_respondents, n_nodes).
+    """
+
+    correct: Array
+    n: Array
+    log_p: Array
+    log_q: Array
+    log_weights: Array
+    mass: Array
+
+    @classmethod
+    def of(cls, correct: Array, n: Array, log_p: Array, log_q: Array, log_weights: Array) -> Residuals:
+        """The responses with their posteriors."""
+        mass = normalise(correct @ log_p + (n - correct) @ log_q + log_weights)[0]
+        return cls(correct, n, log_p, log_q, log_weights, mass)
+
+    @classmethod
+    def of_items(cls, responses: ResponseMatrix, items: ItemParameters, grid: Quadrature) -> Residuals:
+        """Of responses to items of one ability."""
+        log_p, log_q = log_icc(grid.nodes, items)
+        return cls.of(np.nan_to_num(responses.correct), responses.n_trials, log_p.T, log_q.T, grid.log_weights)
+
+    @cached_property
+    def p(self) -> Array:
+        """Probability of a right response at the nodes, shape (n_items, n_nodes)."""
+        return np.exp(self.log_p)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """Numbers right of respondents with abilities from these posteriors who are asked the same."""
+        node = (self.mass.cumsum(axis=1) < rng.random((len(self.mass), 1))).sum(axis=1)
+        p, asked = self.p.T[np.minimum(node, self.mass.shape[1] - 1)], self.n > 0
+        drawn = np.zeros(self.n.shape)
+        if self.n.max(initial=0) <= 1:
+            drawn[asked] = rng.random(int(asked.sum())) < p[asked]
+        else:
+            drawn[asked] = rng.binomial(self.n[asked].astype(np.int64), p[asked])
+        return drawn
+
+    def simulated(self, rng: np.random.Generator, n_scores: int) -> Iterator[Residuals]:
+        """The same respondents drawn again and again, as often as the covariance of so many scores needs."""
+        rows = max(FEWEST_ROWS, ROWS_TO_A_SCORE * n_scores)
+        for _ in range(-(-rows // max(len(self.n), 1))):
+            yield self.of(self.draw(rng), self.n, self.log_p, self.log_q, self.log_weights)
+
+    def pairs(self) -> Array:
+        """Sum over respondents of E[(x_k - P_k)(x_l - P_l)], shape (n_items, n_items)."""
+        total = np.zeros((self.n.shape[1],) * 2)
+        for q in np.flatnonzero((self.mass > TAIL).any(axis=0)):
+            residual = self.correct - self.n * self.p[:, q]
+            total += (residual * self.mass[:, q, None]).T @ residual
+        return total
+
+    def correlations(self) -> Array:
+        """Expected correlations of responses among those who answered both items, shape (n_items, n_items)."""
+        both, product = np.zeros((2, *(self.n.shape[1],) * 2))
+        for q in range(self.mass.shape[1]):
+            together = (self.n * self.mass[:, q, None]).T @ self.n
+            both += together * self.p[:, q, None]
+            product += together * np.outer(self.p[:, q], self.p[:, q])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            n = self.n.T @ self.n
+            mean, other = both / n, both.T / n
+            return (product / n - mean * other) / np.sqrt(mean * (1 - mean) * other * (1 - other))
+
+    def weighted(self) -> Iterator[tuple[Array, Array]]:
+        """For some respondents at a time x - n P at the nodes, and that times the posterior.
+
+        Both of shape (n_respondents, n_items, n_nodes), of the nodes that any of them reach.
+        """
+        reached = (self.mass > TAIL).any(axis=0)
+        size = max(1, CELLS_AT_ONCE // max(self.p.size, 1))
+        for rows in (slice(start, start + size) for start in range(0, len(self.n), size)):
+            residual = self.correct[rows, :, None] - self.n[rows, :, None] * self.p
+            yield residual, residual * np.where(reached, self.mass[rows], 0.0)[:, None]
+
+
+Scores = Callable[[Residuals], Iterator[Array]]  # of some respondents at a time, shape (n_items, rows, n_scores)
+
+
+def score_forms(residuals: Residuals, scores: Scores, n_scores: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Sums of scores over the respondents and their covariance, shapes (..., n_scores) and (..., n_scores, n_scores).
+
+    The covariance is that of respondents simulated with abilities from their posteriors and asked the same. Its
+    inverse is on average the true one: it is larger by the factor that the number of simulated respondents makes
+    (Anderson, 2003, sec. 7.7).
+    """
+    total = sum(part.sum(axis=-2) for part in scores(residuals))
+    product, rows = np.zeros(1), 0
+    for drawn in residuals.simulated(rng, n_scores):
+        rows += len(drawn.n)
+        product = product + sum(part.swapaxes(-1, -2) @ part for part in scores(drawn))
+    return np.asarray(total), product * len(residuals.n) / (rows - n_scores - 1)
+
+
+def fine_enough(quadrature: Quadrature, items: ItemParameters) -> Quadrature:
+    """Nodes no further apart than the error of theta given all the items, 1 / sqrt(information).
+
+    Between wider nodes a sum score could fall into a gap where no node expects it.
+    """
+    most = information(quadrature.nodes, items).sum(axis=1).max()
+    return refine(quadrature, 1 / np.sqrt(max(most, np.finfo(np.float64).tiny)))
