@@ -65,13 +65,17 @@ class PruneRules(Settings):
         Of a pair whose LD-X2 has an adjusted p of at most this one item is dropped, the worst pair first.
     local_dependence_p
         ``bootstrap`` for a p that keeps its level (adjusted by the largest of all pairs), ``chi_square`` for the
-        published one (adjusted by Holm), too careful with complete responses and too rash with many missing.
+        published one (adjusted by Holm), too careful with complete responses; where some are missing it is always
+        the bootstrap.
     bootstrap_samples
         Most samples of the bootstrap in each round that comes to this rule, see `with_bootstrap`: fewer are drawn where
         they settle it. None for 99, or fewer, but no less than 19, of more than half a million responses.
     min_cfi, min_tli
-        Reject the scale if one ability fits all its items worse than this before any removal, and significantly badly:
+        Reject the scale if one ability fits the items that pruning leaves worse than this, and significantly badly:
         with few respondents to a pair of items CFI and TLI fall below the cut-off by chance, and M2 has p >= .05.
+    max_share_bad
+        Reject the scale, too, if one ability fits all the items given so badly, and the rules remove more than this
+        share of them: a few twin items may make a scale look bad, but of two abilities pruning would leave one.
     min_share_kept
         Reject the scale if fewer than this share of the items given survive.
     min_items
@@ -110,6 +114,7 @@ class PruneRules(Settings):
     bootstrap_samples: Annotated[int, Range(at_least=FEWEST_SAMPLES)] | None = None
     min_cfi: Share | None = 0.90
     min_tli: Share | None = 0.90
+    max_share_bad: Share = 0.25
     min_share_kept: Inside | None = 0.5
     min_items: Annotated[int, Range(at_least=FEWEST_ITEMS)] = FEWEST_ITEMS
     min_per_group: Count = 0
@@ -132,8 +137,8 @@ class PruneRules(Settings):
         if both:
             raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
 
-    def of_trials(self) -> PruneRules:
-        """The same where there are several trials of an item: LD-X2 has the p of a bootstrap alone."""
+    def by_bootstrap(self) -> PruneRules:
+        """The same where LD-X2 has the p of a bootstrap alone: with missing responses or several trials of an item."""
         return replace(self, local_dependence_p="bootstrap")
 
     def most_in_a_round(self, n_to_leave: int, n_items: int) -> int:

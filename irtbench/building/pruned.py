@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import PruneRules
 from irtbench.building.removals import NORMAL_OGIVE, Removal, describe_removals
 from irtbench.building.scale_checks import ScaleChecks
@@ -129,6 +130,15 @@ class Pruning(Shown):
         return after is not None and bool(
             after.rmsea_lower < rules.good_rmsea and after.cfi > rules.good_cfi and after.tli > rules.good_tli
         )
+
+    @property
+    def mended(self) -> str:
+        """Which removals made one ability fit a retained scale that it did not fit as given; empty where it did."""
+        before = None if self.fit_before is None else misfit_as_a_whole(self.fit_before, self.rules)
+        if before is None or self.rejected is not None:
+            return ""
+        gone = [f"{r.item_id} ({r.note})" if r.note else r.item_id for r in self.removals if r.round > 0]
+        return f"{before} before {', '.join(gone)} left"
 
     @property
     def not_available(self) -> str:

@@ -69,8 +69,11 @@ def prune(
     item may be what makes another look bad; of many, several go together (`PruneRules.share_at_once`). Where they did,
     pruning ends as soon as fewer items are left than `PruneRules.min_share_kept`, for the scale is rejected then.
 
-    With several trials of an item, k right of n, M2 is not known and rejects nothing, and the p of local dependence is
-    that of the bootstrap whatever the rules say.
+    Where responses are missing, and with several trials of an item, k right of n, the p of local dependence is that of
+    the bootstrap whatever the rules say; with several trials M2 is not known and rejects nothing.
+
+    A scale is rejected as a whole if one ability does not fit the items left, or if it does not fit those given and
+    more than a few have to leave (`PruneRules.max_share_bad`).
 
     Parameters
     ----------
@@ -121,8 +124,8 @@ def prune(
     """
     responses = as_responses(responses)
     rules = with_keywords(rules or PruneRules(), keywords)
-    if responses.trials is not None:
-        rules = rules.of_trials()
+    if responses.trials is not None or not responses.is_complete:
+        rules = rules.by_bootstrap()
     fit = fit or fit_model
     known = set(responses.item_ids)
     unknown = [item for item in (*(e.item_id for e in rules.exclude), *rules.protect) if item not in known]
@@ -177,9 +180,11 @@ def prune(
         several_left |= _several_by_misfit(found, rules)
         if several_left and _too_few_left(responses, state, rules):
             return _finish(responses, state, rules, checks, None)
+        if rejected := _more_than_pairs(responses, state, rules, checks):
+            return _finish(responses, state, rules, checks, rejected)
         if not found:
             return _finish(
-                responses, state, rules, checks, misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
+                responses, state, rules, checks, misfit_as_a_whole(state.rounds[-1].global_fit, rules, checks)
             )
     return _finish(responses, state, rules, checks, f"fewer than {FEWEST_ITEMS} items are left")
 
@@ -187,6 +192,17 @@ def prune(
 def _several_by_misfit(found: list[Removal], rules: PruneRules) -> bool:
     """Whether a round removed more items for their misfit than it may where there are few."""
     return sum(removal.reason in MISFIT for removal in found) > rules.at_once
+
+
+def _more_than_pairs(
+    responses: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None
+) -> str | None:
+    """Say why one ability does not fit the items given, if more have to leave than a few bad items and pairs."""
+    leaving = sum(removal.round > 0 for removal in state.removals)
+    if leaving <= rules.max_share_bad * responses.n_items:
+        return None
+    verdict = misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
+    return verdict and f"{verdict}; {leaving} items would have to leave, more than {rules.max_share_bad:.0%}"
 
 
 def _too_few_left(responses: ResponseMatrix, state: _State, rules: PruneRules) -> bool:

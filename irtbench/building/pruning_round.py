@@ -13,7 +13,6 @@ from irtbench.analysis.dependence_bootstrap import (
     with_bootstrap,
 )
 from irtbench.analysis.dependence_bootstrap import RefitMany as BootstrapRefits
-from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import FEWEST_ITEMS, PruneRules
 from irtbench.building.pruned import PruningRound
 from irtbench.building.removals import (
@@ -76,24 +75,23 @@ def prune_once(
     pairs = local_dependence(data, items, quadrature=population)
     found: list[Removal] = []
     not_available = ""
-    if misfit_as_a_whole(before[0].global_fit if before else whole, rules) is None:
-        removable = Removable(list(items.item_ids), rules, groups)
-        for rule in rules.order:
-            if rule == "slope":
-                found = flat_or_reversed(number, items, rules, removable, sd=fitted.population["sd"])
-            elif rule == "item_fit":
-                found = worst_fitting(number, fits, rules, removable)
-            elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
-                if rules.local_dependence_p == "bootstrap":
-                    try:
-                        pairs = _bootstrapped(number, pairs, data, fitted, again, rules, groups, seed, progress, many)
-                    except ArithmeticError as error:
-                        not_available = str(error)
-                        progress(f"round {number}: {not_available}")
-                        continue
-                found = most_dependent(number, pairs, rules, removable)
-            if found:
-                break
+    removable = Removable(list(items.item_ids), rules, groups)
+    for rule in rules.order:
+        if rule == "slope":
+            found = flat_or_reversed(number, items, rules, removable, sd=fitted.population["sd"])
+        elif rule == "item_fit":
+            found = worst_fitting(number, fits, rules, removable)
+        elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
+            if rules.local_dependence_p == "bootstrap":
+                try:
+                    pairs = _bootstrapped(number, pairs, data, fitted, again, rules, groups, seed, progress, many)
+                except ArithmeticError as error:
+                    not_available = str(error)
+                    progress(f"round {number}: {not_available}")
+                    continue
+            found = most_dependent(number, pairs, rules, removable)
+        if found:
+            break
     if not found and whole.reason == BETWEEN:
         whole = global_fit(data, items, quadrature=population)
     return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway), not_available)

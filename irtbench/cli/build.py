@@ -278,5 +278,6 @@ def outcome(scale: dict) -> str:  # type: ignore[type-arg]
     unknown = [f"global fit not known: {scale['global_fit_before']['reason']}"] * bool(
         scale["global_fit_before"]["reason"]
     )
+    unknown += [scale["mended"]] * bool(scale["mended"])
     unknown += [f"not judged: {scale['not_available']}"] * bool(scale["not_available"])
     return "; ".join(["retained", *unknown])

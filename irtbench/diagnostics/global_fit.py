@@ -271,18 +271,21 @@ def _with_df(m2: float, df: int, margins: Margins) -> tuple[float, int]:
 
 def _of_scores(residuals: Residuals, moments: Moments, margins: Margins, n_parameters: int) -> tuple[float, int]:
     """M2 of incomplete responses, and the number of parameters that move its scores."""
-    own = moments.derivative / (moments.spread * moments.deviation[:, None])[moments.item_of]
+    place = np.arange(moments.item_of.size) - np.searchsorted(moments.item_of, moments.item_of)
+    own = np.zeros((moments.n_items, moments.weights.size, int(place.max(initial=0)) + 1))
+    own[moments.item_of, :, place] = moments.derivative / (moments.spread * moments.deviation[:, None])[moments.item_of]
     singles = moments.items_of(margins.chosen)[0][: margins.chosen.size - margins.n_pairs]
     first, second = margins.pairs
     few_pairs = 20 * first.size < moments.n_items**2
 
     def scores(of: Residuals) -> Iterator[NDArray[np.float64]]:
-        for residual, weighted in of.weighted():
+        for nodes, residual, weighted in of.weighted():
             if few_pairs:
-                products = np.einsum("ikq,ikq->ik", weighted[:, first], residual[:, second])
+                each = [weighted[:, k, None] @ residual[:, second[first == k]].swapaxes(1, 2) for k in np.unique(first)]
+                products = np.concatenate(each, axis=2)[:, 0]
             else:
                 products = (weighted @ residual.swapaxes(1, 2))[:, first, second]
-            of_parameters = (weighted[:, moments.item_of] * own).sum(axis=2)
+            of_parameters = (weighted.swapaxes(0, 1) @ own[:, nodes])[moments.item_of, :, place].T
             if moments.shares is not None:
                 of_parameters = of_parameters @ moments.shares
             yield np.hstack([weighted[:, singles].sum(axis=2), products, of_parameters])

@@ -248,8 +248,8 @@ def _by_scores(
     weights = np.concatenate([groups, own], axis=2)
 
     def scores(of: Residuals) -> Iterator[NDArray[np.float64]]:
-        for _, weighted in of.weighted():
-            yield weighted.swapaxes(0, 1) @ weights
+        for nodes, _, weighted in of.weighted():
+            yield weighted.swapaxes(0, 1) @ weights[:, nodes]
 
     k = groups.shape[2]
     total, covariance = score_forms(residuals, scores, weights.shape[2], np.random.default_rng(0))

@@ -20,11 +20,13 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.models.curves import information, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.theta_posterior import TAIL, normalise
+from irtbench.models.theta_posterior import normalise
 
 ROWS_TO_A_SCORE = 12  # simulated respondents for each score whose covariance they give
 FEWEST_ROWS = 5_000
+ROWS_AT_ONCE = 256
 CELLS_AT_ONCE = 2**22  # respondents x items x nodes
+LEAST_MASS = 1e-10  # of a posterior at a node that is reached
 
 Array = NDArray[np.float64]
 
@@ -86,36 +88,40 @@ class Residuals:
         for _ in range(-(-rows // max(len(self.n), 1))):
             yield self.of(self.draw(rng), self.n, self.log_p, self.log_q, self.log_weights)
 
+    def blocks(self) -> Iterator[tuple[NDArray[np.intp], slice]]:
+        """Respondents of like ability together, and the nodes that they reach: most posteriors reach few."""
+        size = max(1, min(ROWS_AT_ONCE, CELLS_AT_ONCE // max(self.p.size, 1)))
+        order = np.argsort(self.mass @ np.arange(self.mass.shape[1]))
+        for rows in (order[start : start + size] for start in range(0, order.size, size)):
+            reached = np.flatnonzero((self.mass[rows] > LEAST_MASS).any(axis=0))
+            yield rows, slice(int(reached[0]), int(reached[-1]) + 1)
+
+    def weighted(self) -> Iterator[tuple[slice, Array, Array]]:
+        """For some respondents at a time the nodes they reach, x - n P there, and that times the posterior.
+
+        Both of shape (n_respondents, n_items, n_nodes).
+        """
+        for rows, nodes in self.blocks():
+            residual = self.correct[rows, :, None] - self.n[rows, :, None] * self.p[:, nodes]
+            yield nodes, residual, residual * self.mass[rows, None, nodes]
+
     def pairs(self) -> Array:
         """Sum over respondents of E[(x_k - P_k)(x_l - P_l)], shape (n_items, n_items)."""
         total = np.zeros((self.n.shape[1],) * 2)
-        for q in np.flatnonzero((self.mass > TAIL).any(axis=0)):
-            residual = self.correct - self.n * self.p[:, q]
-            total += (residual * self.mass[:, q, None]).T @ residual
+        for _, residual, weighted in self.weighted():
+            total += np.tensordot(weighted, residual, axes=((0, 2), (0, 2)))
         return total
 
     def correlations(self) -> Array:
         """Expected correlations of responses among those who answered both items, shape (n_items, n_items)."""
-        both, product = np.zeros((2, *(self.n.shape[1],) * 2))
-        for q in range(self.mass.shape[1]):
-            together = (self.n * self.mass[:, q, None]).T @ self.n
-            both += together * self.p[:, q, None]
-            product += together * np.outer(self.p[:, q], self.p[:, q])
+        product = np.zeros((self.n.shape[1],) * 2)
+        for rows, nodes in self.blocks():
+            expected = self.n[rows, :, None] * self.p[:, nodes]
+            product += np.tensordot(expected * self.mass[rows, None, nodes], expected, axes=((0, 2), (0, 2)))
         with np.errstate(invalid="ignore", divide="ignore"):
             n = self.n.T @ self.n
-            mean, other = both / n, both.T / n
-            return (product / n - mean * other) / np.sqrt(mean * (1 - mean) * other * (1 - other))
-
-    def weighted(self) -> Iterator[tuple[Array, Array]]:
-        """For some respondents at a time x - n P at the nodes, and that times the posterior.
-
-        Both of shape (n_respondents, n_items, n_nodes), of the nodes that any of them reach.
-        """
-        reached = (self.mass > TAIL).any(axis=0)
-        size = max(1, CELLS_AT_ONCE // max(self.p.size, 1))
-        for rows in (slice(start, start + size) for start in range(0, len(self.n), size)):
-            residual = self.correct[rows, :, None] - self.n[rows, :, None] * self.p
-            yield residual, residual * np.where(reached, self.mass[rows], 0.0)[:, None]
+            mean = (self.n * (self.mass @ self.p.T)).T @ self.n / n
+            return (product / n - mean * mean.T) / np.sqrt(mean * (1 - mean) * mean.T * (1 - mean.T))
 
 
 Scores = Callable[[Residuals], Iterator[Array]]  # of some respondents at a time, shape (n_items, rows, n_scores)

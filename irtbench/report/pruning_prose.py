@@ -74,7 +74,8 @@ def rules(chosen: PruneRules) -> str:
     else:
         text += "No rule removes other items."
     whole = [
-        f"{name} below {limit:g} before any removal"
+        f"{name} below {limit:g} of the items left, or of the items given where more than "
+        f"{percent(chosen.max_share_bad, 0)} of them leave"
         for name, limit in (("CFI", chosen.min_cfi), ("TLI", chosen.min_tli))
         if limit is not None
     ]

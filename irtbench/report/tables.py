@@ -70,6 +70,7 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
         "n_items_kept": len(pruning.kept),
         "rounds": len(pruning.rounds),
         "rejected": pruning.rejected,
+        "mended": pruning.mended,
         "not_available": pruning.not_available,
         "global_fit_before": None if pruning.fit_before is None else asdict(pruning.fit_before),
         "global_fit_after": None if pruning.fit_after is None else asdict(pruning.fit_after),

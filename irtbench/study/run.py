@@ -84,7 +84,6 @@ def run_study(
             f"up to {int(data.responses.trials.max())} trials of an item: k right of n; M2 and the number of abilities "
             "are of one response each and left open, local dependence has the p of a bootstrap alone"
         )
-        settings = replace(settings, pruning=settings.pruning.of_trials())
     parts = divide(data.items, settings)
     check_named_items(parts, settings)
     check_published(parts, settings)
@@ -92,6 +91,8 @@ def run_study(
     screening = screen_respondents(settings, data)
     screened = data.responses.select_respondents(screening.kept)
     progress(f"screening: {screened.n_respondents} of {data.responses.n_respondents} respondents kept")
+    if screened.trials is not None or not screened.is_complete:
+        settings = replace(settings, pruning=settings.pruning.by_bootstrap())
     norm_columns = columns_of_norms(settings, data.respondents, data.respondents_from, screened, progress)
     if control:
         screened = shuffled(screened, np.random.default_rng(settings.study.seed))

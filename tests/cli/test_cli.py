@@ -367,7 +367,13 @@ def test_several_abilities_can_be_fitted(study: Path) -> None:
 
 
 def test_the_outcome_says_why_global_fit_is_not_known() -> None:
-    scale = {"rejected": None, "fit": {"converged": True}, "global_fit_before": {"reason": ""}, "not_available": ""}
+    scale = {
+        "rejected": None,
+        "fit": {"converged": True},
+        "global_fit_before": {"reason": ""},
+        "mended": "",
+        "not_available": "",
+    }
     assert outcome(scale) == "retained"
     assert outcome(scale | {"not_available": "slopes"}) == "retained; not judged: slopes"
     unknown = scale | {"global_fit_before": {"reason": "3 items leave no degree of freedom"}}
