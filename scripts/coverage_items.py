@@ -38,8 +38,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, PriorName
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import abilities_of, eap
-from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.ability import eap
+from irtbench.scoring.item_error import abilities_of, with_item_error
 
 
 @dataclass(frozen=True)
