@@ -107,7 +107,7 @@ def extend(
         common, released = parted(tested, drift)
         anchors = old.select(common)
         fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
-        extended = extended_scale(old, fitted.items)
+        extended = extended_scale(old, fitted)
         added = list(extended.items.item_ids[old.items.n_items :])
         came = provenance_of(fit, responses)
         came.pop("date")

@@ -97,3 +97,13 @@ def test_a_small_banks_own_error_is_in_what_rests_on_it(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out" / "extend.json").read_text())
     assert found["anchor_error"] == "joint"
     assert found["group_se_mean"] == pytest.approx(errors["bank.json"], rel=1e-6)
+    (before,), (after,) = (irtbench.load_bank(tmp_path / name / "bank.json").scales for name in ("bank", "out"))
+    assert before.joint_error is not None
+    assert after.joint_error is not None
+    np.testing.assert_allclose(after.joint_error.covariance[:8, :, :8], before.joint_error.covariance, rtol=1e-5)
+    flat = after.joint_error.covariance.reshape(33, 33)
+    free = np.arange(33) % 3 < 2
+    assert np.linalg.eigvalsh(flat[np.ix_(free, free)]).min() > 0
+    # what the first two items, which these people did not see, share with new ones is the location of the bank
+    shared = flat[1, 25] / np.sqrt(flat[1, 1] * flat[25, 25])
+    assert 0.1 < shared < 0.9
