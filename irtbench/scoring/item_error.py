@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol
@@ -151,8 +152,7 @@ def _automatic(
         return found
     position = {item: k for k, item in enumerate(items.item_ids)}
     joint = joint_error.select([position[item] for item in responses.item_ids]).covariance
-    alone, together = (_delta_variance(abilities, responses, known, population, by) for by in (None, joint))
-    return widen(found, np.maximum(together - alone, 0.0))
+    return widen(found, _shared_variance(abilities, responses, known, population, joint))
 
 
 def automatic_item_error(
@@ -378,31 +378,51 @@ def _root_of(items: ItemParameters) -> NDArray[np.float64]:
 
 
 def _delta_variance(
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
+) -> NDArray[np.float64]:
+    """V by the covariance of each item, shape (n_respondents,)."""
+    if abilities.method == "eap_sum":
+        raise InputError("item error: delta is not defined for eap_sum; expected draw")
+    variance = np.empty(responses.n_respondents)
+    for rows, gradient in _gradients(abilities, responses, items, population):
+        variance[rows] = _alone(gradient, items)
+    return variance
+
+
+def _shared_variance(
     abilities: Abilities,
     responses: ResponseMatrix,
     items: ItemParameters,
     population: Quadrature,
-    joint: NDArray[np.float64] | None = None,
+    joint: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """V by the covariance of each item, or by that of all of them, shape (n_items, 3, n_items, 3)."""
-    if abilities.method == "eap_sum":
-        raise InputError("item error: delta is not defined for eap_sum; expected draw")
+    """By how much V is larger by the covariance of all items, shape (n_items, 3, n_items, 3), than by that of each."""
+    variance = np.empty(responses.n_respondents)
+    for rows, gradient in _gradients(abilities, responses, items, population):
+        by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
+        together = (by_all @ joint.reshape(by_all.shape[1], -1) * by_all).sum(axis=1)
+        variance[rows] = together - _alone(gradient, items)
+    return np.maximum(variance, 0.0)
+
+
+def _alone(gradient: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
     covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    alone: NDArray[np.float64] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
+    return alone
+
+
+def _gradients(
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Derivatives of theta by (a, d, c) of each item, shape (3, n_rows, n_items), some respondents at a time."""
     values = responses.correct
-    variance = np.empty(len(values))
     for rows in row_batches(len(values), items.n_items):
         trials = some_rows(responses.trials, rows)
         if abilities.method == "eap":
-            gradient = _eap_gradient(values[rows], trials, items, population)
+            yield rows, _eap_gradient(values[rows], trials, items, population)
         else:
             theta, standard_error = abilities.theta[rows], abilities.standard_error[rows]
-            gradient = _mode_gradient(values[rows], trials, items, theta, standard_error)
-        if joint is None:
-            variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient)
-        else:
-            by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
-            variance[rows] = (by_all @ joint.reshape(by_all.shape[1], -1) * by_all).sum(axis=1)
-    return variance
+            yield rows, _mode_gradient(values[rows], trials, items, theta, standard_error)
 
 
 def _eap_gradient(
