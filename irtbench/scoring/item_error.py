@@ -193,7 +193,7 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     ...     items = irtbench.fit_model(irtbench.simulate_responses(rng.normal(size=n), truth, rng=rng)).items
     ...     print(n, round(irtbench.item_error_share(items), 3))
     80 0.041
-    800 0.003
+    800 0.004
     """
     items = as_parameters(items, upper_asymptotes=True)
     if items.covariance is None:
