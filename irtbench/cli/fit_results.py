@@ -153,9 +153,10 @@ def item_error_of(scale: Scale, abilities: Abilities, *, several_trials: bool) -
     return {"item_error": how, "item_error_share": item_error_share(scale.items, scale.population)}
 
 
-def carried_in_words(how: str, share: float, name: str = "the items") -> str:
+def carried_in_words(how: str, share: float, scale: str = "") -> str:
     """How the items' error is carried, and what it adds."""
+    items = f"the items of {scale}" if scale else "the items"
     return (
-        f"few people answered {name}: the error of the items' parameters adds {100 * share:.1f}% to the variance of "
-        f"ability, and is in these intervals (item error {how})"
+        f"few people answered {items}: the error of their parameters adds {100 * share:.1f}% to the variance of ability, "
+        f"and is in its intervals (item error {how})"
     )
