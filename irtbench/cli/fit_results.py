@@ -157,6 +157,6 @@ def carried_in_words(how: str, share: float, scale: str = "") -> str:
     """How the items' error is carried, and what it adds."""
     items = f"the items of {scale}" if scale else "the items"
     return (
-        f"few people answered {items}: the error of their parameters adds {100 * share:.1f}% to the variance of ability, "
-        f"and is in its intervals (item error {how})"
+        f"few people answered {items}: the error of their parameters adds {100 * share:.1f}% to the variance of "
+        f"ability, and is in its intervals (item error {how})"
     )
