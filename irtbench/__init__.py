@@ -304,6 +304,7 @@ if TYPE_CHECKING:
     from irtbench.scoring.explanation import explain_all as explain_all
     from irtbench.scoring.group_percentiles import percentiles_by_group as percentiles_by_group
     from irtbench.scoring.inspect_stop import InspectStop as InspectStop
+    from irtbench.scoring.item_error import item_error_share as item_error_share
     from irtbench.scoring.item_error import with_item_error as with_item_error
     from irtbench.scoring.item_order import item_order as item_order
     from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
@@ -460,7 +461,7 @@ _NAMES = {
     "building.linked_scale": "linked_scale",
     "building.extending": "extended_scale",
     "scoring.ability": "Abilities estimate_ability",
-    "scoring.item_error": "with_item_error",
+    "scoring.item_error": "item_error_share with_item_error",
     "scoring.plausible_values": "plausible_values",
     "scoring.percentiles": "Percentiles percentiles",
     "scoring.group_percentiles": "percentiles_by_group",

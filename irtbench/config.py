@@ -161,7 +161,7 @@ class ScoreSettings(Settings):
 
     systems: tuple[Path, ...] = ()
     method: Method = "eap"
-    item_error: ItemError = "none"
+    item_error: ItemError = "auto"
     norm: Norm | None = None
     norm_group: dict[str, str] = field(default_factory=dict)
     norm_groups: tuple[str, ...] = ()
@@ -282,7 +282,7 @@ class StudyFile(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.score.item_error != "none" and not self.model.standard_errors:
+        if self.score.item_error not in ("auto", "none") and not self.model.standard_errors:
             raise InputError(
                 f"{self.path}: score.item_error: {self.score.item_error} needs the items' standard errors; "
                 "expected model.standard_errors = true"

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.stats import gamma
 
 from irtbench.estimation.few_respondents.item_quadrature import item_quadrature, posterior_quantiles
 from irtbench.estimation.few_respondents.random_items import starting_modes
@@ -38,8 +39,8 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, PriorName
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import abilities_of, eap
-from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.ability import eap
+from irtbench.scoring.item_error import abilities_of, with_item_error
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Design:
     tail: Literal["", "easy tail", "long tail"] = ""
     guessing: float = 0.25
     spread: float = 0.3  # standard deviation of log a
+    uneven: bool = False  # respondents answer 40% of the items on average, log-normal(., .8)
 
     @property
     def name(self) -> str:
@@ -63,7 +65,8 @@ class Design:
         guessing = f", mean guessing {self.guessing:g}" if self.guessing != 0.25 else ""
         spread = f", log a {self.spread:g}" if self.spread != 0.3 else ""
         aligned = ", aligned" if self.aligned else ""
-        return f"{self.n_respondents:,} x {self.n_items:,}{share}{tail}{guessing}{spread}{aligned}"
+        uneven = ", unevenly answered" if self.uneven else ""
+        return f"{self.n_respondents:,} x {self.n_items:,}{share}{uneven}{tail}{guessing}{spread}{aligned}"
 
     def difficulties(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Normal(0, 1); with an easy tail three of ten are normal(-3, 1.2) and the others normal(.5, .6).
@@ -79,7 +82,14 @@ class Design:
 
     @property
     def density(self) -> Hierarchy:
-        """That of (log a, b)."""
+        """That of (log a, b); of a long tail by narrow normal ones."""
+        if self.tail == "long tail":
+            edges = 1 - gamma.ppf(np.linspace(0.002, 0.998, NARROW + 1), 1.5)
+            middle, width = (edges[1:] + edges[:-1]) / 2, np.abs(np.diff(edges)).clip(min=0.05)
+            return Hierarchy.mixture(
+                [(1 / NARROW, Hierarchy((0.2, m), (self.spread, w), of="difficulty"))
+                 for m, w in zip(middle.tolist(), width.tolist(), strict=True)]
+            )  # fmt: skip
         shares = ((0.3, -3.0, 1.2), (0.7, 0.5, 0.6)) if self.tail == "easy tail" else ((1.0, 0.0, 1.0),)
         parts = [(w, Hierarchy((0.2, mean), (self.spread, sd), of="difficulty")) for w, mean, sd in shares]
         return Hierarchy.mixture(parts)
@@ -111,8 +121,12 @@ DESIGNS = (
     *(Design(200, 30, prior="hierarchical", aligned=True, spread=spread) for spread in (0.1, 0.2, 0.5, 0.8)),
     Design(60, 300, prior="hierarchical", aligned=True),
     Design(60, 800, prior="hierarchical", aligned=True),
+    Design(30, 200, prior="hierarchical", aligned=True, tail="long tail"),
+    Design(30, 200, prior="hierarchical", aligned=True),
+    Design(100, 150, prior="hierarchical", aligned=True, uneven=True),
 )
 LARGE = 1000  # items
+NARROW = 24  # normal densities that a long tail is made of
 FAR = 1.5  # difficulties beyond this are far
 COLUMNS = (
     *(
@@ -169,6 +183,10 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
     theta = rng.normal(size=design.n_respondents)
     truth = ItemParameters.from_difficulty(a, b, c)
     responses = simulate_responses(theta, truth, rng=rng, missing=design.missing)
+    if design.uneven:
+        activity = rng.lognormal(0.0, 0.8, design.n_respondents)
+        asked = rng.random(responses.values.shape) < np.clip(0.4 * activity / activity.mean(), 0.05, 1)[:, None]
+        responses = replace(responses, correct=np.where(asked, responses.correct, np.nan))
     responses = responses.select_respondents(responses.n_by_respondent > 0)
     fitted = fit_model(responses, FitSettings(kind=design.kind, prior=design.prior))
     if design.aligned:
@@ -221,7 +239,7 @@ def print_exact(numbers: Iterable[int], n: int, seed: int) -> None:
     print("| design | data sets | " + " | ".join(names) + " |\n|" + "---|" * (2 + len(names)))
     for number in numbers:
         design = DESIGNS[number]
-        if design.kind == "3pl" or design.tail == "long tail":
+        if design.kind == "3pl":
             continue
         found = pd.DataFrame([exact(design, np.random.default_rng([seed, number, k])) for k in range(n)])
         print(f"| {design.name} | {n} | " + " | ".join(share_of(found[name]) for name in names) + " |", flush=True)

@@ -1,11 +1,16 @@
 """How often the intervals of scores cover the truth: simulated crowds, fitted banks, new respondents.
 
     python scripts/coverage_scores.py [--replications 40] [--seed 1] [--population estimated]
+    python scripts/coverage_scores.py --own [--prior weak]
 
 Every replication draws items, a crowd that the bank is fitted to and normed on, and new respondents of the same
 population, who are scored on the bank. With an estimated population its density is fitted with the items, is the prior
 of scoring, and gives the norm normal. Printed is the share of intervals, of nominal 95%, that cover the truth. Crowds
 whose fit does not converge, or whose density collapses onto a few abilities, are drawn anew, and each is named.
+
+With --own few people are fitted, and what is covered are their own abilities and percentiles, with items that count as
+known and as `fit` tells them; "of the population" is theta against the population, of which the crowd's mean and
+standard deviation are an estimate.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
-from irtbench.scoring.item_error import ItemError, with_item_error
+from irtbench.scoring.item_error import ItemError, abilities_of, with_item_error
 from irtbench.scoring.percentiles import Norm, percentiles
 
 SIZES = ((1000, 30), (1000, 90), (200, 30), (200, 90), (100, 60), (50, 60))
@@ -43,6 +48,17 @@ METHODS: tuple[tuple[Method, ItemError], ...] = (
     ("eap_sum", "none"),
 )
 NORMS: tuple[Norm, ...] = ("normal", "empirical", "smoothed")
+#: People, items, share missing, abilities, difficulties.
+FEW = (
+    (40, 15, 0.0, "normal", "normal"),
+    (80, 25, 0.0, "normal", "normal"),
+    (80, 25, 0.4, "normal", "normal"),
+    (80, 25, 0.0, "skewed", "normal"),
+    (80, 25, 0.0, "normal", "skewed"),
+    (150, 30, 0.0, "normal", "normal"),
+    (200, 30, 0.0, "normal", "normal"),
+    (300, 30, 0.0, "normal", "normal"),
+)
 N_NEW = 400
 FEWEST_NODES = 6  # that an estimated density must be spread over, (sum w)^2 / sum w^2; a normal one covers 18
 OUTER = 1.5  # beyond this ability items are known least
@@ -71,7 +87,13 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--population", choices=("normal", "estimated"), default="normal")
+    parser.add_argument("--own", action="store_true", help="abilities of few people who were fitted")
+    parser.add_argument("--prior", choices=("none", "weak"), default="none", help="of the items, with --own")
     arguments = parser.parse_args()
+    if arguments.own:
+        print(f"{arguments.replications} replications, seed {arguments.seed}, prior {arguments.prior}\n")
+        print(markdown(own_scores(arguments.replications, arguments.seed, arguments.prior)))
+        return
     theta_rows, percentile_rows = [], []
     for crowd, draw in (("normal", normal), ("skewed", skewed)):
         for n_people, n_items in SIZES if (crowd, arguments.population) == ("normal", "normal") else SIZES[:2]:
@@ -121,6 +143,46 @@ def repeated(
         share = 100 * (ndtr(new) if crowd == "normal" else skewed_share(new))
         record(covered, responses, fitted.items, fitted.estimated_population, norms, aligned, share, rng)
     return covered
+
+
+def own_scores(replications: int, seed: int, prior: Literal["none", "weak"]) -> pd.DataFrame:
+    """Coverage of the intervals of those whom the items were fitted to, a row a design and way; crowds drawn anew."""
+    rows = []
+    for n, n_items, missing, crowd, difficulties in FEW:
+        rng = np.random.default_rng([seed, n, n_items, int(100 * missing), len(crowd), len(difficulties)])
+        shares: dict[str, list[list[float]]] = {"none": [], "auto": []}
+        tried = 0
+        while len(shares["auto"]) < replications:
+            tried += 1
+            people = normal(rng, n) if crowd == "normal" else skewed(rng, n)
+            b = rng.normal(size=n_items) if difficulties == "normal" else 1 - rng.gamma(1.5, size=n_items)
+            truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, n_items), b)
+            answers = simulate_responses(people, truth, rng=rng, missing=missing)
+            varied = [i for i, p in zip(truth.item_ids, answers.proportion_correct(), strict=True) if 0 < p < 1]
+            answers = answers.select_items(varied)
+            fitted = fit_model(answers, FitSettings(prior=prior))
+            if not fitted.converged:
+                continue
+            share = 100 * (ndtr(people) if crowd == "normal" else skewed_share(people))
+            aligned = (people - people.mean()) / people.std()
+            for item_error in ("none", "auto"):
+                own = abilities_of(fitted, answers, item_error=item_error)
+                norms = Norms(own.theta, None, own.standard_error)
+                places = [percentiles(own, norms, norm=norm) for norm in NORMS]
+                covered = [(own.lower <= theta) & (theta <= own.upper) for theta in (aligned, people)]
+                covered += [(place.lower <= share) & (share <= place.upper) for place in places]
+                shares[item_error].append([float(inside.mean()) for inside in covered])
+        design = f"{n} x {n_items}" + (f", {missing:.0%} missing" if missing else "")
+        design += ", skewed abilities" * (crowd == "skewed") + ", skewed b" * (difficulties == "skewed")
+        for item_error, found in shares.items():
+            names = ("theta", "of the population", *NORMS)
+            row: dict[str, object] = {
+                "design": design,
+                "crowds": f"{replications} of {tried}",
+                "item error": item_error,
+            }
+            rows.append(row | dict(zip(names, np.mean(found, axis=0).tolist(), strict=True)))
+    return pd.DataFrame(rows)
 
 
 def fit_converged(answers: ResponseMatrix, population: Literal["normal", "estimated"]) -> FittedModel | None:

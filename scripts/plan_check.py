@@ -20,7 +20,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 
 DESIGNS = ((30, 30, 250), (30, 30, 1000), (30, 20, 500), (60, 20, 1000), (90, 30, 1000), (90, 90, 500))
 

@@ -22,7 +22,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 
 N_ITEMS = (30, 90)
 SHARES = (0.3, 0.5, 0.7, 0.9)

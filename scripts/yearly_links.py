@@ -5,6 +5,10 @@ of the year before, which lies on the first year's scale already. The true line 
 of a year is N(m, s^2) where the first is N(0, 1), so that A = s and B = m. Beside the errors that the banks carry stand
 those of links taken as independent, each with the whole covariances of its two calibrations.
 
+With --anchored N ... no chain but one step, for a first crowd of N people each: the new form is fitted beside the
+common items of the bank as anchors, and what is to be covered is the second crowd's mean and standard deviation in the
+first population, and b and a of the new items; with anchors as known, by the covariance of each, by their joint one.
+
 Scores: people of the first population answer the last form. What their intervals are to cover is ability on the first
 year's scale as it was fitted, in standard deviations from the mean of its respondents.
 """
@@ -88,6 +92,48 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
     return rows
 
 
+def anchored(arguments: argparse.Namespace, n_bank: int, rng: np.random.Generator) -> dict[str, list[float]] | None:
+    """Whether mean, sd, b and a of new items are covered, by how the anchors' error is carried; None if not fitted."""
+    n_old = arguments.items
+    names = [f"i{k}" for k in range(2 * n_old - arguments.common)]
+    bank = {name: (float(rng.lognormal(0.2, 0.3)), float(rng.normal())) for name in names}
+    old, new = (items_of(part, bank, arguments.model) for part in (names[:n_old], names[n_old - arguments.common :]))
+    mean, sd = crowd_of(1, rng)
+    scale = fitted_scale(old, rng.normal(size=n_bank), rng, arguments)
+    answers = irtbench.simulate_responses(
+        rng.normal(mean, sd, arguments.people), new, rng=rng, missing=arguments.missing
+    )
+    known = replace(scale.items, covariance=None)
+    found = {}
+    for how, anchors in (("as known", known), ("of each", scale.items), ("joint", scale)):
+        fitted = irtbench.fit_model(answers, model=arguments.model, anchors=anchors)
+        if not fitted.converged:
+            return None
+        own = fitted.items.select(names[n_old:])
+        errors, truth, moments = own.standard_errors(), new.select(names[n_old:]), fitted.population
+        away = [abs(moments[name] - true) / moments[f"se_{name}"] for name, true in (("mean", mean), ("sd", sd))]
+        b = np.abs(own.difficulty - truth.difficulty) < Z * errors["difficulty"]
+        a = np.abs(own.discrimination - truth.discrimination) < Z * errors["discrimination"]
+        found[how] = [*(float(z < Z) for z in away), float(b.mean()), float(a.mean()), moments["se_mean"]]
+    return found
+
+
+def print_anchored(arguments: argparse.Namespace) -> None:
+    """Coverage beside anchors, a row for each size of the bank's crowd and way of carrying the anchors' error."""
+    rng = np.random.default_rng(arguments.seed)
+    print(
+        "| bank | anchors' error | pairs | mean | sd | new b | new a | standard error of the mean |\n"
+        + "|---" * 8
+        + "|"
+    )
+    for n_bank in arguments.anchored:
+        pairs = [pair for _ in range(arguments.chains) if (pair := anchored(arguments, n_bank, rng)) is not None]
+        for how in ("as known", "of each", "joint"):
+            shares = np.mean([pair[how] for pair in pairs], axis=0)
+            cells = " | ".join(f"{share:.3f}".lstrip("0") for share in shares)
+            print(f"| {n_bank:,} | {how} | {len(pairs)} | {cells} |", flush=True)
+
+
 def main() -> None:
     """Run the chains and print coverage by year."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -101,7 +147,11 @@ def main() -> None:
     parser.add_argument("--missing", type=float, default=0.0, help="share of the responses that are missing")
     parser.add_argument("--population", choices=["normal", "estimated"], default="normal")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--anchored", type=int, nargs="*", help="people of a first crowd, whose items are anchors")
     arguments = parser.parse_args()
+    if arguments.anchored:
+        print_anchored(arguments)
+        return
     rng = np.random.default_rng(arguments.seed)
     found = pd.DataFrame([row for _ in range(arguments.chains) for row in chain(arguments, rng)])
     for line in ("a", "b"):

@@ -83,7 +83,7 @@ INNER_FUNCTIONS = {
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.difficulty_prior": "by_slope_and_intercept difficulty_of",
     "models.pyro_model.grouped_model": "items_of_group",
-    "scoring.ability": "abilities_of",
+    "scoring.item_error": "abilities_of",
     "scoring.modal": "find_modes",
     "scoring.comparability": "percentile_flags",
     "scoring.eap_sum": "sum_score_posterior",

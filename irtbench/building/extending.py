@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,10 @@ from irtbench.bank.scale import Scale, ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.models.item_parameters import ItemKind, ItemParameters
-from irtbench.models.parameter_table import ParametersLike, as_parameters
+from irtbench.models.joint_error import JointError
 
 
-def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
+def extended_scale(old: ScaleLike, items: ScaleLike) -> Scale:
     """The scale with the items that it does not have yet; its own, its norms and its population are unchanged.
 
     Parameters
@@ -21,8 +22,9 @@ def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
     old
         The scale, or its items.
     items
-        Items on its scale, as `fit_model` with the scale's own as anchors finds them; those that the scale has are
-        passed over. Where either side has no covariance, the others' is not known either.
+        Items on its scale, or a scale of them, as `fit_model` with the old one as anchors finds them; those that the
+        old scale has are passed over. Where either side has no covariance, the others' is not known either. The joint
+        error of all is known where both scales have theirs.
 
     Raises
     ------
@@ -40,7 +42,8 @@ def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
     1      i2         1.0
     2      i3         0.5
     """
-    old, items = as_scale(old), as_parameters(items)
+    old, found = as_scale(old), as_scale(items)
+    items = found.items
     added = [item for item in items.item_ids if item not in set(old.items.item_ids)]
     if not added:
         raise InputError("extend: no item is new; expected responses to items that the bank does not have")
@@ -48,7 +51,7 @@ def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
     return replace(
         old,
         items=joined(old.items, new),
-        joint_error=None,  # of the new items with the old ones it is not known
+        joint_error=extended_joint_error(old, found, added),
         details=ItemTable(
             (*old.details.item_ids, *plain.item_ids),
             (*old.details.key, *plain.key),
@@ -58,6 +61,29 @@ def extended_scale(old: ScaleLike, items: ParametersLike) -> Scale:
             (*old.details.attention, *plain.attention),
         ),
     )
+
+
+def extended_joint_error(old: Scale, found: Scale, added: Sequence[str]) -> JointError | None:
+    """Joint error of the old items and the new ones x; None where that of either scale is not known.
+
+    x errs with the old items through the anchors y alone, so that with any others o
+
+        Cov(x, o) = Cov(x, y) Cov(y)^-1 Cov(y, o).
+    """
+    if old.joint_error is None or found.joint_error is None or found.items.kind is None:
+        return None
+    held = {item for item, kind in zip(found.items.item_ids, found.items.kind, strict=True) if kind == "fixed"}
+    anchors = [item for item in old.items.item_ids if item in held]
+    in_old, in_found = ({item: k for k, item in enumerate(scale.items.item_ids)} for scale in (old, found))
+    own = found.joint_error.select([in_found[item] for item in (*anchors, *added)]).covariance
+    n_new, n_held = 3 * len(added), 3 * len(anchors)
+    flat = own.reshape(n_held + n_new, -1)
+    of_old = old.joint_error.covariance.reshape(3 * old.items.n_items, -1)
+    rows = (3 * np.array([in_old[item] for item in anchors])[:, None] + np.arange(3)).flatten()
+    across = flat[n_held:, :n_held] @ np.linalg.pinv(of_old[np.ix_(rows, rows)], hermitian=True) @ of_old[rows]
+    n = old.items.n_items + len(added)
+    covariance = np.block([[of_old, across.T], [across, flat[n_held:, n_held:]]]).reshape(n, 3, n, 3)
+    return JointError(covariance, old.joint_error.location, old.joint_error.unit)
 
 
 def joined(first: ItemParameters, second: ItemParameters) -> ItemParameters:

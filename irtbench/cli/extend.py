@@ -9,7 +9,7 @@ import typer
 
 from irtbench.cli.estimable import estimable
 from irtbench.cli.fit import fit_one_ability
-from irtbench.cli.fit_results import provenance_of
+from irtbench.cli.fit_results import ANCHORS_IN_WORDS, provenance_of
 from irtbench.cli.link_options import (
     DriftOption,
     ModelOfNew,
@@ -76,7 +76,8 @@ def extend(
 
     The old items are first estimated anew by these people, and those that drifted are no anchors. In the bank they stay
     as they were. Writes bank.json; extend.json, these people's mean and standard deviation on the old scale, and the
-    items added; and drift.csv, a common item a row. Standard errors take the anchors as known.
+    items added; and drift.csv, a common item a row. Standard errors carry the anchors' own where the bank has their
+    covariance.
 
     With --prior-items what is expected of new items, on the bank's scale (`difficulty` writes it), counts beside their
     answers, so that they need fewer: a new item needs no answers both right and wrong then.
@@ -104,9 +105,9 @@ def extend(
         own = data if prior_items is None else estimable(present(given, old.items), plain, responses)[0]
         tested = find_drift(old.items, fit_model(own, plain, seed=seed).items)
         common, released = parted(tested, drift)
-        anchors = old.items.select(common)
+        anchors = old.select(common)
         fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
-        extended = extended_scale(old, fitted.items)
+        extended = extended_scale(old, fitted)
         added = list(extended.items.item_ids[old.items.n_items :])
         came = provenance_of(fit, responses)
         came.pop("date")
@@ -120,6 +121,7 @@ def extend(
             "group_sd": fit["population_sd"],
             "group_se_mean": fit["population_se_mean"],
             "group_se_sd": fit["population_se_sd"],
+            "anchor_error": fit["anchor_error"],
             "prior": fit["prior"],
             "converged": fit["converged"],
             "stopped_because": fit["stopped_because"],
@@ -137,8 +139,9 @@ def extend(
     elif not quiet:
         shown = extended.items.select(added).table().drop(columns=["model", "se_guessing", "se_intercept"])
         show_table(shown, rest=output / "bank.json")
-        say(f"{len(added)} items added by {anchors.n_items} anchors; these people on the old scale: mean "
+        say(f"{len(added)} items added by {len(common)} anchors; these people on the old scale: mean "
             f"{report['group_mean']:.3f}, sd {report['group_sd']:.3f}")  # fmt: skip
+        say(f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}")
         if released:
             say(f"drifted and no anchors: {name_first(released)}")
         say_next("irtbench", "score", output / "bank.json", "NEW.csv")

@@ -38,7 +38,7 @@ from irtbench.cli.fit_options import (
     TestletColumn,
     TestletTable,
 )
-from irtbench.cli.fit_results import FILES, FitResults, say_results
+from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_results
 from irtbench.cli.fit_stored import fit_stored, given_responses
 from irtbench.cli.large import large_table
 from irtbench.cli.options import (
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_parameters import ItemParameters
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
 
@@ -148,6 +147,7 @@ def fit(
         groups=groups, reference=reference, card=card,
     )  # fmt: skip
     known, described = read_what_is_known(asked)
+    items_known = None if known is None else known.items
     ranks = ranks_of_run.get()
     table = large_table(responses, reading, in_memory=asked.needs_memory, whatever_size=ranks is not None)
     opened = partial(given_responses, responses, table, reading, cache, ranks=ranks, remove_cache=remove_cache)
@@ -155,7 +155,7 @@ def fit(
         with opened(print) as given:
             assert isinstance(given, StoredResponses)
             settings = asked.with_item_priors(given.item_ids).settings
-            stored, *_ = estimable_stored(given, settings, responses, known)
+            stored, *_ = estimable_stored(given, settings, responses, items_known)
             fit_stored(stored, settings, seed, known, scores_file(output, scores_as), print, ranks)
         return
     data: AnyResponses
@@ -169,9 +169,9 @@ def fit(
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         asked = asked.with_item_priors(given.item_ids)
         if isinstance(given, StoredResponses):
-            data, left_out, idle = estimable_stored(given, asked.settings, responses, known)
+            data, left_out, idle = estimable_stored(given, asked.settings, responses, items_known)
         else:
-            data, left_out, idle = estimable(given, asked.settings, responses, known)
+            data, left_out, idle = estimable(given, asked.settings, responses, items_known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         file = scores_file(folder, scores_as)
         if isinstance(data, StoredResponses):
@@ -200,7 +200,7 @@ def scores_file(folder: Path, scores_as: ScoresAs) -> Path | None:
 
 
 def fit_in_memory(
-    data: ResponseMatrix | SparseResponses, asked: AskedFit, seed: int, known: ItemParameters | None
+    data: ResponseMatrix | SparseResponses, asked: AskedFit, seed: int, known: Scale | None
 ) -> FitResults:
     """Fit what is asked for, which is one of testlets, several abilities, groups, a 4PL, and one ability else."""
     settings = asked.settings
@@ -221,7 +221,7 @@ def fit_in_memory(
 
 
 def fit_one_ability(
-    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: ItemParameters | None = None
+    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: Scale | None = None
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
     """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.estimation.fit import fit_model
@@ -248,7 +248,7 @@ def with_scores(
     from irtbench.bank.scale import Scale
     from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
-    from irtbench.scoring.ability import abilities_of
+    from irtbench.scoring.item_error import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
     by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
@@ -271,7 +271,8 @@ def with_scores(
     else:
         tables = [with_person_fit(scale, part, found) for part, found in zip(dense_parts(data), abilities, strict=True)]
         scores = pd.concat(tables, ignore_index=True)
-    return fitted.summary(), fitted.table(), scores, scale
+    carried = item_error_of(scale, abilities[0], several_trials=data.trials is not None)
+    return fitted.summary() | carried, fitted.table(), scores, scale
 
 
 def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFrame, Scale]:

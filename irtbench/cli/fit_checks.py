@@ -12,9 +12,9 @@ from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
     from irtbench.bank.data_card import DataCard
+    from irtbench.bank.scale import Scale
     from irtbench.cli.testlets import TestletOptions
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_parameters import ItemParameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class AskedFit:
     prior_items
         File of priors of the difficulty of single items.
     anchors
-        File of items whose parameters are known.
+        Bank, or table, of items whose parameters are known.
     factors, pattern
         Number of abilities, and file that says on which of them an item has a slope.
     testlets
@@ -84,7 +84,7 @@ class AskedFit:
         return replace(self, settings=replace(self.settings, prior_items=item_priors(self.prior_items, item_ids)))
 
 
-def read_what_is_known(asked: AskedFit) -> tuple[ItemParameters | None, DataCard | None]:
+def read_what_is_known(asked: AskedFit) -> tuple[Scale | None, DataCard | None]:
     """The anchors and the card of the bank, once all that is asked for goes together.
 
     Raises
@@ -92,10 +92,11 @@ def read_what_is_known(asked: AskedFit) -> tuple[ItemParameters | None, DataCard
     InputError
         Naming the first option that does not go with another, or as the readers of these files.
     """
-    from irtbench.models.parameter_table import read_parameters
+    from irtbench.bank.known_items import read_bank
+    from irtbench.cli.link_options import chosen_scale
 
     demand_upper_asymptotes(asked)
-    anchors = None if asked.anchors is None else read_parameters(asked.anchors)
+    anchors = None if asked.anchors is None else chosen_scale(read_bank(asked.anchors), None, asked.anchors)
     card = None
     if asked.card is not None:
         from irtbench.config import read_card

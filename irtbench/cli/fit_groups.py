@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from irtbench.cli.fit_results import item_error_of
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 
@@ -45,13 +46,20 @@ def fit_several_groups(
     from irtbench.estimation.multiple_groups import fit_groups
     from irtbench.models.quadrature import normal_population
     from irtbench.scoring.ability import eap
+    from irtbench.scoring.item_error import with_item_error
     from irtbench.scoring.scores import with_person_fit
 
     fitted = fit_groups(data, groups, settings, reference=reference, seed=seed)
     items, label = fitted.items[0], np.array(groups, dtype=object)
     parts = [data.select_respondents(label == name) for name in fitted.groups]
     populations = [normal_population(mean, sd) for mean, sd in zip(fitted.mean, fitted.sd, strict=True)]
-    abilities = [eap(part, items, quadrature=density) for part, density in zip(parts, populations, strict=True)]
+    abilities = [
+        with_item_error(
+            eap(part, items, quadrature=density), part, items,
+            item_error="auto", quadrature=density, joint_error=fitted.joint_error,
+        )
+        for part, density in zip(parts, populations, strict=True)
+    ]  # fmt: skip
     norms = Norms(abilities[0].theta, standard_error=abilities[0].standard_error)
     scale = Scale("all", items, ItemTable.plain(items.item_ids), norms, joint_error=fitted.joint_error)
     tables = [
@@ -60,4 +68,5 @@ def fit_several_groups(
     ]
     place = {name: k for k, name in enumerate(data.respondent_ids)}
     scores = pd.concat(tables).sort_values("respondent_id", key=lambda ids: ids.map(place)).reset_index(drop=True)
-    return fitted.summary(), fitted.common_table(), scores, scale
+    carried = item_error_of(scale, abilities[0], several_trials=data.trials is not None)
+    return fitted.summary() | carried, fitted.common_table(), scores, scale

@@ -28,7 +28,7 @@ Anchors = Annotated[
     typer.Option(
         "--anchors",
         metavar="FILE",
-        help="Items whose parameters are known and stay: items.csv; the rest joins them.",
+        help="Items whose parameters are known and stay: bank.json, or items.csv; the rest joins them.",
     ),
 ]
 Groups = Annotated[

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from irtbench.building.removals import Removal
     from irtbench.data.readers.large_table import LargeTable
     from irtbench.data.stored_responses import AnyResponses
+    from irtbench.scoring.ability import Abilities
 
 FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json")
 MOMENTS = ("mean", "sd")
+ANCHORS_IN_WORDS = {
+    "joint": "the anchors' own error is in them, by their joint covariance",
+    "by item": "the anchors' own error is in them as if each were from other people, which is too little (their bank "
+    "has no joint covariance)",
+    "taken as known": "the anchors are taken as known, for their covariance is not; a bank.json has it, items.csv has "
+    "not",
+}
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,8 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
     say(f"prior {found['prior']}")
     for line in (*population_in_words(found), *results.words):
         say(line)
+    if found.get("item_error") in ("integrate", "delta"):
+        say(carried_in_words(found["item_error"], found["item_error_share"]))
     for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
         if unidentified := found.get(key):
             say(f"{what} not identified by the data: {name_first(unidentified)}")
@@ -121,9 +131,32 @@ def population_in_words(found: dict[str, Any]) -> list[str]:
     if "population_sd" in found:
         mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
         lines.append(f"ability of these respondents: mean {mean}, standard deviation {sd}")
+    if "anchor_error" in found:
+        lines.append(f"standard errors beside anchors: {ANCHORS_IN_WORDS[found['anchor_error']]}")
     for group in found.get("groups", []):
         lines.append(
             f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
             f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
         )
     return lines
+
+
+def item_error_of(scale: Scale, abilities: Abilities, *, several_trials: bool) -> dict[str, str | float]:
+    """What fit.json says of the items' error in the abilities: how it is carried, what it adds to their variance."""
+    from irtbench.scoring.item_error import automatic_item_error, item_error_share
+
+    if abilities.method == "joint":
+        return {"item_error": "joint"}
+    if scale.items.upper_asymptote is not None:
+        return {"item_error": "none"}
+    how = automatic_item_error(scale.items, "eap", scale.population, several_trials=several_trials)
+    return {"item_error": how, "item_error_share": item_error_share(scale.items, scale.population)}
+
+
+def carried_in_words(how: str, share: float, scale: str = "") -> str:
+    """How the items' error is carried, and what it adds."""
+    items = f"the items of {scale}" if scale else "the items"
+    return (
+        f"few people answered {items}: the error of their parameters adds {100 * share:.1f}% to the variance of "
+        f"ability, and is in its intervals (item error {how})"
+    )

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
-    from irtbench.models.item_parameters import ItemParameters
 
 ESTIMATION = "irtbench.estimation.fit"
 
@@ -63,7 +62,7 @@ def fit_stored(
     data: StoredResponses,
     settings: FitSettings,
     seed: int,
-    anchors: ItemParameters | None,
+    anchors: Scale | None,
     file: Path | None,
     progress: Callable[[str], None],
     ranks: Ranks | None = None,

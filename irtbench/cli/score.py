@@ -30,6 +30,7 @@ from irtbench.cli.score_large import goes_by_parts, score_large
 from irtbench.cli.score_norms import demand_norm_columns, show_groups, weighted_to, with_groups
 from irtbench.cli.score_words import (
     interval_texts,
+    item_error_in_words,
     link_in_words,
     scale_in_words,
     weights_in_words,
@@ -75,9 +76,9 @@ def score(
         Literal["eap", "map", "ml", "wle", "eap_sum"], typer.Option("--method", help="Estimator of ability.")
     ] = "eap",
     item_error: Annotated[
-        Literal["none", "delta", "draw", "integrate"],
-        typer.Option("--item-error", help="How the error of the items' parameters enters abilities and intervals."),
-    ] = "none",
+        Literal["auto", "none", "delta", "draw", "integrate"],
+        typer.Option("--item-error", help="How the items' own error enters; auto: where few people answered them."),
+    ] = "auto",
     norm: Annotated[
         Literal["normal", "empirical", "smoothed"] | None,
         typer.Option("--norm", help="What the percentile refers to; normal, or smoothed for a norm group."),
@@ -264,8 +265,9 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
-    for linked in filter(None, map(link_in_words, bank.scales)):
-        say(linked)
+    for words in (*map(link_in_words, bank.scales), *(item_error_in_words(scale, settings) for scale in bank.scales)):
+        if words:
+            say(words)
     if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
         say("the norm sample has weights, which a normal population has not: --norm smoothed takes them")
     say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")

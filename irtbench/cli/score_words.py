@@ -9,9 +9,12 @@ import pandas as pd
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
+from irtbench.cli.fit_results import carried_in_words
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.scoring.comparability import FEW_ITEMS
+from irtbench.scoring.item_error import item_error_share
 from irtbench.scoring.prediction import predict_accuracy
+from irtbench.scoring.scores import ScoringSettings, item_error_on
 
 ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
 
@@ -28,6 +31,14 @@ def link_in_words(scale: Scale) -> str | None:
         f"{scale.name} lies on its base scale by {links}, whose error is in these intervals: standard error {at:.3f} "
         f"at ability {scale.line.intercept:.2f}"
     )
+
+
+def item_error_in_words(scale: Scale, settings: ScoringSettings) -> str | None:
+    """That the items' own error is in the scores unasked, since few respondents stand behind them; None where not."""
+    how = item_error_on(scale, settings)
+    if settings.item_error != "auto" or how == "none":
+        return None
+    return carried_in_words(how, item_error_share(scale.items, scale.population), scale.name)
 
 
 def scale_in_words(bank: ItemBank) -> str:

@@ -38,9 +38,11 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
-from irtbench.estimation.marginal.shared_scale import ability_vanishes, population_of
+from irtbench.estimation.marginal.shared_scale import KnownItems, ability_vanishes, population_of
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
 from irtbench.estimation.shared_items import (
+    AnchorsLike,
+    anchor_error,
     anchors_among,
     at_anchors,
     demand_new_items,
@@ -53,7 +55,6 @@ from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
-from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -72,7 +73,7 @@ def fit_model(
     responses: ResponsesLike | SparseResponses | StoredResponses,
     settings: FitSettings | None = None,
     *,
-    anchors: ParametersLike | None = None,
+    anchors: AnchorsLike | None = None,
     seed: int = 0,
     start: ItemParameters | None = None,
     ranks: Ranks | None = None,
@@ -91,9 +92,11 @@ def fit_model(
     settings
         Model, prior and numerics; None for a 2PL by marginal maximum likelihood.
     anchors
-        Items whose parameters are known and stay as they are (`as_parameters`): the others are estimated on their
-        scale, with the mean and the standard deviation of these respondents. Items that the responses lack are passed
-        over. Standard errors take the anchors as known.
+        Items whose parameters are known and stay as they are, a scale of a bank, a fit or `as_parameters`: the others
+        are estimated on their scale, with the mean and the standard deviation of these respondents. Items that the
+        responses lack are passed over. Standard errors carry the anchors' own error, from other respondents: by the
+        joint error of a scale or fit, else by the covariance of each item as if they were independent, which is too
+        little, for items of one calibration err alike; without a covariance the anchors are taken as known.
     seed
         For Pyro's random numbers; the default optimiser draws none.
     start
@@ -142,13 +145,13 @@ def fit_model(
     """
     responses = as_any_responses(responses)
     settings = fit_settings(settings, keywords)
-    known = None if anchors is None else anchors_among(responses.item_ids, as_parameters(anchors), settings)
+    known = None if anchors is None else anchors_among(responses.item_ids, anchors, settings)
     if isinstance(responses, StoredResponses):
         demand_streamed(settings)
     elif ranks is not None:
         raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
     bounded = [item for item in settings.prior_items if settings.bounds(item)]
-    check_estimable(responses, settings.priors, () if known is None else known.item_ids, bounded)
+    check_estimable(responses, settings.priors, () if known is None else known.items.item_ids, bounded)
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
     n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
@@ -160,7 +163,7 @@ def estimate(
     responses: AnyResponses,
     settings: FitSettings,
     seed: int,
-    anchors: ItemParameters | None = None,
+    anchors: KnownItems | None = None,
     given_start: ItemParameters | None = None,
     ranks: Ranks | None = None,
 ) -> FittedModel:
@@ -198,7 +201,9 @@ def estimate(
         population = None
         if shared:
             wanted = settings.standard_errors and status.converged
-            items, population, joint, definite = told(problem, found.items, items, settings, standard_errors=wanted)
+            items, population, joint, definite = told(
+                problem, found.items, items, settings, anchors, standard_errors=wanted
+            )
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
     posterior = None
@@ -234,7 +239,8 @@ def estimate(
         likelihood_intervals=intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
         moments=population,
-        joint_error=joint_error(joint, quadrature, responses.n_respondents, settings),
+        joint_error=joint_error(joint, quadrature, responses.n_respondents, settings, anchors),
+        anchor_error=anchor_error(anchors, items.n_items),
         n_density_parameters=found.n_density_parameters,
     )
 
@@ -250,15 +256,21 @@ def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float6
 
 
 def joint_error(
-    covariance: NDArray[np.float64] | None, population: Quadrature, n_respondents: int, settings: FitSettings
+    covariance: NDArray[np.float64] | None,
+    population: Quadrature,
+    n_respondents: int,
+    settings: FitSettings,
+    anchors: KnownItems | None = None,
 ) -> JointError | None:
     """The items' covariance, and that of the scale's zero and unit: of mean and standard deviation of n people.
 
     var / n, and (kurtosis - 1) / (4 n) relative to the unit, which for a normal population is 1 / (2 n). Slopes of 1
-    fix the unit.
+    fix the unit; beside anchors both are those of their scale.
     """
     if covariance is None or not np.isfinite(covariance).all():
         return None
+    if anchors is not None and anchors.joint is not None:
+        return JointError(covariance, anchors.joint.location, anchors.joint.unit)
     fourth = population.weights @ (population.nodes - population.mean) ** 4 / population.deviation**4
     unit = 0.0 if settings.kind == "rasch" else (fourth - 1) / (4 * n_respondents)
     return JointError(covariance, population.deviation**2 / n_respondents, float(unit))
@@ -268,7 +280,7 @@ def problem_of(
     responses: AnyResponses,
     settings: FitSettings,
     quadrature: Quadrature,
-    anchors: ItemParameters | None = None,
+    anchors: KnownItems | None = None,
     ranks: Ranks | None = None,
 ) -> Problem:
     """The Pyro model that these settings stand for, with the responses (of this process) on their device."""
@@ -277,7 +289,7 @@ def problem_of(
     shared = shared_parameters(responses.item_ids, settings, anchors, device)
     if anchors is not None:
         demand_new_items(settings.prior_items, anchors)
-        at_anchors(free, fixed, responses.item_ids, anchors)
+        at_anchors(free, fixed, anchors)
     model = partial(
         logistic_model,
         priors=settings.priors,

@@ -17,7 +17,7 @@ from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
-from irtbench.estimation.marginal.shared_scale import NormalMoments
+from irtbench.estimation.marginal.shared_scale import AnchorError, NormalMoments
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
@@ -110,7 +110,10 @@ class FittedModel(InformationCriteria):
         Number of parameters of an estimated population; 0 for a normal one.
     joint_error
         The sampling error of all items together, from the observed information; None where there are too many items, or
-        they have no such covariance: estimated by means, beside anchors, without standard errors.
+        they have no such covariance: estimated by means, without standard errors, beside anchors that have none.
+    anchor_error
+        How the anchors' own error enters the standard errors: by their ``joint`` covariance, by that of each item (``by
+        item``) or not (``taken as known``); None without anchors.
     """
 
     items: ItemParameters
@@ -136,6 +139,7 @@ class FittedModel(InformationCriteria):
     moments: NormalMoments | None = None
     n_density_parameters: int = 0
     joint_error: JointError | None = None
+    anchor_error: AnchorError | None = None
 
     @property
     def population(self) -> dict[str, float]:
@@ -251,6 +255,7 @@ class FittedModel(InformationCriteria):
             "doubts": list(self.doubts),
             "population": self.settings.population,
             **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
+            **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             "guessing_not_identified": list(self.guessing_not_identified),
             "log_binomial_coefficients": self.log_binomial_coefficients,
             "posterior": None if self.posterior is None else self.posterior.summary(),

@@ -19,7 +19,7 @@ from irtbench.report.addresses import item_anchor
 from irtbench.report.formatting import decimal, percent
 from irtbench.report.item_analysis_tables import classical_table
 from irtbench.report.paper_tables import item_status_table
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy
 
 N_GROUPS, FEWEST_IN_GROUP = 10, 20  # of respondents, whose shares right stand beside a curve
@@ -55,7 +55,7 @@ def last_fits(scale: ScaleStudy) -> Iterator[LastFit]:
         if not ids:
             continue
         data = scale.responses.select_items(r.fitted.items.item_ids).answered()
-        theta = abilities_of(r.fitted, data).theta
+        theta = abilities_of(r.fitted, data, item_error="none").theta
         n_groups = max(2, min(N_GROUPS, data.n_respondents // FEWEST_IN_GROUP))
         observed = observed_shares(data.select_items(ids), theta, n_groups=n_groups)
         yield LastFit(r.fitted.items.select(ids), observed, r.item_fit.table().set_index("item_id").loc[list(ids)])

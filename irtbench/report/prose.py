@@ -243,6 +243,8 @@ def _scores(settings: StudyFile) -> str:
         "smoothed": f"the share below it of the population that the screened respondents{group} stand for",
     }[scoring.norm]
     items = {
+        "auto": "their parameters count as known where many people answered them; where few did, curves are averaged "
+        "over the parameters’ errors",
         "none": "their parameters count as known",
         "delta": "what their parameters’ errors add is in the intervals, by the delta method",
         "draw": "what their parameters’ errors add is in the intervals, by scoring again under drawn parameters",

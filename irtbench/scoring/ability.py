@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
@@ -210,61 +209,6 @@ def eap(
 ) -> Abilities:
     """Expected a posteriori ability, the default of ``estimate_ability``; parameters and errors as there."""
     return estimate_ability(responses, items, method="eap", quadrature=quadrature, level=level)
-
-
-class Estimates(Protocol):
-    """Abilities that a fit estimated together with the items, each of shape (n_respondents,)."""
-
-    @property
-    def theta(self) -> NDArray[np.float64]: ...  # noqa: D102
-    @property
-    def standard_error(self) -> NDArray[np.float64]: ...  # noqa: D102
-
-
-class Fitted(Protocol):
-    """What a fit says of items and respondents, as ``estimation.svi.FittedModel`` does."""
-
-    @property
-    def items(self) -> ItemParameters: ...  # noqa: D102
-    @property
-    def estimated_population(self) -> Quadrature | None: ...  # noqa: D102
-    @property
-    def abilities(self) -> Estimates | None: ...  # noqa: D102
-
-
-def abilities_of(fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.95) -> Abilities:
-    """Abilities of the respondents that a model was fitted to, or of some of them with the items they answered.
-
-    EAP, but where the fit has abilities already, lest the same answers be counted twice: these then, with intervals
-    theta +- z se and the method ``joint``. They are neither EAP nor MAP: they are standardised among these respondents,
-    and their standard errors carry the items'.
-
-    Parameters
-    ----------
-    fitted
-        The fit.
-    responses
-        What was fitted; a part of it where the fit has no abilities.
-    level
-        Nominal coverage of the intervals.
-    """
-    if fitted.abilities is None:
-        return eap(
-            responses, fitted.items.select(responses.item_ids), quadrature=fitted.estimated_population, level=level
-        )
-    theta, standard_error = fitted.abilities.theta, fitted.abilities.standard_error
-    reach = ndtri((1 + level) / 2) * standard_error
-    return Abilities(
-        respondent_ids=responses.respondent_ids,
-        theta=theta,
-        standard_error=standard_error,
-        lower=theta - reach,
-        upper=theta + reach,
-        level=level,
-        at_bound=np.zeros(len(theta), dtype=np.bool_),
-        method="joint",
-        **counts_of(responses),
-    )
 
 
 Columns = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]

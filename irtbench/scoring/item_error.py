@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
-from irtbench.models.curves import by_ability, curve, item_curves, weighted_by_outcome
+from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.joint_error import JointError
 from irtbench.models.likelihood import Trials, some_rows
-from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
-from irtbench.scoring.ability import Abilities, estimate_ability, posterior_means
+from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, posterior_means
 
-ItemError = Literal["none", "delta", "draw", "integrate"]
+ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
 N_DRAWS = 200
 N_NODES = 15  # over which an item's log odds are averaged
 STEP = 1e-4  # of the parameters, for the derivative of the estimating function
 MOST_GUESSING = 0.99
+LEAST_SHARE = 0.015  # that the items' error adds to the variance of ability, below which it is left out unasked
 
 
 def with_item_error(
@@ -38,6 +42,7 @@ def with_item_error(
     quadrature: Quadrature | None = None,
     n_draws: int = N_DRAWS,
     rng: np.random.Generator | None = None,
+    joint_error: JointError | None = None,
 ) -> Abilities:
     """Carry the items' own sampling error into abilities.
 
@@ -54,8 +59,13 @@ def with_item_error(
     with z = a theta + d normal, and takes the posterior of theta under these curves, which moves theta too. With items
     from few respondents curves at the estimates are too steep, and theta would lie too near the middle.
 
-    Items are taken as independent: what they share, the location and scale of theta that the crowd fixed, is the norm
-    sample's error and enters with the percentile (see ``norms``).
+    - ``auto``: nothing where `item_error_share` says that the items' error adds less than 1.5% to the variance of
+      theta (about 200 responses to a 2PL item), where it is not known, and for ``eap_sum``; else ``integrate`` for EAP,
+      and ``delta`` for the others and with several trials. With ``joint_error``, by which the items err alike, standard
+      errors and intervals are widened by what that adds as well: V with the covariance of all items less V.
+
+    But for that items are taken as independent: what they share, the location and scale of theta that the crowd fixed,
+    is the norm sample's error and enters with the percentile (see ``norms``).
 
     Parameters
     ----------
@@ -67,6 +77,8 @@ def with_item_error(
         How; ``none`` gives the abilities back.
     n_draws, rng
         For ``draw``; without ``rng`` one seeded with 0.
+    joint_error
+        Of these items, for ``auto``; None where it is not known.
 
     Raises
     ------
@@ -89,6 +101,9 @@ def with_item_error(
     True
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    population = quadrature or STANDARD_NORMAL
+    if item_error == "auto":
+        return _automatic(abilities, responses, items, population, joint_error)
     if item_error == "none":
         return abilities
     if items.upper_asymptote is not None:
@@ -97,18 +112,162 @@ def with_item_error(
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     demand_covariance(known, responses)
-    if item_error == "integrate":
-        return _integrated(abilities, responses, known, quadrature or STANDARD_NORMAL)
     if item_error == "draw":
         rng = np.random.default_rng(0) if rng is None else rng
         thetas = [
             estimate_ability(responses, drawn, method=abilities.method, quadrature=quadrature, level=0.5).theta
             for drawn in draw_items(known, n_draws, rng=rng)
         ]
-        variance = np.var(thetas, axis=0, ddof=1)
-    else:
-        variance = _delta_variance(abilities, responses, known, quadrature or STANDARD_NORMAL)
-    return widen(abilities, variance)
+        return widen(abilities, np.var(thetas, axis=0, ddof=1))
+    return _carried(abilities, responses, known, item_error, population)
+
+
+def _carried(
+    abilities: Abilities,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    item_error: ItemError,
+    population: Quadrature,
+) -> Abilities:
+    """Abilities with the error of the items, independent of each other, by ``integrate`` or ``delta``."""
+    if item_error == "integrate":
+        return _integrated(abilities, responses, items, population)
+    return widen(abilities, _delta_variance(abilities, responses, items, population))
+
+
+def _automatic(
+    abilities: Abilities,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    population: Quadrature,
+    joint_error: JointError | None,
+) -> Abilities:
+    """Abilities with the error of the items, and with that by which they err alike, where it is not negligible."""
+    how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)
+    if how == "none":
+        return abilities
+    known = known_items(responses, items)
+    found = _carried(abilities, responses, known, how, population)
+    if joint_error is None:
+        return found
+    position = {item: k for k, item in enumerate(items.item_ids)}
+    joint = joint_error.select([position[item] for item in responses.item_ids]).covariance
+    return widen(found, _shared_variance(abilities, responses, known, population, joint))
+
+
+def automatic_item_error(
+    items: ItemParameters, method: Estimator, population: Quadrature | None = None, *, several_trials: bool = False
+) -> ItemError:
+    """What ``auto`` stands for with these items, see `with_item_error`."""
+    if method in ("joint", "eap_sum") or items.upper_asymptote is not None or items.covariance is None:
+        return "none"
+    if item_error_share(items, population) < LEAST_SHARE:
+        return "none"
+    return "integrate" if method == "eap" and not several_trials else "delta"
+
+
+def item_error_share(items: ParametersLike, population: Quadrature | None = None) -> float:
+    """Share that the items' error adds to the variance of ability, on average over the population.
+
+    A logit z_j = a_j theta + d_j that is off by dz moves theta by (I_j / a_j) dz / (1 + I), I_j the information of item
+    j and I that of all, so that beside the variance 1 / (1 + I) of theta there is
+
+        V / (1 / (1 + I)) = sum_j (I_j / a_j)^2 var(z_j) / (1 + I),   var(z_j) = (theta, 1) S_j (theta, 1)'.
+
+    About 3 / n for a 2PL that n people answered, 1 / n for a Rasch model, 6 to 9 / n for a 3PL.
+
+    Parameters
+    ----------
+    items
+        All items of the scale; one whose covariance S_j is not known counts as known.
+    population
+        Density of ability; None for the standard normal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> truth = irtbench.ItemParameters.from_difficulty([1.5] * 20, np.linspace(-2, 2, 20))
+    >>> for n in (80, 800):
+    ...     items = irtbench.fit_model(irtbench.simulate_responses(rng.normal(size=n), truth, rng=rng)).items
+    ...     print(n, round(irtbench.item_error_share(items), 3))
+    80 0.041
+    800 0.004
+    """
+    items = as_parameters(items, upper_asymptotes=True)
+    if items.covariance is None:
+        return 0.0
+    density, covariance = population or STANDARD_NORMAL, np.nan_to_num(items.covariance)
+    theta, slope = density.nodes[:, None], items.discrimination
+    variance = theta**2 * covariance[:, 0, 0] + 2 * theta * covariance[:, 0, 1] + covariance[:, 1, 1]
+    told = information(density.nodes, items)
+    by_logit = np.divide(told, slope, out=np.zeros_like(told), where=slope != 0)
+    return float(density.weights @ ((by_logit**2 * variance).sum(axis=1) / (1 + told.sum(axis=1))))
+
+
+class Estimates(Protocol):
+    """Abilities that a fit estimated together with the items, each of shape (n_respondents,)."""
+
+    @property
+    def theta(self) -> NDArray[np.float64]: ...  # noqa: D102
+    @property
+    def standard_error(self) -> NDArray[np.float64]: ...  # noqa: D102
+
+
+class Fitted(Protocol):
+    """What a fit says of items and respondents, as ``estimation.svi.FittedModel`` does."""
+
+    @property
+    def items(self) -> ItemParameters: ...  # noqa: D102
+    @property
+    def estimated_population(self) -> Quadrature | None: ...  # noqa: D102
+    @property
+    def abilities(self) -> Estimates | None: ...  # noqa: D102
+    @property
+    def joint_error(self) -> JointError | None: ...  # noqa: D102
+
+
+def abilities_of(
+    fitted: Fitted, responses: ResponseMatrix, *, level: float = 0.95, item_error: ItemError = "auto"
+) -> Abilities:
+    """Abilities of the respondents that a model was fitted to, or of some of them with the items they answered.
+
+    EAP, with the error of the items where few answered them (`with_item_error`); but where the fit has abilities
+    already, lest the same answers be counted twice, these, with intervals theta +- z se and the method ``joint``. They
+    are neither EAP nor MAP: they are standardised among these respondents, and their standard errors carry the items'.
+
+    Parameters
+    ----------
+    fitted
+        The fit.
+    responses
+        What was fitted; a part of it where the fit has no abilities.
+    level
+        Nominal coverage of the intervals.
+    item_error
+        Of `with_item_error`.
+    """
+    if fitted.abilities is None:
+        population = fitted.estimated_population
+        items = fitted.items.select(responses.item_ids)
+        return with_item_error(
+            eap(responses, items, quadrature=population, level=level), responses, fitted.items,
+            item_error=item_error, quadrature=population, joint_error=fitted.joint_error,
+        )  # fmt: skip
+    theta, standard_error = fitted.abilities.theta, fitted.abilities.standard_error
+    reach = ndtri((1 + level) / 2) * standard_error
+    return Abilities(
+        respondent_ids=responses.respondent_ids,
+        theta=theta,
+        standard_error=standard_error,
+        lower=theta - reach,
+        upper=theta + reach,
+        level=level,
+        at_bound=np.zeros(len(theta), dtype=np.bool_),
+        method="joint",
+        **counts_of(responses),
+    )
 
 
 def widen(abilities: Abilities, variance: NDArray[np.float64]) -> Abilities:
@@ -221,20 +380,49 @@ def _root_of(items: ItemParameters) -> NDArray[np.float64]:
 def _delta_variance(
     abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
 ) -> NDArray[np.float64]:
+    """V by the covariance of each item, shape (n_respondents,)."""
     if abilities.method == "eap_sum":
         raise InputError("item error: delta is not defined for eap_sum; expected draw")
+    variance = np.empty(responses.n_respondents)
+    for rows, gradient in _gradients(abilities, responses, items, population):
+        variance[rows] = _alone(gradient, items)
+    return variance
+
+
+def _shared_variance(
+    abilities: Abilities,
+    responses: ResponseMatrix,
+    items: ItemParameters,
+    population: Quadrature,
+    joint: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """By how much V is larger by the covariance of all items, shape (n_items, 3, n_items, 3), than by that of each."""
+    variance = np.empty(responses.n_respondents)
+    for rows, gradient in _gradients(abilities, responses, items, population):
+        by_all = gradient.transpose(1, 2, 0).reshape(gradient.shape[1], -1)
+        together = (by_all @ joint.reshape(by_all.shape[1], -1) * by_all).sum(axis=1)
+        variance[rows] = together - _alone(gradient, items)
+    return np.maximum(variance, 0.0)
+
+
+def _alone(gradient: NDArray[np.float64], items: ItemParameters) -> NDArray[np.float64]:
     covariance = np.zeros((items.n_items, 3, 3)) if items.covariance is None else np.nan_to_num(items.covariance)
+    alone: NDArray[np.float64] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient, optimize=True)
+    return alone
+
+
+def _gradients(
+    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """Derivatives of theta by (a, d, c) of each item, shape (3, n_rows, n_items), some respondents at a time."""
     values = responses.correct
-    variance = np.empty(len(values))
     for rows in row_batches(len(values), items.n_items):
         trials = some_rows(responses.trials, rows)
         if abilities.method == "eap":
-            gradient = _eap_gradient(values[rows], trials, items, population)
+            yield rows, _eap_gradient(values[rows], trials, items, population)
         else:
             theta, standard_error = abilities.theta[rows], abilities.standard_error[rows]
-            gradient = _mode_gradient(values[rows], trials, items, theta, standard_error)
-        variance[rows] = np.einsum("kij,jkl,lij->i", gradient, covariance, gradient)
-    return variance
+            yield rows, _mode_gradient(values[rows], trials, items, theta, standard_error)
 
 
 def _eap_gradient(

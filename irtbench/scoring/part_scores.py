@@ -19,7 +19,7 @@ from irtbench.data.readers.batches import TextAmongNumbers, without_guards
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import Part, UnmadePart
 from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.scores import ScoringSettings, in_order_of_respondents, score_responses
+from irtbench.scoring.scores import ScoringSettings, goes_by_grid, in_order_of_respondents, score_responses
 from irtbench.scoring.scores_file import ScoresFile
 from irtbench.scoring.shared_grid import SharedGridScorer
 
@@ -41,7 +41,7 @@ class PartScorer:
 
     def __init__(self, bank: ItemBank, items: Sequence[str], settings: ScoringSettings) -> None:
         self.bank, self.items, self.settings = bank, items, settings
-        shares_grid = settings.method == "eap" and settings.item_error == "none"
+        shares_grid = goes_by_grid(bank.scales, settings)
         self.scorers = [SharedGridScorer(scale, items, settings) for scale in bank.scales] if shares_grid else []
 
     def __call__(self, part: Part) -> pd.DataFrame:

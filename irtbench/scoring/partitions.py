@@ -14,7 +14,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.scores import ScoringSettings, check_known, in_order_of_respondents, score_responses
+from irtbench.scoring.scores import ScoringSettings, check_known, goes_by_grid, in_order_of_respondents, score_responses
 from irtbench.scoring.shared_grid import SharedGridScorer
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
@@ -93,7 +93,7 @@ class PartitionScorer:
         check_known(items, self.bank.scales, self.unknown_items)
         items = [item for item in items if item in known]
         values = self._values(frame, items, ids)
-        if self.settings.method == "eap" and self.settings.item_error == "none":
+        if goes_by_grid(self.bank.scales, self.settings):
             scorers = self._scorers_of(tuple(items))
             return in_order_of_respondents([scorer.score(values, ids) for scorer in scorers])
         return score_responses(self.bank, ResponseMatrix(values.astype(np.float64), ids, tuple(items)), self.settings)

@@ -25,7 +25,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.comparability import FEW_ITEMS, UNLIKELY_PATTERN, joined_words, percentile_flags
-from irtbench.scoring.item_error import ItemError, with_item_error, with_line_error
+from irtbench.scoring.item_error import ItemError, automatic_item_error, with_item_error, with_line_error
 from irtbench.scoring.percentiles import Norm, mid_rank, percentiles
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,8 @@ class ScoringSettings(Settings):
     method
         The estimator of theta, see ``estimate_ability``.
     item_error
-        Whether and how the items' own error enters, see ``with_item_error``.
+        Whether and how the items' own error enters, see ``with_item_error``; ``auto`` where few respondents stand
+        behind the items.
     norm
         What the percentile refers to, see ``percentiles``.
     norm_group
@@ -61,7 +62,7 @@ class ScoringSettings(Settings):
     """
 
     method: Method = "eap"
-    item_error: ItemError = "none"
+    item_error: ItemError = "auto"
     norm: Norm = "normal"
     norm_group: tuple[str, str] | None = None
     level: Inside = 0.95
@@ -413,8 +414,21 @@ def score_abilities(scale: Scale, own: ResponseMatrix, settings: ScoringSettings
         item_error=settings.item_error,
         quadrature=scale.population,
         rng=np.random.default_rng(settings.seed),
+        joint_error=scale.joint_error if scale.line is None else None,  # a link's error is in that of the items
     )
     return with_line_error(abilities, scale.line)
+
+
+def item_error_on(scale: Scale, settings: ScoringSettings) -> ItemError:
+    """How the items' error enters scores on this scale, of one response to an item each."""
+    if settings.item_error != "auto":
+        return settings.item_error
+    return automatic_item_error(scale.items, settings.method, scale.population)
+
+
+def goes_by_grid(scales: Iterable[Scale], settings: ScoringSettings) -> bool:
+    """Whether all patterns can be scored on one grid for each scale: EAP with items that count as known."""
+    return settings.method == "eap" and all(item_error_on(scale, settings) == "none" for scale in scales)
 
 
 def _flags(abilities: Abilities, lz_star: NDArray[np.float64]) -> NDArray[np.object_]:

@@ -18,7 +18,8 @@ from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, FitSettings
-from irtbench.scoring.ability import Abilities, abilities_of
+from irtbench.scoring.ability import Abilities
+from irtbench.scoring.item_error import abilities_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,10 @@ def fit_scales(
             continue
         parts[name] = part
     fitted = fit_many(parts, settings, seed=seed)
-    return [ScaleFit(name, part, fitted[name], abilities_of(fitted[name], part)) for name, part in parts.items()]
+    return [
+        ScaleFit(name, part, fitted[name], abilities_of(fitted[name], part, item_error="none"))
+        for name, part in parts.items()
+    ]
 
 
 def joint_person_fit(fits: Sequence[ScaleFit], respondent_ids: Sequence[str]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 from irtbench.study.norm_columns import norms_of
 from irtbench.study.results import ScaleStudy
 

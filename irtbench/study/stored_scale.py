@@ -18,7 +18,7 @@ from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.threads import threads_for
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import FittedToAll, ScaleStudy
 from irtbench.study.scale_study import prune_scale, scale_of
 

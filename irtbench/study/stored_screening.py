@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningSettings, apply_rules, demand_somebody
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 from irtbench.study.division import divide
 from irtbench.study.kept_respondents import demand_enough
 from irtbench.study.person_screening import ScaleFit, fit_scales, joint_person_fit
@@ -149,5 +149,5 @@ def _person_fit(part: ResponseMatrix, screening: Screening, fits: Sequence[Scale
     for fit in fits:
         here = kept.select_items(fit.responses.item_ids).answered()
         if here.n_respondents:
-            own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here)))
+            own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here, item_error="none")))
     return joint_person_fit(own, part.respondent_ids)

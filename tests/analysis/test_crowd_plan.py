@@ -13,7 +13,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import abilities_of
+from irtbench.scoring.item_error import abilities_of
 
 
 def rng(seed: int = 1) -> np.random.Generator:

@@ -67,3 +67,43 @@ def test_an_item_that_drifted_is_no_anchor_and_stays_in_the_bank(tmp_path: Path)
     done = run_main("extend", tmp_path / "out" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "again")
     assert done.status == 2
     assert "extend: no item is new" in done.lines[0]
+
+
+def test_a_small_banks_own_error_is_in_what_rests_on_it(tmp_path: Path) -> None:
+    """As in `tests/estimation/test_shared_parameters.py`, through `fit`, `fit --anchors` and `extend`."""
+    rng = np.random.default_rng(3)
+    true = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 11), np.linspace(-1, 1, 11))
+    old = irtbench.simulate_responses(rng.normal(size=120), true.select(true.item_ids[:8]), rng=rng)
+    new = irtbench.simulate_responses(rng.normal(0.5, 1.1, size=600), true.select(true.item_ids[2:]), rng=rng)
+    for name, drawn in (("old", old), ("new", new)):
+        drawn.to_long().astype({"response": int}).to_csv(tmp_path / f"{name}.csv", index=False)
+    done = run_main("fit", tmp_path / "old.csv", "-o", tmp_path / "bank")
+    assert done.status == 0, done.err
+    assert "few people answered the items" in done.out
+    found = json.loads((tmp_path / "bank" / "fit.json").read_text())
+    assert found["item_error"] == "integrate"
+    assert found["item_error_share"] > 0.015
+    said, errors = {}, {}
+    for anchors in ("bank.json", "items.csv"):
+        done = run_main("fit", tmp_path / "new.csv", "--anchors", tmp_path / "bank" / anchors, "-o", tmp_path / "fit")
+        assert done.status == 0, done.err
+        found = json.loads((tmp_path / "fit" / "fit.json").read_text())
+        said[anchors], errors[anchors] = found["anchor_error"], found["population_se_mean"]
+    assert said == {"bank.json": "joint", "items.csv": "taken as known"}
+    assert "the anchors are taken as known" in done.out
+    assert errors["bank.json"] > 1.5 * errors["items.csv"]
+    done = run_main("extend", tmp_path / "bank" / "bank.json", tmp_path / "new.csv", "-o", tmp_path / "out")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out" / "extend.json").read_text())
+    assert found["anchor_error"] == "joint"
+    assert found["group_se_mean"] == pytest.approx(errors["bank.json"], rel=1e-6)
+    (before,), (after,) = (irtbench.load_bank(tmp_path / name / "bank.json").scales for name in ("bank", "out"))
+    assert before.joint_error is not None
+    assert after.joint_error is not None
+    np.testing.assert_allclose(after.joint_error.covariance[:8, :, :8], before.joint_error.covariance, rtol=1e-5)
+    flat = after.joint_error.covariance.reshape(33, 33)
+    free = np.arange(33) % 3 < 2
+    assert np.linalg.eigvalsh(flat[np.ix_(free, free)]).min() > 0
+    # what the first two items, which these people did not see, share with new ones is the location of the bank
+    shared = flat[1, 25] / np.sqrt(flat[1, 1] * flat[25, 25])
+    assert 0.1 < shared < 0.9

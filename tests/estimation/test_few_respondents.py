@@ -20,8 +20,7 @@ from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import ItemPrior
 from irtbench.models.simulation import simulate_responses
-from irtbench.scoring.ability import abilities_of
-from irtbench.scoring.item_error import with_item_error
+from irtbench.scoring.item_error import abilities_of, with_item_error
 
 
 def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, dict[str, float]]:

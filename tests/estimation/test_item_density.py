@@ -1,10 +1,13 @@
 """The density of the items: mixtures, their moments, how many components, and what skewed difficulties ask for."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm, t
 
-from irtbench.estimation.few_respondents.item_density import packed, split, unpacked
+from irtbench.estimation.few_respondents.item_density import packed, split, unpacked, with_long_tails
 from irtbench.estimation.few_respondents.item_quadrature import ItemModes, item_quadrature
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
@@ -84,3 +87,19 @@ def test_a_long_easy_tail_takes_a_component_more(easy: float, n_components: int)
     if easy:
         held = np.abs(fitted.items.difficulty - true) < 1.96 * fitted.items.standard_errors()["difficulty"]
         assert 0.82 < held[far].mean() < 0.99
+
+
+def test_long_tails_are_about_those_of_a_t_density_of_four_degrees_of_freedom() -> None:
+    """Of b given log |a|: its quantiles, the same regression on log |a|, and log |a| as it was."""
+    prior = Hierarchy((0.2, -0.5), (0.3, 1.2), 0.4, of="difficulty")
+    longer = with_long_tails(prior)
+    assert sum(weight for weight, _ in longer.parts) == pytest.approx(1)
+    alone = 1.2 * math.sqrt(1 - 0.4**2)
+    share = np.zeros(3)
+    for weight, part in longer.parts:
+        assert part.mean == prior.mean
+        assert part.deviation[0] == 0.3
+        assert part.correlation * part.deviation[1] == pytest.approx(0.4 * 1.2)  # the slope by log |a| / .3
+        own = part.deviation[1] * math.sqrt(1 - part.correlation**2)
+        share += weight * 2 * norm.sf(t.isf([0.05, 0.025, 0.005], 4) * alone / own)
+    np.testing.assert_allclose(share, [0.1, 0.05, 0.01], rtol=0.2)

@@ -1,5 +1,6 @@
 """Rasch, 1PL and anchors: R's figures, one optimum by every engine, standard errors, counts of parameters."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,70 @@ def test_standard_errors_are_the_curvature_of_the_likelihood(simulated, anchored
         np.testing.assert_allclose(table["se_discrimination"][2:], covariance[12:], rtol=1e-4)
     np.testing.assert_allclose(table["se_intercept"][known:], covariance[1 + anchored :][: 12 - known], rtol=1e-4)
     assert (table["se_intercept"][:known] == 0).all()
+
+
+@pytest.mark.parametrize("guesses", [False, True])
+def test_standard_errors_carry_the_anchors_own(simulated, guesses: bool) -> None:
+    """V = H^-1 + H^-1 C S C' H^-1, H and C the Hessian by automatic differentiation, S that of the anchors."""
+    known, n = 4, simulated.n_items
+    c = 0.1 if guesses else 0.0
+    anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2, 0.9, 1.1], [-2.0, -1.5, -1.0, -0.9], c)
+    factor = 0.02 * np.random.default_rng(1).normal(size=(3 * known, 40)) + 0.02 * np.random.default_rng(2).normal(
+        size=40
+    )
+    factor[2::3] *= 0.3 * guesses
+    joint = irtbench.JointError((factor @ factor.T).reshape(known, 3, known, 3), 0.003, 0.002)
+    details = irtbench.ItemTable.plain(anchors.item_ids)
+    bank = irtbench.Scale("all", anchors, details, joint_error=joint)
+    options = {"guessing": 0.05} if guesses else {}
+    plain = irtbench.fit_model(simulated, anchors=anchors, **options)
+    fitted = irtbench.fit_model(simulated, anchors=bank, **options)
+    assert (plain.anchor_error, fitted.anchor_error) == ("taken as known", "joint")
+    a, d = (torch.from_numpy(part.copy()) for part in (fitted.items.discrimination, fitted.items.intercept))
+    moments = torch.tensor([fitted.population["sd"], fitted.population["mean"]], dtype=torch.float64)
+    at_anchors = torch.stack([a[:known], d[:known], torch.full_like(a[:known], c)], dim=1).flatten()
+    at = torch.cat([moments, torch.stack([a[known:], d[known:]], dim=1).flatten(), at_anchors])
+    grid = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
+    rows = torch.from_numpy(np.nan_to_num(simulated.values, nan=-1).astype(np.int8))
+
+    def log_likelihood(values: torch.Tensor) -> torch.Tensor:
+        (sd, mean), own, given = values[:2], values[2 : -3 * known].view(-1, 2), values[-3 * known :].view(-1, 3)
+        slope, intercept = torch.cat([given[:, :2], own]).T
+        guessing = torch.cat([given[:, 2], torch.full((n - known,), 0.05, dtype=torch.float64)]) if guesses else None
+        logs = None if guessing is None else guessing.log()
+        row = irtbench.CollapsedLogistic((sd * slope)[:, None], intercept + mean * slope, logs, grid)
+        return row.log_prob(rows).sum()
+
+    hessian = -torch.autograd.functional.hessian(log_likelihood, at).numpy()
+    own = np.arange(len(at)) < len(at) - 3 * known
+    inverse = np.linalg.inv(hessian[np.ix_(own, own)])
+    moved = -inverse @ hessian[np.ix_(own, ~own)] @ factor
+    expected = np.sqrt(np.diagonal(inverse + moved @ moved.T))
+    assert fitted.population["se_sd"] == pytest.approx(expected[0], rel=1e-4)
+    assert fitted.population["se_mean"] == pytest.approx(expected[1], rel=1e-4)
+    assert plain.population["se_mean"] == pytest.approx(np.sqrt(inverse[1, 1]), rel=1e-4)
+    assert expected[1] > 1.2 * np.sqrt(inverse[1, 1])
+    table = fitted.table()
+    np.testing.assert_allclose(table["se_discrimination"][known:], expected[2::2], rtol=1e-4)
+    np.testing.assert_allclose(table["se_intercept"][known:], expected[3::2], rtol=1e-4)
+    assert fitted.joint_error is not None
+    found = fitted.joint_error.covariance
+    np.testing.assert_allclose(found[:known, :, :known], joint.covariance, atol=1e-12)
+    np.testing.assert_allclose(
+        found[known:, :2, :known].reshape(2 * (n - known), -1), (moved @ factor.T)[2:], rtol=1e-3, atol=1e-7
+    )
+    # of each anchor alone, as items with a covariance have it, and nothing where it is nothing
+    each = np.arange(known)
+    alone = replace(anchors, covariance=joint.covariance[each, :, each, :])
+    by_item = irtbench.fit_model(simulated, anchors=alone, **options)
+    assert by_item.anchor_error == "by item"
+    blocks = np.zeros_like(joint.covariance)
+    blocks[each, :, each, :] = alone.covariance
+    moved = -inverse @ hessian[np.ix_(own, ~own)]
+    expected = np.sqrt(np.diagonal(inverse + moved @ blocks.reshape(3 * known, -1) @ moved.T))
+    assert by_item.population["se_mean"] == pytest.approx(expected[1], rel=1e-4)
+    nothing = replace(anchors, covariance=0 * joint.covariance[each, :, each, :])
+    assert irtbench.fit_model(simulated, anchors=nothing, **options).population == plain.population
 
 
 def test_known_parameters_come_back() -> None:

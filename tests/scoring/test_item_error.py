@@ -7,15 +7,19 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
+from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
 from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import Method, estimate_ability
-from irtbench.scoring.item_error import draw_items, integrated_log_icc, with_item_error
+from irtbench.scoring.item_error import abilities_of, draw_items, integrated_log_icc, item_error_share, with_item_error
 from irtbench.scoring.plausible_values import plausible_values
-from irtbench.scoring.scores import ScoringSettings
+from irtbench.scoring.scores import ScoringSettings, score_responses
 
 
 def uncertain_items(n_items: int, *, guessing: float = 0.0, scale: float = 1.0) -> ItemParameters:
@@ -188,3 +192,61 @@ def test_curves_are_integrated_for_eap_only(method: Method) -> None:
         with_item_error(estimate_ability(responses, items, method=method), responses, items, item_error="integrate")
     with pytest.raises(InputError, match="item_error integrate goes with the method eap"):
         ScoringSettings(method=method, item_error="integrate")
+
+
+@pytest.fixture(scope="module")
+def few() -> tuple[ResponseMatrix, FittedModel]:
+    """Sixty people on eight items, and the fit."""
+    rng = np.random.default_rng(1)
+    truth = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.2, 8), np.linspace(-1.2, 1.2, 8))
+    responses = simulate_responses(rng.normal(size=60), truth, rng=rng)
+    return responses, fit_model(responses, prior="weak")
+
+
+def test_where_few_answered_the_items_their_error_is_carried_unasked(few: tuple[ResponseMatrix, FittedModel]) -> None:
+    """Integrated curves, and of what the items err alike G C G' less sum_j G_j C_jj G_j', G by differences."""
+    responses, fitted = few
+    assert fitted.joint_error is not None
+    plain = estimate_ability(responses, fitted.items)
+    found = abilities_of(fitted, responses)
+    averaged = with_item_error(plain, responses, fitted.items, item_error="integrate")
+    np.testing.assert_array_equal(found.theta, averaged.theta)
+    columns, h = ("discrimination", "intercept"), 1e-4
+    gradient = np.zeros((responses.n_respondents, 8, 3))
+    for j in range(8):
+        for k, name in enumerate(columns):
+            step = np.where(np.arange(8) == j, h, 0.0)
+            up, down = (
+                estimate_ability(responses, replace(fitted.items, **{name: getattr(fitted.items, name) + sign * step}))
+                for sign in (1, -1)
+            )
+            gradient[:, j, k] = (up.theta - down.theta) / (2 * h)
+    covariance = fitted.joint_error.covariance
+    together = np.einsum("ija,jakb,ikb->i", gradient, covariance, gradient)
+    alone = np.einsum("ija,jajb,ijb->i", gradient, covariance, gradient)
+    expected = np.sqrt(averaged.standard_error**2 + np.maximum(together - alone, 0))
+    np.testing.assert_allclose(found.standard_error, expected, rtol=1e-4)
+    assert np.mean(found.standard_error / plain.standard_error) > 1.02
+    scale = Scale("all", fitted.items, ItemTable.plain(fitted.items.item_ids), joint_error=fitted.joint_error)
+    scores = score_responses(scale, responses)
+    np.testing.assert_allclose(scores["se"], found.standard_error, rtol=1e-12)
+    np.testing.assert_array_equal(score_responses(scale, responses, item_error="none")["se"], plain.standard_error)
+
+
+def test_where_many_did_or_it_is_in_already_it_is_left_out(few: tuple[ResponseMatrix, FittedModel]) -> None:
+    responses, fitted = few
+    share = item_error_share(fitted.items)
+    assert 0.03 < share < 0.15
+    assert fitted.items.covariance is not None
+    # variances fall as 1 / n
+    known = replace(fitted.items, covariance=fitted.items.covariance / 20)
+    assert item_error_share(known) == pytest.approx(share / 20)
+    for items in (known, replace(known, covariance=None)):
+        plain = estimate_ability(responses, items)
+        assert with_item_error(plain, responses, items, item_error="auto") is plain
+    by_sum = estimate_ability(responses, fitted.items, method="eap_sum")
+    assert with_item_error(by_sum, responses, fitted.items, item_error="auto") is by_sum
+    wle = estimate_ability(responses, fitted.items, method="wle")
+    delta = with_item_error(wle, responses, fitted.items, item_error="delta")
+    found = with_item_error(wle, responses, fitted.items, item_error="auto")
+    np.testing.assert_array_equal(found.standard_error, delta.standard_error)

@@ -225,7 +225,7 @@ def test_ml_of_all_right_is_at_its_bound_and_says_so(bank: ItemBank) -> None:
     ("settings", "message"),
     [
         ({"method": "mode"}, "method: expected 'eap', 'map', 'ml', 'wle' or 'eap_sum' but got 'mode'"),
-        ({"item_error": "yes"}, "item_error: expected 'none', 'delta', 'draw' or 'integrate' but got 'yes'"),
+        ({"item_error": "yes"}, "item_error: expected 'auto', 'none', 'delta', 'draw' or 'integrate' but got 'yes'"),
         ({"norm": "rank"}, "norm: expected 'normal', 'empirical' or 'smoothed' but got 'rank'"),
         ({"level": 95}, r"ScoringSettings.level: expected a number in \(0, 1\) but got 95"),
         ({"norm_group": ("language", "en")}, "expected empirical or smoothed for a group"),

@@ -8,6 +8,7 @@ chosen by BIC, items being what is counted.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ LEAST_OF_A_COMPONENT = 0.1  # of b: a component of a mixture is no spike
 LARGEST_UPDATE = 0.5  # of means, log standard deviations and log weights, for the nodes lie where they were
 STEPS = 12  # of the search, which goes on with the next update
 SHARED, OWN = 3, 3  # numbers that all components share, and that each has of its own
+TAILS = ((0.5, 0.8), (0.35, 1.4), (0.15, 2.5))  # weights and widths: about a t density of four degrees of freedom
 APART, NARROWER = 0.8, 0.6  # the halves of a component, in its standard deviations
 
 
@@ -115,6 +117,24 @@ def split(prior: Hierarchy) -> Hierarchy:
     parts += [(weight / 2, mean + side * APART * deviation, NARROWER * deviation) for side in (-1, 1)]
     own = [[mean, math.log(deviation), math.log(weight)] for weight, mean, deviation in parts]
     return unpacked(np.r_[first.mean[0], math.log(first.deviation[0]), 0.0, np.ravel(own)])
+
+
+def with_long_tails(prior: Hierarchy) -> Hierarchy:
+    """The density with the tails of a t density in b given log |a|, each component as `TAILS` normal ones.
+
+    How far out the furthest items are a few of them say, of which all but one or two got right, so that a normal
+    density learnt from items that are not normal leaves out those in the tail.
+    """
+    parts = []
+    for weight, part in prior.parts:
+        together = part.correlation * part.deviation[1]
+        alone = part.deviation[1] * math.sqrt(1 - part.correlation**2)
+        for share, width in TAILS:
+            whole = math.hypot(together, width * alone)
+            parts.append(
+                (share * weight, replace(part, deviation=(part.deviation[0], whole), correlation=together / whole))
+            )
+    return Hierarchy.mixture(parts)
 
 
 def worth_a_component(n_items: int) -> float:

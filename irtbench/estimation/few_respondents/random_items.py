@@ -11,6 +11,9 @@ models"), and what is maximised has one parameter for each respondent and five f
 A normal density of (log |a|, b) remains one when theta's location and scale change, so these are free: theta has mean 0
 and standard deviation 1 among the respondents. The last term, of the population, matters to none but those who got
 everything right or wrong.
+
+What is then told of each item is its posterior under the learnt density with longer tails (`with_long_tails`): of an
+item that all but one or two got right the density says more than they do.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from irtbench.estimation.few_respondents.item_density import (
     largest_difference,
     learn,
     split,
+    with_long_tails,
     worth_a_component,
 )
 from irtbench.estimation.few_respondents.item_posteriors import MOST_RESPONDENTS, outweigh_the_odds
@@ -155,11 +159,12 @@ def fit_random_items(
     quadrature = item_quadrature(rows, theta, modes, prior)
     _, information, missing = ability_derivatives(rows, theta, quadrature, prior, with_missing=True)
     theta_covariance = standardised_covariance(torch.diag(information + 1) - missing, theta)
-    mean, covariance = quadrature.moments(prior)
-    return RandomItems(
-        theta, theta_covariance, prior, mean, covariance, posterior_quantiles(rows, theta, quadrature, prior),
-        float(quadrature.log_evidence(prior).sum()), learning,
-    )  # fmt: skip
+    log_likelihood = float(quadrature.log_evidence(prior).sum())
+    tails = with_long_tails(prior)
+    quadrature = item_quadrature(rows, theta, modes, tails)
+    mean, covariance = quadrature.moments(tails)
+    quantiles = posterior_quantiles(rows, theta, quadrature, tails)
+    return RandomItems(theta, theta_covariance, prior, mean, covariance, quantiles, log_likelihood, learning)
 
 
 @dataclass(frozen=True)
