@@ -108,6 +108,16 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                     ".",
                 )
             )
+        decided = () if scale.scale is None or scale.fitted is None else scale.fitted.prior_decides
+        if decided:
+            found.append(
+                (
+                    f"Scale {scale.name}: the prior of guessing decides about {plural(len(decided), 'item')}, whose "
+                    "difficulty or guessing lies outside of the interval that the responses give: ",
+                    *linked_items(decided),
+                    ".",
+                )
+            )
         misled = _misleading(scale)
         if misled:
             found.append(
