@@ -105,7 +105,7 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
             say(f"{what} not identified by the data: {name_first(unidentified)}")
     if decided := found.get("prior_decides"):
         say(
-            f"warning: for {counted(len(decided), 'item')} the prior of guessing decides, the estimate lying outside of "
+            f"warning: the prior of guessing decides about {counted(len(decided), 'item')}, estimated outside of "
             f"the interval that the responses give (in items.csv): {name_first(decided)}"
         )
     if data.trials is not None:

@@ -108,16 +108,7 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                     ".",
                 )
             )
-        decided = () if scale.scale is None or scale.fitted is None else scale.fitted.prior_decides
-        if decided:
-            found.append(
-                (
-                    f"Scale {scale.name}: the prior of guessing decides about {plural(len(decided), 'item')}, whose "
-                    "difficulty or guessing lies outside of the interval that the responses give: ",
-                    *linked_items(decided),
-                    ".",
-                )
-            )
+        found += _of_the_prior(scale)
         misled = _misleading(scale)
         if misled:
             found.append(
@@ -133,6 +124,22 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                 (f"Scale {scale.name}: kept, though the able miss them more often: ", *linked_items(backwards), ".")
             )
     return found
+
+
+def _of_the_prior(scale: ScaleStudy) -> list[Sentence]:
+    """Items whose guessing or difficulty comes from the prior of guessing rather than from the responses."""
+    fitted = None if scale.scale is None else scale.fitted
+    if fitted is None:
+        return []
+    named = {
+        "the prior of guessing decides against the responses about": fitted.prior_decides,
+        "the responses do not say how much is guessed of": fitted.guessing_not_identified,
+    }
+    return [
+        (f"Scale {scale.name}: {words} {plural(len(item_ids), 'item')}: ", *linked_items(item_ids), ".")
+        for words, item_ids in named.items()
+        if item_ids
+    ]
 
 
 def _guessed(scale: ScaleStudy) -> list[str]:

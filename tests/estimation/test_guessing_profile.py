@@ -232,7 +232,9 @@ def test_items_that_nobody_guesses_are_covered_under_a_prior_that_says_they_are(
 
 def test_a_learnt_prior_of_guessing_is_left_out_of_its_intervals_too() -> None:
     rng = np.random.default_rng(6)
-    truth = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 10), np.linspace(-1, 1.2, 10), [0.25] * 5 + [0.0] * 5)
+    truth = ItemParameters.from_difficulty(
+        rng.lognormal(0.3, 0.2, 10), np.linspace(-1, 1.2, 10), [0.25] * 5 + [0.0] * 5
+    )
     data = simulate_responses(rng.normal(size=700), truth, rng=rng)
     fitted = fit_model(data, kind="3pl", prior="hierarchical")
     ends, quantiles = fitted.interval_columns(), fitted.quantile_columns()

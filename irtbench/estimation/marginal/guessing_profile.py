@@ -1,14 +1,14 @@
 """Likelihood-ratio intervals of items whose guessing is estimated, from the profile likelihood of c.
 
 The likelihood of c is far from normal: its maximum is often at the bound c = 0, and b and a move with c. 1.96 standard
-errors on either side then miss; an item at c = 0 has those of a 2PL, as if c were known, and those around the mode under
-a prior of c are the prior's where the responses say little. For each item the likelihood, without the prior of c but
-with that of (a, d) if there is one, is maximised over (a, d) at values of c, the other items at their estimates:
+errors on either side then miss; an item at c = 0 has those of a 2PL, as if c were known, and those around the mode
+under a prior of c are the prior's where the responses say little. For each item the likelihood, without the prior of c
+but with that of (a, d) if there is one, is maximised over (a, d) at values of c, the other items at their estimates:
 
     D(c) = 2 (max l - max over a, d of l(a, d, c)).
 
-The interval of b is the union over c of b(c) -+ sqrt(v(c) (3.84 - D(c))), b(c) and v(c) the estimate and its variance at
-that c: the likelihood-ratio interval, b being near normal where c is known. That of a is found alike, on the scale
+The interval of b is the union over c of b(c) -+ sqrt(v(c) (3.84 - D(c))), b(c) and v(c) the estimate and its variance
+at that c: the likelihood-ratio interval, b being near normal where c is known. That of a is found alike, on the scale
 asinh(2 a). Errors that items share, the scale's location and unit, are added in squares.
 
 The interval of c is where D(c) is below the 95% point of its distribution if c is true: 3.84, that of chi-square with
@@ -167,7 +167,7 @@ def guessing_intervals(
         lower, centre, upper = found.ends()
         beyond = np.maximum(sign * (np.stack([lower, upper]) - centre), 0.0)
         ends[:, j] = centre + sign * np.sqrt(beyond**2 + CUT * shared[j])
-        ends[:, j, 2] = lower[2], upper[2]
+    ends[:, chosen, 2] = ends[:, chosen, 2].clip(0.0, 1.0)
     return ends
 
 
