@@ -190,7 +190,12 @@ def test_errors_that_items_share_are_added_in_squares(responses: ResponseMatrix,
         np.testing.assert_allclose(centre, getattr(fitted.items, name), atol=0.1 * errors[name].max())
         added = (after[:, :, k] - centre) ** 2 - (before[:, :, k] - centre) ** 2
         np.testing.assert_allclose(added, np.tile(CUT * 3 * errors[name] ** 2, (2, 1)), rtol=1e-6)
-    np.testing.assert_allclose(after[:, :, 2], before[:, :, 2], atol=1e-12)
+    lower, upper = after[:, :, 2] - before[:, :, 2]
+    free = fitted.items.guessing_estimated
+    assert (lower <= 0).all()
+    assert (after[0, :, 2] >= 0).all()
+    assert (upper[free] > 0).all()
+    assert (upper[~free] == 0).all()
 
 
 def test_of_all_items_covariances_say_what_is_an_items_own(responses: ResponseMatrix, fitted: FittedModel) -> None:

@@ -48,7 +48,7 @@ HIGHEST = 0.95  # of the item's proportion correct: no c beyond is tried
 FIRST_REACH = 3.0  # of an item of which nothing else is known, over the root of the number of its responses
 LONGEST_REACH = 0.15
 MOST_ROUNDS = 12
-FINE = 400  # places at which the profile is read off
+FINE = 200  # places at which the profile is read off
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MEAN_CELL = 0.3  # width of a cell in posterior standard deviations: it adds .8%
 DEVIATION_CELL = 0.2  # of the logarithm of the standard deviation
 MOST_HELD = 2**22  # values at cells held at once, of so many items
 MOST_STEPS = 12
-SMALL_GAIN = 0.02  # twice the likelihood that a step would gain, where steps end
+SMALL_GAIN = 0.1  # twice the likelihood that a step would gain, where steps end
 LARGEST_STEP = 1.0
 FUNCTIONS = 6  # of theta, whose expectations are the likelihood and its derivatives
 
