@@ -74,7 +74,7 @@ def fits_of(arguments: argparse.Namespace, design: str) -> pd.DataFrame:
 
 def shares_of(found: pd.DataFrame) -> list[str]:
     """Columns of coverage."""
-    return [name for name in found if str(name)[0] in NAMES and str(name)[1:2] in ("", ",")]
+    return [name for name in found.columns.astype(str) if name[0] in NAMES and name[1:2] in ("", ",")]
 
 
 def print_by_truth(arguments: argparse.Namespace) -> None:

@@ -120,7 +120,8 @@ def cuts(c: Array, fall: Array) -> Array:
     first, second = np.diff(fall[places]) / np.diff(c[places])
     curvature = (second - first) / c[last]
     k, points = boundary_cuts()
-    return np.interp(c * np.sqrt(max(curvature, 0.0)), k, points)
+    found: Array = np.interp(c * np.sqrt(max(curvature, 0.0)), k, points)
+    return found
 
 
 @cache

@@ -188,9 +188,9 @@ class ItemLikelihoods:
             new = self.derivatives(item[left], there, c[left])
             better = new[0] >= change[left]
             shorter[left] = torch.where(better, 1.0, shorter[left] / 3)
-            left, there, new = left[better], there[better], [part[better] for part in new]
-            x[left], change[left], information[left] = there, new[0], new[2]
-            step[left], gain[left] = newton_step(new[1], new[2])
+            left = left[better]
+            x[left], change[left], information[left] = there[better], new[0][better], new[2][better]
+            step[left], gain[left] = newton_step(new[1][better], new[2][better])
         return x + step, change + gain / 2, information
 
     def nearest_curves(self, item: Tensor, c: Tensor) -> Tensor:
