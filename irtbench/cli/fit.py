@@ -126,7 +126,8 @@ def fit(
     slopes, and the general ability with and without regard to them. With --posterior difficulty is the
     posterior median of b, with half the distance of its 15.9 and 84.1% quantiles as standard error, and items.csv ends
     with the 2.5, 50 and 97.5% quantiles of discrimination, difficulty and guessing (discrimination_lower,
-    discrimination_median, discrimination_upper, ...).
+    discrimination_median, discrimination_upper, ...). Where guessing is estimated it ends with likelihood-ratio
+    intervals, which leave its prior out, unless that is one of your own (--prior-guessing).
 
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.

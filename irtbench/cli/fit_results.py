@@ -12,6 +12,7 @@ import pandas as pd
 from irtbench.cli.large import hash_of
 from irtbench.cli.output import say, say_next, show_table, write_json, write_table
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.bank.data_card import DataCard
@@ -112,6 +113,11 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
     for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
         if unidentified := found.get(key):
             say(f"{what} not identified by the data: {name_first(unidentified)}")
+    if decided := found.get("prior_decides"):
+        say(
+            f"warning: the prior of guessing decides about {counted(len(decided), 'item')}, estimated outside of "
+            f"the interval that the responses give (in items.csv): {name_first(decided)}"
+        )
     if data.trials is not None:
         say(
             f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "

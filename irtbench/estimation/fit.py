@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -184,17 +185,17 @@ def estimate(
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
         status, quantiles, intervals, joint = with_names(found.status, responses), None, None, None
-        if settings.standard_errors and status.converged and found.covariance is not None:
-            items = replace(items, covariance=found.covariance.cpu().numpy())
-            quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
-        elif settings.standard_errors and status.converged and not shared:
-            covariance, joint, definite = covariances(problem, found.items)
-            items = replace(items, covariance=covariance)
-            guessed, _ = settings.guessing_of(responses.item_ids)
+        if settings.standard_errors and status.converged and not shared:
+            if found.covariance is not None:
+                items, definite = replace(items, covariance=found.covariance.cpu().numpy()), True
+                quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
+            else:
+                covariance, joint, definite = covariances(problem, found.items)
+                items = replace(items, covariance=covariance)
             if not definite:
                 status = replace(status, stop=Stop.NOT_A_MAXIMUM)
-            elif guessed.any() and priors.guessing is None and isinstance(responses, ResponseMatrix):
-                intervals = guessing_intervals(problem, items, guessed)
+            elif isinstance(responses, ResponseMatrix) and math.isnan(status.r_hat):
+                intervals = likelihood_intervals(problem, items, settings, joint)
         if status.converged and ability_vanishes(problem, found.items):
             status = replace(status, stop=Stop.NO_ABILITY)
         doubts = find_doubts(problem, found, priors)
@@ -253,6 +254,16 @@ def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float6
     joint, definite = joint_sampling_covariance(problem, items)
     each = np.arange(len(items))
     return joint[each, :, each, :], joint, definite
+
+
+def likelihood_intervals(
+    problem: Problem, items: ItemParameters, settings: FitSettings, joint: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    """Of (a, b, c) where guessing is estimated and no density of it is the user's own (`guessing_intervals`)."""
+    guessed, _ = settings.guessing_of(items.item_ids)
+    if settings.prior_guessing is not None or settings.posterior is not None or not guessed.any():
+        return None
+    return guessing_intervals(problem, items, guessed, joint)
 
 
 def joint_error(

@@ -100,7 +100,8 @@ class FittedModel(InformationCriteria):
         are posterior means; None for modes, whose intervals are by standard errors.
     likelihood_intervals
         Lower and upper ends of likelihood-ratio intervals of (a, b, c), shape (2, n_items, 3), where guessing was
-        estimated without a prior; None elsewhere.
+        estimated: by what the responses say of it, without its prior. None where a density of guessing is the user's
+        own, where there is a variational posterior or one of draws, and with sparse or stored responses.
     abilities
         Abilities of the respondents, where few respondents and many items had these estimated in place of the items.
         Scoring the same responses with the items as known would count every answer twice.
@@ -194,18 +195,30 @@ class FittedModel(InformationCriteria):
             unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * self.priors.guessing.logit_deviation)
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
 
+    @property
+    def prior_decides(self) -> tuple[str, ...]:
+        """Items whose estimate of c or b the responses contradict: outside of the interval that they give without the
+        prior of guessing (`likelihood_intervals`). Empty without such intervals.
+        """
+        if self.likelihood_intervals is None or self.priors.guessing is None:
+            return ()
+        estimates = np.stack([self.items.difficulty, self.items.guessing], axis=1)
+        lower, upper = self.likelihood_intervals[:, :, 1:]
+        outside = self.items.guessing_estimated & ((estimates < lower) | (estimates > upper)).any(axis=1)
+        return tuple(self.items.item_ids[j] for j in np.flatnonzero(outside))
+
     def quantile_columns(self) -> dict[str, NDArray[np.float64]]:
         """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""
         return {} if self.quantiles is None else quantile_columns(self.quantiles, self.items.guessing_estimated)
 
     def interval_columns(self) -> dict[str, NDArray[np.float64]]:
-        """Columns of items.csv that end it: posterior quantiles, or with guessing without a prior the ends of
+        """Columns of items.csv that end it: posterior quantiles, or where guessing is estimated the ends of
         likelihood-ratio intervals (`item_quantiles.interval_columns`); none where 1.96 standard errors say it.
         """
         if self.likelihood_intervals is None:
             return self.quantile_columns()
         wanted, _ = self.settings.guessing_of(self.items.item_ids)
-        return interval_columns(self.likelihood_intervals, wanted)
+        return self.quantile_columns() | interval_columns(self.likelihood_intervals, wanted)
 
     @property
     def estimated_population(self) -> Quadrature | None:
@@ -257,6 +270,7 @@ class FittedModel(InformationCriteria):
             **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             "guessing_not_identified": list(self.guessing_not_identified),
+            "prior_decides": list(self.prior_decides),
             "log_binomial_coefficients": self.log_binomial_coefficients,
             "posterior": None if self.posterior is None else self.posterior.summary(),
             "settings": asdict(self.settings),

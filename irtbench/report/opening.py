@@ -108,6 +108,7 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                     ".",
                 )
             )
+        found += _of_the_prior(scale)
         misled = _misleading(scale)
         if misled:
             found.append(
@@ -123,6 +124,22 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                 (f"Scale {scale.name}: kept, though the able miss them more often: ", *linked_items(backwards), ".")
             )
     return found
+
+
+def _of_the_prior(scale: ScaleStudy) -> list[Sentence]:
+    """Items whose guessing or difficulty comes from the prior of guessing rather than from the responses."""
+    fitted = None if scale.scale is None else scale.fitted
+    if fitted is None:
+        return []
+    named = {
+        "the prior of guessing decides against the responses about": fitted.prior_decides,
+        "the responses do not say how much is guessed of": fitted.guessing_not_identified,
+    }
+    return [
+        (f"Scale {scale.name}: {words} {plural(len(item_ids), 'item')}: ", *linked_items(item_ids), ".")
+        for words, item_ids in named.items()
+        if item_ids
+    ]
 
 
 def _guessed(scale: ScaleStudy) -> list[str]:

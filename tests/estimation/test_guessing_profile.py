@@ -1,4 +1,4 @@
-"""Intervals of items whose guessing has no prior: the profile likelihood of c, by itself and against refits."""
+"""Intervals of items whose guessing is estimated: the profile likelihood of c, by itself and against refits."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,9 +14,10 @@ from builders.simulated import simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.marginal import item_likelihood
-from irtbench.estimation.marginal.guessing_profile import CUT, guessing_intervals
-from irtbench.estimation.marginal.item_likelihood import ItemLikelihood, item_likelihoods
+from irtbench.estimation.marginal.guessing_profile import CUT, boundary_cuts, guessing_intervals
+from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -47,8 +48,8 @@ def some_items(n_items: int) -> ItemTensors:
     return ItemTensors(values[:, :1], values[:, 1], 0.3 * values[:, 2])
 
 
-def likelihood_of_item(problem: Problem, items: ItemTensors, j: int) -> ItemLikelihood:
-    return next(iter(item_likelihoods(problem, items, np.array([j]))))[1]
+def item(j: int, n_places: int = 3) -> torch.Tensor:
+    return torch.full((n_places,), j)
 
 
 def whole_likelihood(problem: Problem, items: ItemTensors, j: int) -> Callable[[float, float, float], float]:
@@ -73,16 +74,16 @@ def test_an_items_likelihood_is_that_of_all_responses(trials: int, monkeypatch: 
     places = torch.tensor([[1.2, -0.4], [0.5, -1.0], [2.0, 0.6]], dtype=torch.float64)
     c = torch.tensor([0.0, 0.1, 0.3], dtype=torch.float64)
     expected = [exact(float(a), float(d), float(k)) for (a, d), k in zip(places, c, strict=True)]
-    cells = likelihood_of_item(problem, items, 2).derivatives(places, c)[0]
+    cells = ItemLikelihoods.of(problem, items).derivatives(item(2), places, c)[0]
     np.testing.assert_allclose(cells, expected, atol=0.02)
     monkeypatch.setattr(item_likelihood, "MEAN_CELL", 1e-9)  # everybody alone
-    alone = likelihood_of_item(problem, items, 2)
-    change, gradient, information = alone.derivatives(places, c)
+    alone = ItemLikelihoods.of(problem, items)
+    change, gradient, information = alone.derivatives(item(2), places, c)
     np.testing.assert_allclose(change, expected, atol=1e-8)
-    assert alone.proportion_correct == pytest.approx(data.proportion_correct()[2])
+    np.testing.assert_allclose(alone.proportion_correct, data.proportion_correct())
 
     def by_place(x: torch.Tensor) -> torch.Tensor:
-        return alone.derivatives(x, c)[0].sum()
+        return alone.derivatives(item(2), x, c)[0].sum()
 
     at = places.clone().requires_grad_()
     np.testing.assert_allclose(gradient, torch.autograd.grad(by_place(at), at)[0], rtol=1e-6)
@@ -97,27 +98,45 @@ def test_the_maximum_is_found(responses: ResponseMatrix, monkeypatch: pytest.Mon
     monkeypatch.setattr(item_likelihood, "MEAN_CELL", 1e-9)
     problem, items = make_problem(responses, free=True), some_items(N_ITEMS)
     c = [0.0, 0.15, 0.4]
-    x, change, _ = likelihood_of_item(problem, items, 5).maximum(torch.tensor(c, dtype=torch.float64), least=-200.0)
+    at = torch.tensor(c, dtype=torch.float64)
+    x, change, _ = ItemLikelihoods.of(problem, items).maximum(item(5), at, least=-200.0)
     exact = whole_likelihood(problem, items, 5)
-    for k, at in enumerate(c):
-        best = minimize(lambda y, at=at: -exact(y[0], y[1], at), x[k].numpy() + 0.3, method="Nelder-Mead")
+    for k, end in enumerate(c):
+        best = minimize(lambda y, end=end: -exact(y[0], y[1], end), x[k].numpy() + 0.3, method="Nelder-Mead")
         assert float(change[k]) == pytest.approx(-best.fun, abs=0.01)
         np.testing.assert_allclose(x[k], best.x, atol=0.05)
 
 
+def point(k: float) -> float:
+    """The 95% point of D where c is k standard errors above 0, written out: the estimate is max(0, k + z), z normal."""
+    z = np.linspace(-6, 6, 60_001)
+    fall = np.where(k + z > 0, z**2, z**2 - (k + z) ** 2)
+    order, mass = np.argsort(fall), np.exp(-(z**2) / 2)
+    return float(fall[order][np.searchsorted(mass[order].cumsum(), 0.95 * mass.sum())])
+
+
+def test_the_cut_off_is_that_of_a_normal_estimate_with_a_bound() -> None:
+    k, points = boundary_cuts()
+    assert points[0] == pytest.approx(2.7055, abs=1e-3)  # the 90% point of chi-square: half of all estimates are 0
+    assert points[-1] == pytest.approx(CUT, abs=1e-3)
+    np.testing.assert_allclose(points[::7], [point(one) for one in k[::7]], atol=3e-3)
+
+
 def test_ends_are_where_a_refit_says_so(responses: ResponseMatrix, fitted: FittedModel) -> None:
-    # with c fixed at an end and everything else estimated anew, twice the log-likelihood is 3.84 lower
+    # with c fixed at an end and everything else estimated anew, twice the log-likelihood is so much lower
     assert fitted.likelihood_intervals is not None
     lower, upper = fitted.likelihood_intervals[:, :, 2]
+    errors = np.nan_to_num(fitted.items.standard_errors()["guessing"])
     for j in range(N_ITEMS):
         others = dict.fromkeys(responses.item_ids, "3pl")
         for end in (lower[j], upper[j]):
             refit = fit_model(responses, prior="none", by_item=others | {responses.item_ids[j]: float(end)})
             fall = 2 * (fitted.log_likelihood - refit.log_likelihood)
-            if end == 0:
-                assert fall < CUT + 0.1
-            else:
+            if end > 3 * errors[j] > 0:
                 assert fall == pytest.approx(CUT, rel=0.12)
+            else:  # nearer to the bound the cut-off is lower, 2.71 at 0
+                assert fall < 1.12 * CUT
+                assert end == 0 or fall > 0.88 * 2.71
 
 
 def test_an_item_at_zero_has_a_one_sided_interval_of_c_and_a_wider_one_of_b(fitted: FittedModel) -> None:
@@ -142,9 +161,9 @@ def test_where_guessing_is_well_known_intervals_are_those_of_standard_errors() -
         np.testing.assert_allclose(width, 2 * 1.96 * known[f"se_{name}"], rtol=0.1)
 
 
-def test_columns_are_there_for_guessing_without_a_prior_alone(responses: ResponseMatrix) -> None:
+def test_columns_are_there_where_guessing_is_estimated_without_a_prior_of_ones_own(responses: ResponseMatrix) -> None:
     assert fit_model(responses, kind="2pl").interval_columns() == {}
-    assert fit_model(responses, kind="3pl", prior="weak").interval_columns() == {}
+    assert fit_model(responses, kind="3pl", prior_guessing="beta:5,15").interval_columns() == {}
     assert fit_model(responses, kind="3pl", prior="none", standard_errors=False).interval_columns() == {}
     first = responses.item_ids[0]
     mixed = fit_model(responses, prior="none", by_item={first: "3pl"}).table().set_index("item_id")
@@ -166,10 +185,84 @@ def test_errors_that_items_share_are_added_in_squares(responses: ResponseMatrix,
     before, after = (guessing_intervals(problem, items, wanted) for items in (fitted.items, wider))
     errors = fitted.items.standard_errors()
     for k, name in enumerate(("discrimination", "difficulty")):
-        estimate = getattr(fitted.items, name)
-        added = (after[:, :, k] - estimate) ** 2 - (before[:, :, k] - estimate) ** 2
-        np.testing.assert_allclose(added, np.tile(CUT * 3 * errors[name] ** 2, (2, 1)), rtol=0.01)  # other places
-    np.testing.assert_allclose(after[:, :, 2], before[:, :, 2], atol=0.01)
+        ends, squares = after[:, :, k] - before[:, :, k], after[:, :, k] ** 2 - before[:, :, k] ** 2
+        centre = (squares[1] - squares[0]) / (2 * (ends[1] - ends[0]))  # from which both halves grow alike
+        np.testing.assert_allclose(centre, getattr(fitted.items, name), atol=0.1 * errors[name].max())
+        added = (after[:, :, k] - centre) ** 2 - (before[:, :, k] - centre) ** 2
+        np.testing.assert_allclose(added, np.tile(CUT * 3 * errors[name] ** 2, (2, 1)), rtol=1e-6)
+    lower, upper = after[:, :, 2] - before[:, :, 2]
+    free = fitted.items.guessing_estimated
+    assert (lower <= 0).all()
+    assert (after[0, :, 2] >= 0).all()
+    assert (upper[free] > 0).all()
+    assert (upper[~free] == 0).all()
+
+
+def test_of_all_items_covariances_say_what_is_an_items_own(responses: ResponseMatrix, fitted: FittedModel) -> None:
+    problem = make_problem(responses, free=list(fitted.items.guessing_estimated))
+    assert fitted.joint_error is not None
+    found = guessing_intervals(problem, fitted.items, np.ones(N_ITEMS, dtype=bool))
+    np.testing.assert_allclose(fitted.likelihood_intervals, found, rtol=1e-6)  # own information computed anew
+
+
+@pytest.fixture(scope="module")
+def hardly_guessed() -> tuple[ResponseMatrix, ItemParameters]:
+    """1,500 people, 20 items of which nothing is guessed but four, the prior's mean being .25."""
+    rng = np.random.default_rng(4)
+    truth = ItemParameters.from_difficulty(
+        rng.lognormal(0.2, 0.3, 20), rng.permutation(np.linspace(-1.5, 1.5, 20)), np.where(np.arange(20) < 4, 0.25, 0.0)
+    )
+    return simulate_responses(rng.normal(size=1500), truth, rng=rng), truth
+
+
+def test_items_that_nobody_guesses_are_covered_under_a_prior_that_says_they_are(
+    hardly_guessed: tuple[ResponseMatrix, ItemParameters],
+) -> None:
+    data, truth = hardly_guessed
+    fitted = fit_model(data, kind="3pl")
+    table = fitted.table()
+    for name in ("difficulty", "guessing"):
+        true = getattr(truth, name)
+        assert table[f"{name}_lower"].le(true + 1e-9).sum() >= 18
+        assert table[f"{name}_upper"].ge(true).sum() >= 18
+    within = (table["guessing"] - truth.guessing).abs() <= 1.96 * table["se_guessing"]
+    assert within.mean() < 0.5  # negative control: what standard errors under the prior give
+    outside = table["guessing"] > table["guessing_upper"]
+    assert outside.sum() >= 3
+    assert set(table["item_id"][outside]) <= set(fitted.prior_decides)
+    assert not {f"item{k}" for k in range(1, 5)} & set(fitted.prior_decides)  # as guessed as the prior says
+    assert fitted.summary()["prior_decides"] == list(fitted.prior_decides)
+    assert fit_model(data, kind="3pl", standard_errors=False).prior_decides == ()
+
+
+def test_a_learnt_prior_of_guessing_is_left_out_of_its_intervals_too() -> None:
+    rng = np.random.default_rng(6)
+    truth = ItemParameters.from_difficulty(
+        rng.lognormal(0.3, 0.2, 10), np.linspace(-1, 1.2, 10), [0.25] * 5 + [0.0] * 5
+    )
+    data = simulate_responses(rng.normal(size=700), truth, rng=rng)
+    fitted = fit_model(data, kind="3pl", prior="hierarchical")
+    ends, quantiles = fitted.interval_columns(), fitted.quantile_columns()
+    assert list(ends) == list(quantiles)  # lower, median, upper
+    assert (quantiles["guessing_lower"] > 0.005).all()
+    assert ((ends["guessing_lower"] <= truth.guessing) & (truth.guessing <= ends["guessing_upper"])).sum() >= 9
+    assert (ends["guessing_lower"][5:] == 0).sum() >= 4
+
+
+def test_the_prior_of_guessing_is_left_out(responses: ResponseMatrix, fitted: FittedModel) -> None:
+    without, weak = fitted.table(), fit_model(responses, kind="3pl").table()
+    for end in ("lower", "upper"):  # what is left of it is that the other items are elsewhere
+        np.testing.assert_allclose(weak[f"guessing_{end}"], without[f"guessing_{end}"], atol=0.06)
+
+
+def test_scales_fitted_together_have_these_intervals(responses: ResponseMatrix) -> None:
+    other = simulated(400, N_ITEMS, seed=2, guessing=0.2)[0]
+    together = fit_many([responses, other], kind="3pl")
+    for one, alone in zip(together.fits, (responses, other), strict=True):
+        assert one is not None
+        expected = fit_model(alone, kind="3pl").likelihood_intervals
+        assert one.likelihood_intervals is not None
+        np.testing.assert_allclose(one.likelihood_intervals, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.slow

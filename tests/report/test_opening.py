@@ -137,6 +137,16 @@ def test_what_was_removed_stands_in_three_lines_with_links() -> None:
     assert words(opening._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
 
 
+def test_items_that_the_prior_of_guessing_decides_about_are_named() -> None:
+    fitted = SimpleNamespace(converged=True, prior_decides=("i1",), guessing_not_identified=("i1", "i2"))
+    said = opening.warnings([scale(fitted=fitted)], FitSettings(kind="3pl"))
+    assert [words(sentence) for sentence in said[:2]] == [
+        "Scale x: the prior of guessing decides against the responses about 1 item: i1.",
+        "Scale x: the responses do not say how much is guessed of 2 items: i1 and i2.",
+    ]
+    assert not opening._of_the_prior(scale(fitted=fitted, scale=None))
+
+
 def test_warnings_name_the_items_concerned() -> None:
     test = SimpleNamespace(item_ids=("i1", "i2"), p_adjusted=np.array([0.2, 0.01]))
     options = pd.DataFrame({"item_id": ["i1", "i2", "i2"], "flags": ["", "", f"chosen by nobody; {MORE_THAN_KEY}"]})

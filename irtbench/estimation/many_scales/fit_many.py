@@ -21,7 +21,14 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, choose_device, fit_model, joint_error, problem_of
+from irtbench.estimation.fit import (
+    check_estimable,
+    choose_device,
+    fit_model,
+    joint_error,
+    likelihood_intervals,
+    problem_of,
+)
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
@@ -362,6 +369,10 @@ class Group:
             responses.item_ids, slope, intercept, guessing, self.guessing_free[k, :n_items], covariance=own,
             kind=(kind,) * n_items if kind in ("rasch", "1pl") else None,
         )  # fmt: skip
+        intervals = None
+        if joint is not None and self.settings.estimates_guessing:
+            problem = problem_of(responses, self.settings, self.grid)
+            intervals = likelihood_intervals(problem, items, self.settings, joint)
         return FittedModel(
             items=items,
             quadrature=population,
@@ -378,6 +389,7 @@ class Group:
             n_by_item=responses.n_by_item,
             n_correct_by_item=responses.n_correct_by_item,
             settings=self.settings,
+            likelihood_intervals=intervals,
             moments=moments,
             joint_error=joint_error(joint, population, responses.n_respondents, self.settings),
         )

@@ -1,28 +1,33 @@
-"""Likelihood-ratio intervals of items whose guessing has no prior, from the profile likelihood of c.
+"""Likelihood-ratio intervals of items whose guessing is estimated, from the profile likelihood of c.
 
-Without a prior the likelihood of c is far from normal: its maximum is often at the bound c = 0, and b and a move with
-c. 1.96 standard errors on either side then miss, and an item at c = 0 has those of a 2PL, as if c were known. For each
-item the likelihood is maximised over (a, d) at values of c, the other items at their estimates:
+The likelihood of c is far from normal: its maximum is often at the bound c = 0, and b and a move with c. 1.96 standard
+errors on either side then miss; an item at c = 0 has those of a 2PL, as if c were known, and those around the mode
+under a prior of c are the prior's where the responses say little. For each item the likelihood, without the prior of c
+but with that of (a, d) if there is one, is maximised over (a, d) at values of c, the other items at their estimates:
 
     D(c) = 2 (max l - max over a, d of l(a, d, c)).
 
-The interval of c is where D(c) is below the 95% point of chi-square with one degree of freedom, 3.84; at c = 0 it is
-one-sided and covers .975 (Self & Liang, 1987). That of b is the union over c of b(c) -+ sqrt(v(c) (3.84 - D(c))), b(c)
-and v(c) the estimate and its variance at that c: the likelihood-ratio interval, b being near normal where c is known.
-That of a is found alike, on the scale asinh(2 a). Errors that items share, the scale's location and unit, are added in
-squares.
+The interval of b is the union over c of b(c) -+ sqrt(v(c) (3.84 - D(c))), b(c) and v(c) the estimate and its variance
+at that c: the likelihood-ratio interval, b being near normal where c is known. That of a is found alike, on the scale
+asinh(2 a). Errors that items share, the scale's location and unit, are added in squares.
+
+The interval of c is where D(c) is below the 95% point of its distribution if c is true: 3.84, that of chi-square with
+one degree of freedom, far from 0, and 2.71 at 0, where half of all estimates are (Self & Liang, 1987). Between them it
+depends on k = c / (standard error of c): P(D <= q) = Phi(sqrt q) - Phi(-(q + k^2) / (2 k)), k < sqrt q, where the
+likelihood is normal but for the bound (Feldman & Cousins, 1998).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import chdtri
+from scipy.special import chdtri, ndtr
 
-from irtbench.estimation.marginal.item_likelihood import ItemLikelihood, item_likelihoods
+from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
     invert,
@@ -31,17 +36,19 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 
 Array = NDArray[np.float64]
 
 CUT = float(chdtri(1, 0.05))  # 3.84
-PLACES = np.array([0.3, 0.6, 0.85, 1.1, 1.5])  # of c, in units of the expected reach of its interval on either side
-FURTHER = 1.6  # the reach is that much longer each time that the interval turns out longer
+PLACES = np.array([0.4, 0.8, 1.2])  # of c, in units of the expected reach of its interval on either side
+FURTHER = np.array([0.7, 1.5])  # beyond the last place, where the interval turns out longer, and again so
+LONGER = 1.5  # each time
 HIGHEST = 0.95  # of the item's proportion correct: no c beyond is tried
-FIRST_REACH = 3.0  # of an item at c = 0, over the root of the number of its responses
+FIRST_REACH = 3.0  # of an item of which nothing else is known, over the root of the number of its responses
+LONGEST_REACH = 0.15
 MOST_ROUNDS = 12
-FINE = 1_000  # places at which the profile is read off
+FINE = 200  # places at which the profile is read off
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Profile:
     c
         Rising, shape (n_places,).
     fall
-        D, shape (n_places,).
+        D, up to a constant, shape (n_places,).
     at, variance
         (asinh 2a, b) and their variances, shape (2, n_places).
     """
@@ -64,19 +71,75 @@ class Profile:
     variance: Array
 
     def ends(self) -> Array:
-        """Lower and upper ends of (a, b, c), shape (2, 3), interpolated between the places."""
-        from scipy.interpolate import PchipInterpolator  # two tenths of a second that other fits need not wait for
-
+        """Lower and upper ends of (a, b, c), and their maximum between them, shape (3, 3)."""
+        rows = np.vstack([self.fall, self.at, self.variance])
         c = np.linspace(self.c[0], self.c[-1], FINE)
-        left = CUT - np.maximum(PchipInterpolator(self.c, self.fall)(c), 0.0)
-        c, left = c[left >= 0], left[left >= 0]
-        centre = PchipInterpolator(self.c, self.at, axis=1)(c)
-        reach = np.sqrt(np.maximum(PchipInterpolator(self.c, self.variance, axis=1)(c), 0.0) * left)
-        low, high = (centre - reach).min(axis=1), (centre + reach).max(axis=1)
-        return np.array([[np.sinh(low[0]) / 2, low[1], c[0]], [np.sinh(high[0]) / 2, high[1], c[-1]]])
+        fall, *others = interpolated(self.c, rows, c)
+        best = np.clip(int(fall.argmin()), 1, FINE - 2)
+        before, here, after = fall[best - 1 : best + 2]
+        bend = before - 2 * here + after
+        top = c[best] + (c[1] - c[0]) * np.clip((before - after) / (2 * bend) if bend > 0 else 0.0, -1.0, 1.0)
+        least, *centre = interpolated(self.c, rows, np.array([top]))[:3, 0]
+        left, at = CUT - (fall - least), np.array(others[:2])
+        reach = np.where(left >= 0, np.sqrt(np.maximum(others[2:], 0.0) * np.maximum(left, 0.0)), -np.inf)
+        (low_a, low_b), (high_a, high_b) = (at - reach).min(axis=1), (at + reach).max(axis=1)
+        among = c[fall - least <= cuts(c, fall)]
+        return np.array(
+            [
+                [np.sinh(low_a) / 2, low_b, among.min(initial=top)],
+                [np.sinh(centre[0]) / 2, centre[1], top],
+                [np.sinh(high_a) / 2, high_b, among.max(initial=top)],
+            ]
+        )
 
 
-def guessing_intervals(problem: Problem, items: ItemParameters, wanted: NDArray[np.bool_]) -> Array:
+def interpolated(x: Array, rows: Array, at: Array) -> Array:
+    """Rows of values at rising places, shape (n_rows, n_places), at others: cubic, with slopes of parabolas."""
+    if len(x) < 3:
+        return np.array([np.interp(at, x, row) for row in rows])
+    step = np.diff(x)
+    secant = np.diff(rows, axis=1) / step
+    share = step[:-1] / (step[:-1] + step[1:])
+    inner = secant[:, :-1] * (1 - share) + secant[:, 1:] * share
+    slope = np.column_stack([2 * secant[:, 0] - inner[:, 0], inner, 2 * secant[:, -1] - inner[:, -1]])
+    k = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(step) - 1)
+    h, t = step[k], (at - x[k]) / step[k]
+    return (
+        rows[:, k] * (1 + 2 * t) * (1 - t) ** 2
+        + rows[:, k + 1] * (3 - 2 * t) * t**2
+        + h * t * (1 - t) * (slope[:, k] * (1 - t) - slope[:, k + 1] * t)
+    )
+
+
+def cuts(c: Array, fall: Array) -> Array:
+    """The 95% point of D at each c, the parabola through D saying what the standard error of c is."""
+    last = int(np.flatnonzero(fall <= fall.min() + CUT)[-1])
+    if last < 2 or c[0] > 0:
+        return np.full_like(c, CUT)
+    places = [0, last // 2, last]
+    first, second = np.diff(fall[places]) / np.diff(c[places])
+    curvature = (second - first) / c[last]
+    k, points = boundary_cuts()
+    found: Array = np.interp(c * np.sqrt(max(curvature, 0.0)), k, points)
+    return found
+
+
+@cache
+def boundary_cuts() -> tuple[Array, Array]:
+    """The 95% point of D where the true value is k standard errors above its bound, and these k."""
+    k = np.linspace(0.0, CUT**0.5, 50)
+    low, high = np.full(50, 2.0), np.full(50, CUT)
+    for _ in range(40):
+        q = (low + high) / 2
+        below = np.where(k < np.sqrt(q), (q + k**2) / (2 * np.maximum(k, 1e-9)), np.sqrt(q))
+        enough = ndtr(np.sqrt(q)) - ndtr(-below) > 0.95
+        low, high = np.where(enough, low, q), np.where(enough, q, high)
+    return k, (low + high) / 2
+
+
+def guessing_intervals(
+    problem: Problem, items: ItemParameters, wanted: NDArray[np.bool_], joint: Array | None = None
+) -> Array:
     """Lower and upper ends of (a, b, c) of each item, shape (2, n_items, 3).
 
     Parameters
@@ -84,24 +147,28 @@ def guessing_intervals(problem: Problem, items: ItemParameters, wanted: NDArray[
     problem
         The fit's, guessing fixed at 0 where its maximum is there.
     items
-        The maximum of the likelihood, with its covariance.
+        The estimates, with their covariance.
     wanted
         Where c was to be estimated, shape (n_items,); elsewhere intervals are 1.96 standard errors on either side.
+    joint
+        Covariance of (a, d, c) of all items, if known.
     """
     estimate = np.stack([items.discrimination, items.difficulty, items.guessing], axis=1)
     error = np.sqrt(variances(items))
     ends = np.stack([estimate - CUT**0.5 * error, estimate + CUT**0.5 * error])
     tensors = item_tensors(items, problem.guessing_free.device)
-    shared = shared_variance(problem, items, tensors)
+    own = own_items(problem, items, tensors, joint)
+    shared = np.maximum(np.nan_to_num(variances(items) - variances(own)), 0.0)
+    likelihoods = ItemLikelihoods.of(problem, tensors)
+    highest = HIGHEST * likelihoods.proportion_correct.cpu().numpy()
+    start, reach = start_of_profiles(problem, own, tensors, likelihoods.n_responses.cpu().numpy(), highest)
+    chosen = np.flatnonzero(wanted & (items.guessing < highest))
     sign = np.array([-1.0, 1.0])[:, None]
-    for j, likelihood in item_likelihoods(problem, tensors, np.flatnonzero(wanted)):
-        reach = error[j, 2] * CUT**0.5 if items.guessing[j] > 0 else FIRST_REACH / likelihood.n_responses**0.5
-        highest = HIGHEST * likelihood.proportion_correct
-        if items.guessing[j] < highest:
-            alone = profile(likelihood, float(items.guessing[j]), reach, highest).ends()
-            beyond = np.maximum(sign * (alone - estimate[j]), 0.0)
-            ends[:, j] = estimate[j] + sign * np.sqrt(beyond**2 + CUT * shared[j])
-            ends[:, j, 2] = alone[:, 2]
+    for j, found in zip(chosen, profiles(likelihoods, chosen, start, reach, highest), strict=True):
+        lower, centre, upper = found.ends()
+        beyond = np.maximum(sign * (np.stack([lower, upper]) - centre), 0.0)
+        ends[:, j] = centre + sign * np.sqrt(beyond**2 + CUT * shared[j])
+    ends[:, chosen, 2] = ends[:, chosen, 2].clip(0.0, 1.0)
     return ends
 
 
@@ -119,45 +186,90 @@ def item_tensors(items: ItemParameters, device: torch.device) -> ItemTensors:
     return ItemTensors(a[:, None], d, c)
 
 
-def shared_variance(problem: Problem, items: ItemParameters, tensors: ItemTensors) -> Array:
-    """What the other items' errors add to the variances of (a, b, c), shape (n_items, 3)."""
+def own_items(problem: Problem, items: ItemParameters, tensors: ItemTensors, joint: Array | None) -> ItemParameters:
+    """The items with the covariances that they would have if the other items were known."""
     if items.n_items > MOST_COUPLED_ITEMS:
-        return np.zeros((items.n_items, 3))
-    blocks, _ = invert(own_information(problem, tensors))
-    covariance = on_guessing_scale(problem, tensors, torch.where(problem.estimated_pairs, blocks, 0.0))
-    return np.maximum(np.nan_to_num(variances(items) - variances(replace(items, covariance=covariance))), 0.0)
+        return items
+    if joint is None:
+        blocks, _ = invert(own_information(problem, tensors))
+        return replace(
+            items, covariance=on_guessing_scale(problem, tensors, torch.where(problem.estimated_pairs, blocks, 0.0))
+        )
+    free = problem.free.cpu().numpy()
+    width = free.shape[1]
+    flat, chosen = joint.reshape(free.size, free.size), np.flatnonzero(free)
+    information = np.zeros_like(flat)
+    information[np.ix_(chosen, chosen)] = np.linalg.inv(flat[np.ix_(chosen, chosen)])
+    each = np.arange(len(free))
+    block = information.reshape(len(free), width, len(free), width)[each, :, each, :]
+    pairs = free[:, :, None] & free[:, None, :]
+    return replace(items, covariance=np.where(pairs, np.linalg.inv(np.where(pairs, block, np.eye(width))), 0.0))
 
 
-def profile(likelihood: ItemLikelihood, estimate: float, reach: float, highest: float) -> Profile:
-    """The profile around an estimate of c, up to where D is above the cut-off on either side, or c at its bounds.
+def start_of_profiles(
+    problem: Problem, own: ItemParameters, tensors: ItemTensors, n_responses: Array, highest: Array
+) -> tuple[Array, Array]:
+    """Where the likelihood of c is expected to be highest, and the reach of its interval, shape (n_items,) each.
 
-    Parameters
-    ----------
-    reach
-        How far on either side the interval is expected to go; where it goes further more places follow.
-    highest
-        No c beyond it is tried.
+    One step of Newton's method from the mode, the prior of c taken out of gradient and information.
     """
-    up = estimate + min(reach, (highest - estimate) / PLACES[-1]) * PLACES
-    down = estimate - min(reach, estimate / PLACES[-1]) * PLACES
-    rows = profile_at(likelihood, np.unique(np.concatenate([np.maximum(down, 0.0), [estimate], up])))
+    c = own.guessing
+    gradient, information = (
+        part.cpu().numpy() for part in problem.prior.derivatives(tensors, by_logit=True, positive=False)
+    )
+    rate = np.maximum(c * (1 - c), 1e-9)
+    error = np.sqrt(variances(own)[:, 2])
+    known = error > 0
+    by_likelihood = 1 / np.where(known, error, 1.0) ** 2 - information[:, GUESSING, GUESSING] / rate**2
+    shortest, longest = FIRST_REACH / np.sqrt(n_responses), LONGEST_REACH
+    reach = np.where(
+        known, CUT**0.5 / np.sqrt(np.maximum(by_likelihood, CUT / longest**2)), np.minimum(shortest, longest)
+    )
+    move = np.where(known, -gradient[:, GUESSING] / rate * reach**2 / CUT, 0.0)
+    return np.clip(c + np.clip(move, -longest, longest), 0.0, 0.9 * highest), reach
+
+
+def profiles(
+    likelihoods: ItemLikelihoods, items: NDArray[np.intp], start: Array, reach: Array, highest: Array
+) -> list[Profile]:
+    """The profile of each of these items, up to where D is above the cut-off on either side, or c at its bounds."""
+    rows = [np.zeros((6, 0)) for _ in items]
+    places: list[Array] = []
+    for j in items:
+        up = start[j] + min(reach[j], (highest[j] - start[j]) / PLACES[-1]) * PLACES
+        down = start[j] - min(reach[j], start[j] / PLACES[-1]) * PLACES
+        places.append(np.unique(np.concatenate([np.maximum(down, 0.0), [start[j]], up])))
     for _ in range(MOST_ROUNDS):
-        low, high = rows[0, 0], rows[0, -1]
-        further_up, further_down = rows[1, -1] < CUT and high < highest, rows[1, 0] < CUT and low > 0
-        if not (further_up or further_down):
+        item = np.repeat(items, [len(c) for c in places])
+        found = profile_at(likelihoods, item, np.concatenate(places))
+        lasts = np.cumsum([len(c) for c in places])
+        for i, new in enumerate(np.split(found, lasts[:-1], axis=1)):
+            if new.shape[1]:
+                together = np.concatenate([rows[i], new], axis=1)
+                rows[i] = together[:, together[0].argsort()]
+        reach = LONGER * reach
+        places = [beyond(row, reach[j], highest[j]) for j, row in zip(items, rows, strict=True)]
+        if not any(len(c) for c in places):
             break
-        reach *= FURTHER
-        up = np.minimum(high + reach * PLACES, highest) if further_up else []
-        down = np.maximum(low - reach * PLACES, 0.0) if further_down else []
-        rows = np.concatenate([rows, profile_at(likelihood, np.unique(np.concatenate([down, up])))], axis=1)
-        rows = rows[:, rows[0].argsort()]
-    return Profile(rows[0], rows[1], rows[2:4], rows[4:6])
+    return [Profile(row[0], row[1], row[2:4], row[4:6]) for row in rows]
 
 
-def profile_at(likelihood: ItemLikelihood, c: Array) -> Array:
+def beyond(rows: Array, reach: float, highest: float) -> Array:
+    """Places at which a profile goes on, where it has not yet fallen by the cut-off."""
+    c, fall = rows[:2]
+    cut, further = fall.min() + CUT, []
+    if fall[-1] < cut and c[-1] < highest:
+        further.append(np.minimum(c[-1] + reach * FURTHER, highest))
+    if fall[0] < cut and c[0] > 0:
+        further.append(np.maximum(c[0] - reach * FURTHER, 0.0))
+    return np.unique(np.concatenate(further)) if further else np.zeros(0)
+
+
+def profile_at(likelihoods: ItemLikelihoods, item: NDArray[np.intp], c: Array) -> Array:
     """Rows c, D, asinh 2a, b and the variances of these two at each c, shape (6, n_places)."""
-    places = torch.tensor(c, device=likelihood.device)
-    x, change, information = likelihood.maximum(places, least=-2 * CUT)
+    device = likelihoods.basis.device
+    places = torch.tensor(c, device=device)
+    x, change, information = likelihoods.maximum(torch.tensor(item, device=device), places, least=-2 * CUT)
     slope, intercept = x.unbind(-1)
     covariance = torch.linalg.inv_ex(information).inverse
     b, var_a = -intercept / slope, covariance[:, 0, 0]

@@ -1,9 +1,11 @@
-"""One item's marginal likelihood as a function of its own parameters, the other items at their estimates.
+"""The items' marginal likelihoods, each as a function of its own parameters, the other items at their estimates.
 
 With f the probability of a respondent's responses to the item at its new parameters and f0 that at the estimate, the
 respondent's likelihood changes by the factor E[f / f0 | x_i]. It depends on the respondent by the posterior of theta
 alone, and posteriors of nearly one mean and standard deviation are nearly the same: respondents are taken together in
-cells of these two, so that the cost does not grow with their number.
+cells of these two, so that the cost does not grow with their number. Those who were right on an item have a posterior a
+little higher than others of their cell, which would add up over thousands: the sum of E[f / f0] itself is exact, and
+cells are for what its logarithm has beyond that.
 """
 
 from __future__ import annotations
@@ -12,47 +14,97 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.curve_formulas import Curve
 from irtbench.models.curve_tensors import curve
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 
-MEAN_CELL = 0.15  # width of a cell in posterior standard deviations: it adds .2% to the variance of a posterior
-DEVIATION_CELL = 0.1  # of the logarithm of the standard deviation
-MOST_HELD = 2**24  # cells x nodes held at once, of so many items
+MOST_ALONE = 256  # respondents who have a cell each
+MEAN_CELL = 0.3  # width of a cell in posterior standard deviations: it adds .8% to the variance of a posterior
+DEVIATION_CELL = 0.2  # of the logarithm of the standard deviation
+MOST_HELD = 2**22  # values at cells held at once, of so many items
 MOST_STEPS = 12
-SMALL_GAIN = 0.02  # twice the likelihood that a step would gain, where steps end
+SMALL_GAIN = 0.1  # twice the likelihood that a step would gain, where steps end
 LARGEST_STEP = 1.0
+FUNCTIONS = 6  # of theta, whose expectations are the likelihood and its derivatives
 
 
 @dataclass(frozen=True)
 class Responses:
-    """Respondents with k right and m wrong responses to the item, in cells of nearly one posterior.
+    """Respondents with k right and m wrong responses to each item, in cells of nearly one posterior.
 
     Parameters
     ----------
     k, m
         1 and 0, or 0 and 1; with several trials more.
     number
-        Respondents in each cell, shape (n_cells,).
-    posterior
-        Mean posterior of theta in each cell, shape (n_cells, n_nodes).
+        Respondents in each cell, shape (n_items, n_cells).
+    beyond
+        The sum of their posteriors less that of their cells' mean posteriors, shape (n_items, n_nodes).
     """
 
     k: float
     m: float
     number: Tensor
-    posterior: Tensor
+    beyond: Tensor
 
 
 @dataclass(frozen=True)
-class ItemLikelihood:
-    """The likelihood of one item in (a, d, c).
+class LinearPrior:
+    """Log prior density of each item's (a, d), or (log |a|, d), near its estimate: exact where these are normal.
+
+    Parameters
+    ----------
+    gradient, information
+        At the estimate, shapes (n_items, 2) and (n_items, 2, 2).
+    of_log
+        Whether of log |a|.
+    """
+
+    gradient: Tensor
+    information: Tensor
+    of_log: bool
+
+    @classmethod
+    def of(cls, problem: Problem, items: ItemTensors) -> LinearPrior:
+        """That of the problem's sites."""
+        gradient, information = (part.clone() for part in problem.prior.derivatives(items, by_logit=True))
+        of_log = bool({"log_slope", "log_slope_and_intercept"} & set(problem.prior.densities))
+        gradient, information = gradient[:, LINEAR], information[:, LINEAR, LINEAR]
+        if of_log:
+            rate = torch.stack([items.slope[:, 0], torch.ones_like(items.intercept)], dim=1)
+            gradient, information = gradient * rate, information * rate[:, :, None] * rate[:, None, :]
+        return cls(gradient, information, of_log)
+
+    def derivatives(self, item: Tensor, x: Tensor, estimate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The density less that at the estimate, its gradient by (a, d) and minus its Hessian where that is positive.
+
+        Parameters
+        ----------
+        item
+            Which, shape (n,).
+        x, estimate
+            (a, d), shape (n, 2).
+        """
+        rate = torch.ones_like(x)
+        away = x - estimate
+        if self.of_log:
+            ratio = (x[:, 0] / estimate[:, 0]).clamp(min=1e-3)
+            away = torch.stack([ratio.log(), away[:, 1]], dim=1)
+            rate[:, 0] = 1 / x[:, 0]
+        information = self.information[item]
+        pull = (information @ away[:, :, None])[:, :, 0]
+        gradient = self.gradient[item] - pull
+        value = (away * (self.gradient[item] - pull / 2)).sum(dim=1)
+        return value, gradient * rate, information * rate[:, :, None] * rate[:, None, :]
+
+
+@dataclass(frozen=True)
+class ItemLikelihoods:
+    """The likelihood of each item in (a, d, c), times the prior density of (a, d) if there is one.
 
     Parameters
     ----------
@@ -60,40 +112,47 @@ class ItemLikelihood:
         Abilities and ones, shape (n_nodes, 2).
     log_weights
         Of the population, shape (n_nodes,).
-    slope, intercept, guessing
-        The estimate, shape () each.
+    items
+        The estimates.
+    posterior
+        Mean posterior of theta in each cell, shape (n_cells, n_nodes).
     responses
-        All that were given to the item.
+        All that were given.
+    prior
+        Of (a, d).
     """
 
     basis: Tensor
     log_weights: Tensor
-    slope: Tensor
-    intercept: Tensor
-    guessing: Tensor
+    items: ItemTensors
+    posterior: Tensor
     responses: tuple[Responses, ...]
+    prior: LinearPrior
 
-    @property
-    def device(self) -> torch.device:
-        """Where it is computed."""
-        return self.basis.device
+    @classmethod
+    def of(cls, problem: Problem, items: ItemTensors) -> ItemLikelihoods:
+        """Those of a problem's items."""
+        cells, posterior = posterior_cells(problem, items)
+        responses = responses_in_cells(problem, items, cells, posterior)
+        nodes = problem.nodes
+        return cls(nodes.basis, nodes.log_weights, items, posterior, responses, LinearPrior.of(problem, items))
 
     @cached_property
-    def n_responses(self) -> float:
-        """Number of responses."""
-        return sum((part.k + part.m) * float(part.number.sum()) for part in self.responses)
+    def n_responses(self) -> Tensor:
+        """Number of responses, shape (n_items,)."""
+        return torch.stack([(part.k + part.m) * part.number.sum(dim=1) for part in self.responses]).sum(dim=0)
 
     @cached_property
-    def proportion_correct(self) -> float:
-        """Share of the responses that are right."""
-        return sum(part.k * float(part.number.sum()) for part in self.responses) / self.n_responses
+    def proportion_correct(self) -> Tensor:
+        """Share of the responses that are right, shape (n_items,)."""
+        return torch.stack([part.k * part.number.sum(dim=1) for part in self.responses]).sum(dim=0) / self.n_responses
 
     @cached_property
     def estimated(self) -> Curve[Tensor]:
-        """The curve at the estimate, shape (n_nodes,)."""
-        return curve(self.basis @ torch.stack([self.slope, self.intercept]), self.guessing)
+        """The curves at the estimates, shape (n_items, n_nodes)."""
+        return curve(self.items.logits(self.basis), self.items.guessing[:, None])
 
-    def maximum(self, c: Tensor, *, least: float) -> tuple[Tensor, Tensor, Tensor]:
+    def maximum(self, item: Tensor, c: Tensor, *, least: float) -> tuple[Tensor, Tensor, Tensor]:
         """Maximise over (a, d) at given values of c.
 
         Newton's method from the logistic curve that is nearest to the estimated one; a step that lowers the likelihood
@@ -101,46 +160,47 @@ class ItemLikelihood:
 
         Parameters
         ----------
+        item
+            Which, shape (n,).
         c
-            Shape (n_places,).
+            Shape (n,).
         least
             Where the log-likelihood lies further below the estimate's its maximum need not be found well.
 
         Returns
         -------
         x
-            (a, d), shape (n_places, 2).
+            (a, d), shape (n, 2).
         change
-            The log-likelihood there less that at the estimate, shape (n_places,).
+            The log-likelihood there less that at the estimate, shape (n,).
         information
-            Of (a, d), shape (n_places, 2, 2).
+            Of (a, d), shape (n, 2, 2).
         """
-        x = self.nearest_curves(c)
-        change, gradient, information = self.derivatives(x, c)
+        x = self.nearest_curves(item, c)
+        change, gradient, information = self.derivatives(item, x, c)
         step, gain = newton_step(gradient, information)
         shorter = torch.ones_like(c)
         for _ in range(MOST_STEPS):
-            if not bool(((gain > SMALL_GAIN) & (change + gain > least)).any()):
+            left = torch.nonzero((gain > SMALL_GAIN) & (change + gain > least))[:, 0]
+            if not len(left):
                 break
-            there = x + shorter[:, None] * step
-            new = self.derivatives(there, c)
-            better = new[0] >= change
-            x = torch.where(better[:, None], there, x)
-            change = torch.where(better, new[0], change)
-            gradient = torch.where(better[:, None], new[1], gradient)
-            information = torch.where(better[:, None, None], new[2], information)
-            step, gain = newton_step(gradient, information)
-            shorter = torch.where(better, 1.0, shorter / 3)
+            there = x[left] + shorter[left, None] * step[left]
+            new = self.derivatives(item[left], there, c[left])
+            better = new[0] >= change[left]
+            shorter[left] = torch.where(better, 1.0, shorter[left] / 3)
+            left = left[better]
+            x[left], change[left], information[left] = there[better], new[0][better], new[2][better]
+            step[left], gain[left] = newton_step(new[1][better], new[2][better])
         return x + step, change + gain / 2, information
 
-    def nearest_curves(self, c: Tensor) -> Tensor:
-        """(a, d) of curves with these c near the estimated one, shape (n_places, 2).
+    def nearest_curves(self, item: Tensor, c: Tensor) -> Tensor:
+        """(a, d) of curves with these c near the estimated ones, shape (n, 2).
 
         Least squares on the logit of (P - c) / (1 - c), weighted by its information where there are people.
         """
-        theta, c = self.basis[:, 0], c[:, None]
-        above = ((self.estimated.p - c) / (1 - c)).clamp(0.02, 0.999)
-        weight = self.log_weights.exp() * above * (1 - above) * torch.where(self.estimated.p > c, 1.0, 1e-6)
+        theta, c, p = self.basis[:, 0], c[:, None], self.estimated.p[item]
+        above = ((p - c) / (1 - c)).clamp(0.02, 0.999)
+        weight = self.log_weights.exp() * above * (1 - above) * torch.where(p > c, 1.0, 1e-6)
         weight = weight / weight.sum(dim=1, keepdim=True)
         z = torch.logit(above)
         mean_theta, mean_z = weight @ theta, (weight * z).sum(dim=1)
@@ -148,37 +208,60 @@ class ItemLikelihood:
         slope = (weight * apart * z).sum(dim=1) / (weight * apart.square()).sum(dim=1)
         return torch.stack([slope, mean_z - slope * mean_theta], dim=1)
 
-    def derivatives(self, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def derivatives(self, item: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-likelihood less that at the estimate, its gradient by (a, d) and the information there.
 
         The information is minus the Hessian, or where that is not positive definite the sum of products of scores.
 
         Parameters
         ----------
+        item
+            Which, shape (n,).
         x
-            (a, d), shape (n_places, 2).
+            (a, d), shape (n, 2).
         c
-            Shape (n_places,).
+            Shape (n,).
         """
-        at = curve(x @ self.basis.T, c[:, None])
+        at_once = max(1, MOST_HELD // (FUNCTIONS * (len(self.posterior) + len(self.basis))))
+        parts = [
+            self._derivatives(*some)
+            for some in zip(item.split(at_once), x.split(at_once), c.split(at_once), strict=True)
+        ]
+        change, gradient, information = (torch.cat(part) for part in zip(*parts, strict=True))
+        estimate = self.items.matrix[item, :2]
+        prior = self.prior.derivatives(item, x, estimate)
+        return change + prior[0], gradient + prior[1], information + prior[2]
+
+    def _derivatives(self, item: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same without the prior, of not too many."""
+        at, estimated = curve(x @ self.basis.T, c[:, None]), self._estimated(item)
         theta = self.basis[:, 0]
-        change, sums = torch.zeros_like(c), x.new_zeros(len(c), 8)
+        change, sums = torch.zeros_like(c), x.new_zeros(8, len(c))
         for part in self.responses:
-            ratio, first, second = relative_to(at, self.estimated, part.k, part.m)
+            ratio, first, second = relative_to(at, estimated, part.k, part.m)
             by_z, by_zz = ratio * first, ratio * (first.square() + second)
             functions = torch.stack([ratio, by_z * theta, by_z, by_zz * theta.square(), by_zz * theta, by_zz])
-            likelihood, *rest = (part.posterior @ functions.flatten(0, 1).T).unflatten(1, (6, len(c))).unbind(1)
+            likelihood, *rest = (functions.flatten(0, 1) @ self.posterior.T).unflatten(0, (FUNCTIONS, len(c))).unbind(0)
             by_a, by_d, *by_pairs = (term / likelihood for term in rest)
-            change += part.number @ likelihood.log()
+            number = part.number[item]
+            change += (number * likelihood.log()).sum(dim=1)
             products = by_a.square(), by_a * by_d, by_d.square()
-            sums += torch.stack([part.number @ term for term in (by_a, by_d, *products, *by_pairs)], dim=1)
-        by_scores = sums[:, 2:5]
-        by_hessian = by_scores - sums[:, 5:]
-        aa, ad, dd = by_hessian.unbind(1)
+            sums += torch.stack([(number * term).sum(dim=1) for term in (by_a, by_d, *products, *by_pairs)])
+            exact = (functions * part.beyond[item]).sum(dim=2)
+            change += exact[0]
+            sums[:2] += exact[1:3]
+            sums[5:] += exact[3:]
+        by_scores = sums[2:5]
+        by_hessian = by_scores - sums[5:]
+        aa, ad, dd = by_hessian.unbind(0)
         definite = (aa > 0) & (aa * dd - ad.square() > 1e-3 * aa * dd)
-        entries = torch.where(definite[:, None], by_hessian, by_scores)
-        information = entries[:, [0, 1, 1, 2]].unflatten(1, (2, 2))
-        return change, sums[:, :2], information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
+        entries = torch.where(definite, by_hessian, by_scores)
+        information = entries[[0, 1, 1, 2]].T.unflatten(1, (2, 2))
+        return change, sums[:2].T, information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
+
+    def _estimated(self, item: Tensor) -> Curve[Tensor]:
+        """The curves of these items at their estimates."""
+        return curve(self.estimated.z[item], self.items.guessing[item, None])
 
 
 def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
@@ -200,46 +283,32 @@ def relative_to(at: Curve[Tensor], estimated: Curve[Tensor], k: float, m: float)
     return log_ratio.exp(), first, second
 
 
-def item_likelihoods(
-    problem: Problem, items: ItemTensors, which: NDArray[np.intp]
-) -> Iterator[tuple[int, ItemLikelihood]]:
-    """The likelihood of each of these items, by its position."""
-    cells = posterior_cells(problem, items)
-    at_once = max(1, MOST_HELD // (2 * (int(cells.max()) + 1) * len(problem.nodes.theta)))
-    for first in range(0, len(which), at_once):
-        some = which[first : first + at_once].tolist()
-        responses = responses_in_cells(problem, items, some, cells)
-        for j in some:
-            at = items.slope[j, 0], items.intercept[j], items.guessing[j]
-            yield j, ItemLikelihood(problem.nodes.basis, problem.nodes.log_weights, *at, responses[j])
+def responses_in_cells(problem: Problem, items: ItemTensors, cells: Tensor, posterior: Tensor) -> tuple[Responses, ...]:
+    """Who gave each number of right and wrong responses to each item, and how their posteriors differ from the cells'.
 
-
-def responses_in_cells(
-    problem: Problem, items: ItemTensors, which: list[int], cells: Tensor
-) -> dict[int, tuple[Responses, ...]]:
-    """The responses to each of these items, respondents of one cell taken together."""
-    n_cells = int(cells.max()) + 1
-    held: dict[int, dict[tuple[float, float], tuple[Tensor, Tensor]]] = {j: {} for j in which}
+    Parameters
+    ----------
+    cells
+        Of each respondent, shape (n_respondents,).
+    posterior
+        In each cell, shape (n_cells, n_nodes).
+    """
+    number: dict[tuple[float, float], Tensor] = {}
+    exact: dict[tuple[float, float], Tensor] = {}
     first = 0
-    for correct, asked, posterior in posteriors(problem, items):
-        mine = cells[first : first + len(posterior)]
-        first += len(posterior)
-        for j in which:
-            right, wrong = correct[:, j], asked[:, j] - correct[:, j]
-            for pair in right_and_wrong(right, wrong):
-                given = (right == pair[0]) & (wrong == pair[1])
-                if pair not in held[j]:
-                    held[j][pair] = posterior.new_zeros(n_cells), posterior.new_zeros(n_cells, posterior.shape[1])
-                number, total = held[j][pair]
-                number += torch.bincount(mine[given], minlength=n_cells)
-                total.index_add_(0, mine[given], posterior[given])
-    return {
-        j: tuple(
-            Responses(k, m, number[number > 0], (total / number[:, None])[number > 0])
-            for (k, m), (number, total) in by_pair.items()
-        )
-        for j, by_pair in held.items()
-    }
+    for correct, asked, own in posteriors(problem, items):
+        mine = cells[first : first + len(own)]
+        first += len(own)
+        for pair in right_and_wrong(correct, asked - correct):
+            if pair not in number:
+                number[pair] = correct.new_zeros(len(posterior), correct.shape[1])
+                exact[pair] = correct.new_zeros(correct.shape[1], own.shape[1])
+            given = ((correct == pair[0]) & (asked - correct == pair[1])).to(correct)
+            number[pair].index_add_(0, mine, given)
+            exact[pair] += given.T @ own
+    return tuple(
+        Responses(k, m, part.T.contiguous(), exact[k, m] - part.T @ posterior) for (k, m), part in number.items()
+    )
 
 
 def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:
@@ -258,8 +327,11 @@ def posteriors(problem: Problem, items: ItemTensors) -> Iterator[tuple[Tensor, T
         yield correct, torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense(), posterior
 
 
-def posterior_cells(problem: Problem, items: ItemTensors) -> Tensor:
-    """The cell of each respondent's posterior mean and standard deviation, shape (n_respondents,)."""
+def posterior_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """The cell of each respondent's posterior mean and standard deviation, and the mean posterior in each cell.
+
+    Shapes (n_respondents,) and (n_cells, n_nodes).
+    """
     theta = problem.nodes.theta[:, 0]
     means, deviations = [], []
     for _, _, posterior in posteriors(problem, items):
@@ -268,5 +340,12 @@ def posterior_cells(problem: Problem, items: ItemTensors) -> Tensor:
         deviations.append((posterior @ theta.square() - mean.square()).clamp(min=1e-12).sqrt())
     mean, deviation = torch.cat(means), torch.cat(deviations)
     width = MEAN_CELL * deviation.square().mean().sqrt()
-    cells = torch.stack([(mean / width).round(), (deviation.log() / DEVIATION_CELL).round()], dim=1)
-    return torch.unique(cells, dim=0, return_inverse=True)[1]
+    pairs = torch.stack([(mean / width).round(), (deviation.log() / DEVIATION_CELL).round()], dim=1)
+    alone = len(mean) <= MOST_ALONE
+    cells = torch.arange(len(mean), device=mean.device) if alone else torch.unique(pairs, dim=0, return_inverse=True)[1]
+    number = torch.bincount(cells)
+    total, first = mean.new_zeros(len(number), len(theta)), 0
+    for _, _, posterior in posteriors(problem, items):
+        total.index_add_(0, cells[first : first + len(posterior)], posterior)
+        first += len(posterior)
+    return cells, total / number[:, None]
