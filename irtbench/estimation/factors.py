@@ -18,7 +18,13 @@ from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
+from irtbench.estimation.fit import (
+    check_estimable,
+    choose_device,
+    choose_precision,
+    more_than_patterns_tell,
+    with_names,
+)
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.factor_mode import (
     FactorMode,
@@ -279,11 +285,16 @@ def fit_factors(
                 answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
                 device=where, dtype=precision,
             )  # fmt: skip
-            found.append(
-                find_factor_mode(
-                    problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
-                )
+            part = find_factor_mode(
+                problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
             )
+            n_free = problem.free.sum() - number_of_turns(problem.free[:, : problem.n_factors].cpu().numpy())
+            if part.mode.status.converged and problem.rows.most_trials is None:
+                too_many = more_than_patterns_tell(n_free, torch.tensor(len(block.items)))
+                status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
+                covariance = None if bool(too_many) else part.covariance
+                part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
+            found.append(part)
     return combined(responses, n_factors, zero_loadings, blocks, found)
 
 
@@ -349,14 +360,17 @@ def combined(
 def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Status:
     """How the first block ended that has not converged, with the largest numbers of all."""
     worst = next((status for status in statuses if not status.converged), statuses[0])
-    steep = [int(block.items[j]) for block, status in zip(blocks, statuses, strict=True) for j in status.steep]
+    parts = list(zip(blocks, statuses, strict=True))
+    steep = tuple(int(block.items[j]) for block, status in parts for j in status.steep)
+    loose = tuple(int(block.items[j]) for block, status in parts for j in status.loose)
     return replace(
         worst,
         steps=sum(status.steps for status in statuses),
         gradient=max(status.gradient for status in statuses),
         change=max(status.change for status in statuses),
         tolerance=max(status.tolerance for status in statuses),
-        steep=tuple(steep),
+        steep=steep,
+        loose=loose,
     )
 
 

@@ -136,10 +136,9 @@ def fit_4pl(
         problem, found = find_upper_mode(problem, tolerance=settings.tolerance, max_steps=settings.max_steps)
         status, covariance = with_names(found.status, responses), None
         if status.converged:
-            on_logits, definite = parameter_covariance(problem, found.items, upper_curve_derivatives)
-            if not definite:
-                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
-            elif settings.standard_errors:
+            on_logits, loose = parameter_covariance(problem, found.items, upper_curve_derivatives)
+            status = with_names(status.unless_loose(loose.tolist()), responses)
+            if status.converged and settings.standard_errors:
                 covariance = with_natural_scales(found.items, on_logits).cpu().numpy()
         held = problem.held(found.items)
         doubts = find_doubts(held, replace(found, items=without_upper(found.items)), priors)

@@ -85,8 +85,8 @@ def at_anchors(
 
 def told(
     problem: Problem, by_z: ItemTensors, items: ItemParameters, settings: FitSettings, *, standard_errors: bool
-) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, bool]:
-    """Items as they are told, the population if it is not N(0, 1), the items' covariance, whether this is a maximum.
+) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, list[bool]]:
+    """Items as they are told, the population if it is not N(0, 1), the items' covariance, the items not determined.
 
     The covariance of all items with each other is that of one slope for all; beside anchors, whose own error is not
     known here, it is None.
@@ -107,7 +107,10 @@ def told(
     standard = settings.kind == "1pl"
     mean, sd = (0.0, 1.0) if standard else population_of(problem, by_z)
     names = () if standard else shared.names
-    joint, definite = joint_covariance(problem, by_z) if standard_errors else (None, True)
+    joint, loose = None, [False] * items.n_items
+    if standard_errors:
+        joint, found = joint_covariance(problem, by_z)
+        loose = found.tolist()
     own = shared.own[:, 0].tolist()
     kind: tuple[ItemKind, ...] = tuple("own" if free else "fixed" for free in own)
     if settings.kind in ("rasch", "1pl"):
@@ -127,4 +130,4 @@ def told(
     whole = None
     if joint is not None and settings.has_common_slope and items.n_items <= MOST_COUPLED_ITEMS:
         whole = whole_theta_covariance(problem, by_z, names, mean, sd)
-    return items, None if standard else moments_of(names, mean, sd, joint), whole, definite
+    return items, None if standard else moments_of(names, mean, sd, joint), whole, loose

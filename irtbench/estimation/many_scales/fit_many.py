@@ -21,7 +21,14 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, choose_device, fit_model, joint_error, problem_of
+from irtbench.estimation.fit import (
+    check_estimable,
+    choose_device,
+    fit_model,
+    joint_error,
+    more_than_patterns_tell,
+    problem_of,
+)
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
@@ -207,6 +214,9 @@ def fit_group(
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
+        if settings.priors.is_flat and not settings.has_common_slope:
+            n_free = problem.by_scale(problem.free).flatten(1).sum(dim=1)
+            found &= ~more_than_patterns_tell(n_free, stack.items.sum(dim=1))
         covariance = None
         if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)

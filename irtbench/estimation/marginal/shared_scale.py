@@ -65,8 +65,8 @@ def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     return problem.prior.shared is not None and float(shared_values(problem, items)[0].abs()) <= LEAST_SD
 
 
-def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool]:
-    """Covariance of (a', d', c) of each item and the shared parameters, and whether this is a maximum.
+def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Covariance of (a', d', c) of each item and the shared parameters, and the items that are not determined.
 
     From the observed information of all up to `MOST_COUPLED_ITEMS`; beyond from that of the M step, in which the
     missing information is linear in theta: the items' standard errors are the same to half a percent, that of a
@@ -76,14 +76,14 @@ def joint_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, bool
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
         return shared_solver(problem, derivatives).covariance(derivatives.missing)
-    each, inverse, definite = by_estimated(problem, items)
-    return each @ inverse @ each.transpose(1, 2), definite
+    each, inverse, loose = by_estimated(problem, items)
+    return each @ inverse @ each.transpose(1, 2), loose
 
 
-def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, bool]:
+def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives of (a', d', c) of each item and the shared parameters by all that is estimated, and its covariance.
 
-    Shapes (n_items, 3 + n_shared, n_estimated) and (n_estimated, n_estimated); and whether this is a maximum.
+    Shapes (n_items, 3 + n_shared, n_estimated) and (n_estimated, n_estimated); and the items not determined.
     """
     shared = problem.prior.shared
     assert shared is not None
@@ -99,13 +99,13 @@ def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, 
     by_free[: n_items * width, n_own:] = design.flatten(0, 1)
     by_free[n_items * width :, n_own:] = torch.eye(n_shared, dtype=torch.float64, device=own.device)
     varying = by_free[: n_items * width][problem.free.flatten()]
-    inverse, definite = invert(varying.T @ observed_information(problem, items) @ varying)
+    inverse, loose = invert(varying.T @ observed_information(problem, items) @ varying)
     scale = torch.ones(n_items, width, dtype=torch.float64, device=own.device)
     scale[:, GUESSING] = items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
     by_free[: n_items * width] *= scale.flatten()[:, None]
     below = by_free[n_items * width :].expand(n_items, -1, -1)
     each = torch.cat([by_free[: n_items * width].reshape(n_items, width, -1), below], dim=1)
-    return each, inverse, definite
+    return each, inverse, (each[:, :width, loose] != 0).flatten(1).any(dim=1)
 
 
 def theta_covariance(
