@@ -197,8 +197,8 @@ def words_of_stop(status: Status, instead: str = "") -> str:
         case Stop.NOT_A_MAXIMUM if status.loose_items:
             its = "their" if len(status.loose_items) > 1 else "its"
             return (
-                f"{name_first(status.loose_items)}: the responses do not determine {its} parameters ({status.stop.value}"
-                f"); {advice}"
+                f"{name_first(status.loose_items)}: the responses do not determine {its} parameters "
+                f"({status.stop.value}); {advice}"
             )
         case Stop.NO_ASCENT:
             return f"no step raises the likelihood any more: {gradient}; {advice}"

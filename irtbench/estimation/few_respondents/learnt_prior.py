@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from scipy.special import digamma
 
 from irtbench.estimation.few_respondents.item_moments import mixed, moments_of

@@ -31,9 +31,7 @@ MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of g
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 4096  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
-MOST_INFLATION = (
-    1e4  # of a parameter's variance by the others' not being known: standard errors a hundred times as wide
-)
+MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
 
 def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
