@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 from scipy.special import digamma
+from torch import Tensor
 
 from irtbench.estimation.few_respondents.item_moments import mixed, moments_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, by_logs, own_covariances
