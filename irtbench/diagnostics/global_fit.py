@@ -90,8 +90,8 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     M2 = e' C e with that covariance. N is then the mean number who answered both items of a pair. Pairs that fewer than
     twenty respondents answered together, as in a design with booklets, are left out, and df counts the shares left less
     the parameters these depend on. With more than a thousand items, or of incomplete responses with more than about 90,
-    M2 uses as many pairs as can be computed, drawn at random; where these are fewer than the parameters there is none. With fewer than 50 respondents, or more items than
-    respondents, p is near 1 whatever fits, and M2 is not said.
+    M2 uses as many pairs as can be computed, drawn at random; where these are fewer than the parameters there is none.
+    With fewer than 50 respondents, or more items than respondents, p is near 1 whatever fits, and M2 is not said.
 
     All this takes responses to be missing without regard to what they would have been, or to ability.
 

@@ -114,6 +114,8 @@ def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
                 f"Scale {scale.name}: the last fit did not converge: {fitted.stopped_because}. "
                 "Its parameters, and the scores made with them, must not be relied on."
             )
+        if pruning.guessing:
+            found.append(f"Scale {scale.name}: {pruning.guessing_in_words}.")
         if pruning.not_available:
             found.append(f"Scale {scale.name}: one rule was not asked of the items left: {pruning.not_available}.")
         after, rules = pruning.fit_after, pruning.rules
