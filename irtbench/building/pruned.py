@@ -150,7 +150,7 @@ class Pruning(Shown):
         if not self.guessing:
             return ""
         return (
-            f"with guessing of about {self.guessing:g} the items fit significantly better than with none; low communality "
+            f"guessing of about {self.guessing:g} fits the items significantly better than none; low communality "
             "was judged by the slopes of a 3PL, the rest by the 2PL asked for: take model 3pl"
         )
 
