@@ -99,9 +99,10 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
     say(f"prior {found['prior']}")
     for line in (*population_in_words(found), *results.words):
         say(line)
-    for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
-        if unidentified := found.get(key):
-            say(f"{what} not identified by the data: {name_first(unidentified)}")
+    for what in ("slope", "difficulty", "guessing", "upper"):
+        if unidentified := found.get(f"{what}_not_identified"):
+            words = "upper asymptote" if what == "upper" else what
+            say(f"{words} not identified by the data: {name_first(unidentified)}")
     if data.trials is not None:
         say(
             f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "

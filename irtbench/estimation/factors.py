@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import (
     check_estimable,
@@ -154,7 +155,16 @@ class FactorModel(InformationCriteria):
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": self.what_errors_are_of,
             "log_binomial_coefficients": self.log_binomial_coefficients,
+            **self.not_identified(),
         }
+
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
+        errors, length = self.standard_errors(), np.sqrt((self.slopes**2).sum(axis=1))
+        slope_errors = np.column_stack([errors[f"slope_{k + 1}"] for k in range(self.n_factors)])
+        slopes = np.column_stack([self.slopes, length])
+        slope_errors = np.column_stack([slope_errors, errors["discrimination"]])
+        return not_identified(self.item_ids, slopes, slope_errors, -self.intercept / length, errors["difficulty"])
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
         """Standard errors of ``discrimination, difficulty, guessing, intercept, slope_1, ...``, each (n_items,).

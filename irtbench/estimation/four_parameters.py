@@ -13,11 +13,11 @@ import torch
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.estimation.doubts import find_doubts
+from irtbench.estimation.doubts import WEAKLY_KNOWN, find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, with_names
-from irtbench.estimation.fitted import WEAKLY_KNOWN, FittedModel
+from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import describe_nodes, with_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
