@@ -7,7 +7,7 @@ design itself: each respondent answers some of the items, drawn at random, and a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,26 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, softmax
 
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.data.shown import Shown, counted
+from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.simulation import simulate_responses
 
 N_NODES, BOUND = 161, 5.0  # .06 apart: a third of the posterior's standard deviation with 100 items
 PATTERNS_A_PARAMETER = 30  # simulated patterns for each item parameter, so that the information can be inverted
 FEWEST_PATTERNS = 6_000
 MOST_ITEMS = 500
 LEAST_SLOPE = 1e-3
+MANY_ANSWERS = 500  # to an item, from which errors are those of the information to a few percent
+MOST_SAMPLES, FEWEST_SAMPLES = 60, 16  # fitted where there are fewer answers
+CELLS = 600_000  # of all samples, unless that leaves too few
+NEIGHBOURS = 9  # items of like standard error, whose stretch is one
+FEWEST_FITS = 5  # that converged
 BLOCK = 500  # patterns at a time
 
 
@@ -285,6 +294,51 @@ def design_information(
         level=level,
         items=items,
     )
+
+
+def beyond_information(
+    information: DesignInformation, n_respondents: int, *, rng: np.random.Generator
+) -> tuple[ExpectedPrecision, float]:
+    """Standard errors of a and b as samples of this size have them, and the share of fits that did not converge.
+
+    Errors of few answers are larger than the information says: b = -d / a has heavy tails where a is hardly known.
+    Samples of the design are fitted as `fit` does, without a prior; the root mean squared error of an item over the
+    standard error of the information is the median of such ratios of its nine neighbours by that standard error. With
+    500 answers an item nothing is fitted. NaN where fewer than five samples can be fitted.
+    """
+    found, items, n_each = information.precision(n_respondents), information.items, information.n_each
+    if n_respondents * n_each >= MANY_ANSWERS * items.n_items:
+        return found, 0.0
+    n_samples = int(np.clip(CELLS // (n_respondents * items.n_items), FEWEST_SAMPLES, MOST_SAMPLES))
+    samples = []
+    for _ in range(n_samples):
+        values = simulate_responses(rng.standard_normal(n_respondents), items, rng=rng).values.copy()
+        values[np.argsort(rng.random(values.shape), axis=1).argsort(axis=1) >= n_each] = np.nan
+        samples.append(ResponseMatrix(values, numbered("r", n_respondents), items.item_ids))
+    guessing = {item: float(c) for item, c in zip(items.item_ids, items.guessing, strict=True) if c > 0}
+    fits = fit_many(samples, FitSettings(by_item=guessing).for_samples()).fits
+    good = [fitted.items for fitted in fits if fitted is not None and fitted.converged]
+    if len(good) < FEWEST_FITS:
+        none = np.full(items.n_items, np.nan)
+        return replace(found, se_discrimination=none, se_difficulty=none), 1 - len(good) / n_samples
+    a = np.array([one.discrimination for one in good]) - items.discrimination
+    b = np.array([one.difficulty for one in good]) - items.difficulty
+    stretched = [
+        se * _stretch(np.sqrt((errors**2).mean(axis=0)) / se, found.se_difficulty)
+        for se, errors in ((found.se_discrimination, a), (found.se_difficulty, b))
+    ]
+    precision = replace(found, se_discrimination=stretched[0], se_difficulty=stretched[1])
+    return precision, 1 - len(good) / n_samples
+
+
+def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median of each item's ratio and its neighbours' in the order of `by`, at least 1."""
+    order = np.argsort(by)
+    smooth = np.empty_like(ratio)
+    for place, item in enumerate(order):
+        first = max(0, min(place - NEIGHBOURS // 2, order.size - NEIGHBOURS))
+        smooth[item] = np.median(ratio[order[first : first + NEIGHBOURS]])
+    return np.maximum(smooth, 1.0)
 
 
 def ability_precision(
