@@ -31,8 +31,9 @@ FEWEST_PATTERNS = 6_000
 MOST_ITEMS = 500
 LEAST_SLOPE = 1e-3
 MANY_ANSWERS = 500  # to an item, from which errors are those of the information to a few percent
-MOST_SAMPLES, FEWEST_SAMPLES = 60, 16  # fitted where there are fewer answers
-CELLS = 600_000  # of all samples, unless that leaves too few
+MOST_SIMULATED = 60  # items of a sample, unless a respondent answers more
+MOST_SAMPLES, FEWEST_SAMPLES = 120, 30  # fitted where there are fewer answers
+CELLS = 2_400_000  # of all samples, unless that leaves too few
 NEIGHBOURS = 9  # items of like standard error, whose stretch is one
 FEWEST_FITS = 5  # that converged
 BLOCK = 500  # patterns at a time
@@ -302,43 +303,47 @@ def beyond_information(
     """Standard errors of a and b as samples of this size have them, and the share of fits that did not converge.
 
     Errors of few answers are larger than the information says: b = -d / a has heavy tails where a is hardly known.
-    Samples of the design are fitted as `fit` does, without a prior; the root mean squared error of an item over the
-    standard error of the information is the median of such ratios of its nine neighbours by that standard error. With
-    500 answers an item nothing is fitted. NaN where fewer than five samples can be fitted.
+    Samples of the design, of 60 items if there are more, are fitted as `fit` does, without a prior; the root mean
+    squared error of an item over its standard error by the information is the median of such ratios of its nine
+    neighbours by that standard error. With 500 answers an item nothing is fitted. NaN where fewer than five samples
+    can be fitted.
     """
     found, items, n_each = information.precision(n_respondents), information.items, information.n_each
     if n_respondents * n_each >= MANY_ANSWERS * items.n_items:
         return found, 0.0
-    n_samples = int(np.clip(CELLS // (n_respondents * items.n_items), FEWEST_SAMPLES, MOST_SAMPLES))
+    kept = min(items.n_items, max(n_each, MOST_SIMULATED))
+    chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
+    part = items.select([items.item_ids[k] for k in chosen])
+    n = max(2, round(n_respondents * part.n_items / items.n_items))  # as many answers an item
+    n_samples = int(np.clip(CELLS // (n * part.n_items), FEWEST_SAMPLES, MOST_SAMPLES))
     samples = []
     for _ in range(n_samples):
-        values = simulate_responses(rng.standard_normal(n_respondents), items, rng=rng).values.copy()
+        values = simulate_responses(rng.standard_normal(n), part, rng=rng).values.copy()
         values[np.argsort(rng.random(values.shape), axis=1).argsort(axis=1) >= n_each] = np.nan
-        samples.append(ResponseMatrix(values, numbered("r", n_respondents), items.item_ids))
-    guessing = {item: float(c) for item, c in zip(items.item_ids, items.guessing, strict=True) if c > 0}
+        samples.append(ResponseMatrix(values, numbered("r", n), part.item_ids))
+    guessing = {item: float(c) for item, c in zip(part.item_ids, part.guessing, strict=True) if c > 0}
     fits = fit_many(samples, FitSettings(by_item=guessing).for_samples()).fits
     good = [fitted.items for fitted in fits if fitted is not None and fitted.converged]
     if len(good) < FEWEST_FITS:
         none = np.full(items.n_items, np.nan)
         return replace(found, se_discrimination=none, se_difficulty=none), 1 - len(good) / n_samples
-    a = np.array([one.discrimination for one in good]) - items.discrimination
-    b = np.array([one.difficulty for one in good]) - items.difficulty
+    a = np.array([one.discrimination for one in good]) - part.discrimination
+    b = np.array([-one.intercept / one.discrimination for one in good]) + part.intercept / part.discrimination
     stretched = [
-        se * _stretch(np.sqrt((errors**2).mean(axis=0)) / se, found.se_difficulty)
+        se * _stretch(np.sqrt((errors**2).mean(axis=0)) / se[chosen], found.se_difficulty[chosen], found.se_difficulty)
         for se, errors in ((found.se_discrimination, a), (found.se_difficulty, b))
     ]
     precision = replace(found, se_discrimination=stretched[0], se_difficulty=stretched[1])
     return precision, 1 - len(good) / n_samples
 
 
-def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Median of each item's ratio and its neighbours' in the order of `by`, at least 1."""
+def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median of neighbours' ratios in the order of `by`, at least 1, interpolated at other places."""
     order = np.argsort(by)
-    smooth = np.empty_like(ratio)
-    for place, item in enumerate(order):
-        first = max(0, min(place - NEIGHBOURS // 2, order.size - NEIGHBOURS))
-        smooth[item] = np.median(ratio[order[first : first + NEIGHBOURS]])
-    return np.maximum(smooth, 1.0)
+    ratio = ratio[order]
+    firsts = np.clip(np.arange(order.size) - NEIGHBOURS // 2, 0, max(0, order.size - NEIGHBOURS))
+    smooth = np.array([np.median(ratio[first : first + NEIGHBOURS]) for first in firsts])
+    return np.asarray(np.maximum(np.interp(at, by[order], smooth), 1.0), dtype=np.float64)
 
 
 def ability_precision(
