@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
 from irtbench.analysis.design_information import (
@@ -15,8 +16,8 @@ from irtbench.analysis.design_information import (
     DesignInformation,
     ExpectedPrecision,
     ability_precision,
-    beyond_information,
     design_information,
+    errors_beyond_information,
 )
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
@@ -25,7 +26,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
 MOST_CHECKS = 50
-MOST_TRIED, CLOSE = 6, 1.05  # numbers of respondents, until they and their standard error are so near
+MOST_TRIED, CLOSE = 5, 0.1  # numbers of respondents, until the errors simulated ask for no other
 LEFT_FOR_ABILITY = 0.9  # share of the variance of theta that its own posterior may take, the rest is for the items
 THINNED_TO = 200  # items, where there are more: what a response tells of its item does not depend on the others' number
 
@@ -263,26 +264,22 @@ def plan_crowd(
     )
     n_each = settings.n_each or _items_each(items, settings, rng, progress)
     information, factor = _information(items, n_each, settings, rng, progress)
-    n = asked = settings.n_respondents or _respondents(information, factor, settings)
-    seed, enough, too_few = int(rng.integers(2**32)), 0, 0
+    stretch, not_converged = np.ones((2, information.items.n_items)), 0.0
+    n, seed = settings.n_respondents or _respondents(information, factor, settings), int(rng.integers(2**32))
+    tried = n
     for _ in range(MOST_TRIED):
-        progress(f"errors with {n} respondents")
-        precision, not_converged = beyond_information(
-            information, max(1, round(n * factor)), rng=np.random.default_rng(seed)
-        )
+        progress(f"errors with {tried} respondents")
+        drawn, own = max(1, round(tried * factor)), np.random.default_rng(seed)
+        stretch, not_converged = errors_beyond_information(information, drawn, rng=own)
         if settings.n_respondents or settings.se_difficulty is None:
             break
-        reached = float(np.quantile(precision.se_difficulty, settings.share)) <= CLOSE * settings.se_difficulty
-        if reached:
-            enough, best = n, (precision, not_converged)
-        else:
-            too_few = n
-        if reached and n <= CLOSE * max(too_few, asked):
+        n = 2 * tried if np.isnan(stretch).any() else _respondents(information, factor, settings, stretch[1])
+        if abs(n / tried - 1) < CLOSE:
             break
-        n = int(np.ceil(np.sqrt(too_few * enough))) if enough else 2 * n
-    if enough:
-        n, (precision, not_converged) = enough, best
-    precision = replace(precision, n_respondents=n)
+        tried = int(np.ceil(np.sqrt(n * tried)))
+    precision = information.precision(n * factor)
+    a, b = stretch * np.array([precision.se_discrimination, precision.se_difficulty])
+    precision = replace(precision, n_respondents=n, se_discrimination=a, se_difficulty=b)
     kept = (1 - settings.careless) * (1 - checks.reader_fails)
     n_recruited = int(np.ceil(n / kept))
     return CrowdPlan(
@@ -341,11 +338,13 @@ def _information(
     return found, part.n_items / items.n_items
 
 
-def _respondents(information: DesignInformation, factor: float, settings: PlanSettings) -> int:
+def _respondents(
+    information: DesignInformation, factor: float, settings: PlanSettings, stretch: NDArray[np.float64] | float = 1.0
+) -> int:
     one = information.precision(1)
     needed = [2.0]
     if settings.se_difficulty is not None:
-        needed.append((float(np.quantile(one.se_difficulty, settings.share)) / settings.se_difficulty) ** 2)
+        needed.append((float(np.quantile(stretch * one.se_difficulty, settings.share)) / settings.se_difficulty) ** 2)
     if settings.se_theta is not None:
         left = settings.se_theta**2 - information.posterior_variance
         if left <= 0:

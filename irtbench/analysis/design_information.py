@@ -7,7 +7,7 @@ design itself: each respondent answers some of the items, drawn at random, and a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ MANY_ANSWERS = 500  # to an item, from which errors are those of the information
 MOST_SIMULATED = 60  # items of a sample, unless a respondent answers more
 MOST_SAMPLES, FEWEST_SAMPLES = 120, 30  # fitted where there are fewer answers
 CELLS = 2_400_000  # of all samples, unless that leaves too few
-NEIGHBOURS = 9  # items of like standard error, whose stretch is one
+NEIGHBOURS = 19  # items of like standard error, whose stretch is one
 FEWEST_FITS = 5  # that converged
 BLOCK = 500  # patterns at a time
 
@@ -297,20 +297,22 @@ def design_information(
     )
 
 
-def beyond_information(
+def errors_beyond_information(
     information: DesignInformation, n_respondents: int, *, rng: np.random.Generator
-) -> tuple[ExpectedPrecision, float]:
-    """Standard errors of a and b as samples of this size have them, and the share of fits that did not converge.
+) -> tuple[NDArray[np.float64], float]:
+    """How many times the standard errors of a and b are those of the information, and the share of unconverged fits.
+
+    Shape (2, n_items).
 
     Errors of few answers are larger than the information says: b = -d / a has heavy tails where a is hardly known.
     Samples of the design, of 60 items if there are more, are fitted as `fit` does, without a prior; the root mean
-    squared error of an item over its standard error by the information is the median of such ratios of its nine
+    squared error of an item over its standard error by the information is the median of such ratios of its nineteen
     neighbours by that standard error. With 500 answers an item nothing is fitted. NaN where fewer than five samples
     can be fitted.
     """
     found, items, n_each = information.precision(n_respondents), information.items, information.n_each
     if n_respondents * n_each >= MANY_ANSWERS * items.n_items:
-        return found, 0.0
+        return np.ones((2, items.n_items)), 0.0
     kept = min(items.n_items, max(n_each, MOST_SIMULATED))
     chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
     part = items.select([items.item_ids[k] for k in chosen])
@@ -325,16 +327,14 @@ def beyond_information(
     fits = fit_many(samples, FitSettings(by_item=guessing).for_samples()).fits
     good = [fitted.items for fitted in fits if fitted is not None and fitted.converged]
     if len(good) < FEWEST_FITS:
-        none = np.full(items.n_items, np.nan)
-        return replace(found, se_discrimination=none, se_difficulty=none), 1 - len(good) / n_samples
+        return np.full((2, items.n_items), np.nan), 1 - len(good) / n_samples
     a = np.array([one.discrimination for one in good]) - part.discrimination
     b = np.array([-one.intercept / one.discrimination for one in good]) + part.intercept / part.discrimination
-    stretched = [
-        se * _stretch(np.sqrt((errors**2).mean(axis=0)) / se[chosen], found.se_difficulty[chosen], found.se_difficulty)
+    stretch = [
+        _stretch(np.sqrt((errors**2).mean(axis=0)) / se[chosen], found.se_difficulty[chosen], found.se_difficulty)
         for se, errors in ((found.se_discrimination, a), (found.se_difficulty, b))
     ]
-    precision = replace(found, se_discrimination=stretched[0], se_difficulty=stretched[1])
-    return precision, 1 - len(good) / n_samples
+    return np.array(stretch), 1 - len(good) / n_samples
 
 
 def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
