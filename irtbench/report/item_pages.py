@@ -55,6 +55,8 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
             )
             for row in test[test["over"] == "group"].to_dict("records")
         ]
+    if about.get("caution"):
+        results.append((f"{str(about['caution']).capitalize()}.",))
     if about.get("items_left_out"):
         results.append((f"Left out, for they cannot be compared: {listing(list(about['items_left_out']))}.",))
     names = ["item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "shift",
