@@ -79,7 +79,7 @@ def slopes_beside_guessing(
     if settings.kind != "2pl" or settings.guessing or settings.by_item or responses.trials is not None:
         return None
     every = -(-responses.n_respondents // MOST_TESTED)
-    some = responses.select_respondents(np.arange(0, responses.n_respondents, every)).answered()
+    some = responses.select_respondents(np.arange(responses.n_respondents) % every == 0).answered()
     if not known:
         each = {c: replace(settings, guessing=c).for_samples() for c in (0.0, *GUESSING)}
         fits = {c: fit_model(some, one) for c, one in each.items()}
