@@ -15,14 +15,18 @@ import argparse
 import numpy as np
 from scipy.special import ndtr
 
-from irtbench.analysis.design_information import design_information, typical_items
+from irtbench.analysis.crowd_plan import PlanSettings, plan_crowd
+from irtbench.analysis.design_information import typical_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.item_error import abilities_of
 
-DESIGNS = ((30, 30, 250), (30, 30, 1000), (30, 20, 500), (60, 20, 1000), (90, 30, 1000), (90, 90, 500))
+DESIGNS = (
+    (30, 30, 250), (30, 30, 1000), (30, 20, 500), (60, 20, 1000), (90, 30, 1000), (90, 90, 500),
+    (40, 15, 200), (60, 20, 200), (40, 40, 100),
+)  # fmt: skip
 
 
 def main() -> None:
@@ -37,7 +41,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for n_items, n_each, n in DESIGNS:
         items = typical_items(n_items)
-        planned = design_information(items, n_each, rng=rng).precision(n)
+        planned = plan_crowd(items, PlanSettings(n_each=n_each, n_respondents=n), rng=rng).precision
         inner = planned.se_difficulty <= np.quantile(planned.se_difficulty, 0.9)
         errors_b, errors_a, errors_theta, widths = [], [], [], []
         for _ in range(arguments.replications):
@@ -47,6 +51,8 @@ def main() -> None:
             responses = ResponseMatrix(values, tuple(f"r{i}" for i in range(n)), items.item_ids)
             fitted = fit_model(responses, FitSettings(standard_errors=False))
             found = fitted.items
+            if not fitted.converged:
+                continue
             errors_b.append(-found.intercept / found.discrimination + items.intercept / items.discrimination)
             errors_a.append(found.discrimination - items.discrimination)
             abilities = abilities_of(fitted, responses)

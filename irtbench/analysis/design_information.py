@@ -15,17 +15,27 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, softmax
 
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.data.shown import Shown, counted
+from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature, normal_grid
+from irtbench.models.simulation import simulate_responses
 
 N_NODES, BOUND = 161, 5.0  # .06 apart: a third of the posterior's standard deviation with 100 items
 PATTERNS_A_PARAMETER = 30  # simulated patterns for each item parameter, so that the information can be inverted
 FEWEST_PATTERNS = 6_000
 MOST_ITEMS = 500
 LEAST_SLOPE = 1e-3
+MANY_ANSWERS = 500  # to an item, from which errors are those of the information to a few percent
+MOST_SIMULATED = 60  # items of a sample, unless a respondent answers more
+MOST_SAMPLES, FEWEST_SAMPLES = 120, 30  # fitted where there are fewer answers
+CELLS = 2_400_000  # of all samples, unless that leaves too few
+NEIGHBOURS = 19  # items of like standard error, whose stretch is one
+FEWEST_FITS = 5  # that converged
 BLOCK = 500  # patterns at a time
 
 
@@ -285,6 +295,55 @@ def design_information(
         level=level,
         items=items,
     )
+
+
+def errors_beyond_information(
+    information: DesignInformation, n_respondents: int, *, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], float]:
+    """How many times the standard errors of a and b are those of the information, and the share of unconverged fits.
+
+    Shape (2, n_items).
+
+    Errors of few answers are larger than the information says: b = -d / a has heavy tails where a is hardly known.
+    Samples of the design, of 60 items if there are more, are fitted as `fit` does, without a prior; the root mean
+    squared error of an item over its standard error by the information is the median of such ratios of its nineteen
+    neighbours by that standard error. With 500 answers an item nothing is fitted. NaN where fewer than five samples
+    can be fitted.
+    """
+    found, items, n_each = information.precision(n_respondents), information.items, information.n_each
+    if n_respondents * n_each >= MANY_ANSWERS * items.n_items:
+        return np.ones((2, items.n_items)), 0.0
+    kept = min(items.n_items, max(n_each, MOST_SIMULATED))
+    chosen = np.unique(np.linspace(0, items.n_items - 1, kept).round().astype(np.int64))
+    part = items.select([items.item_ids[k] for k in chosen])
+    n = max(2, round(n_respondents * part.n_items / items.n_items))  # as many answers an item
+    n_samples = int(np.clip(CELLS // (n * part.n_items), FEWEST_SAMPLES, MOST_SAMPLES))
+    samples = []
+    for _ in range(n_samples):
+        values = simulate_responses(rng.standard_normal(n), part, rng=rng).values.copy()
+        values[np.argsort(rng.random(values.shape), axis=1).argsort(axis=1) >= n_each] = np.nan
+        samples.append(ResponseMatrix(values, numbered("r", n), part.item_ids))
+    guessing = {item: float(c) for item, c in zip(part.item_ids, part.guessing, strict=True) if c > 0}
+    fits = fit_many(samples, FitSettings(by_item=guessing).for_samples()).fits
+    good = [fitted.items for fitted in fits if fitted is not None and fitted.converged]
+    if len(good) < FEWEST_FITS:
+        return np.full((2, items.n_items), np.nan), 1 - len(good) / n_samples
+    a = np.array([one.discrimination for one in good]) - part.discrimination
+    b = np.array([-one.intercept / one.discrimination for one in good]) + part.intercept / part.discrimination
+    stretch = [
+        _stretch(np.sqrt((errors**2).mean(axis=0)) / se[chosen], found.se_difficulty[chosen], found.se_difficulty)
+        for se, errors in ((found.se_discrimination, a), (found.se_difficulty, b))
+    ]
+    return np.array(stretch), 1 - len(good) / n_samples
+
+
+def _stretch(ratio: NDArray[np.float64], by: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Median of neighbours' ratios in the order of `by`, at least 1, interpolated at other places."""
+    order = np.argsort(by)
+    ratio = ratio[order]
+    firsts = np.clip(np.arange(order.size) - NEIGHBOURS // 2, 0, max(0, order.size - NEIGHBOURS))
+    smooth = np.array([np.median(ratio[first : first + NEIGHBOURS]) for first in firsts])
+    return np.asarray(np.maximum(np.interp(at, by[order], smooth), 1.0), dtype=np.float64)
 
 
 def ability_precision(

@@ -393,8 +393,8 @@ class ExplanatoryFit:
             names = self.problem.prior.shared.names  # type: ignore[union-attr]
             found = whole_theta_covariance(self.problem, self.items, names, 0.0, sd)[:, 1, :, 1]
             return found if np.isfinite(found).all() else None
-        whole, definite = joint_parameter_covariance(self.problem, self.items)
-        if not definite:
+        whole, loose = joint_parameter_covariance(self.problem, self.items)
+        if bool(loose.any()):
             return None
         rate = self.by_logs()[:, 1]
         return torch.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate).cpu().numpy()

@@ -28,6 +28,8 @@ MOST_RESPONDENTS = 5_000  # of an item: more say nothing new, and a random sampl
 N_DRAWS = 20_000
 MOST_ROUNDS = 200  # of the share of wrong keys
 TOLERANCE = 1e-8
+SUSPICIOUS = 0.5  # p from which a key is put forward
+FEWEST_RESPONDENTS = 100  # with 40 or 60 a right key is above .5 in one set of 15, with 100 or 200 in none
 FIRMNESS = (1.0, 50.0)  # least and largest alpha + beta: shares are never taken to be much alike
 
 
@@ -51,6 +53,8 @@ class WrongKeys(Shown):
         Correlation with the sum score of the other items.
     share_wrong
         Share of wrong keys among the items, estimated from all of them.
+    n_respondents
+        Who answered; fewer than 100 are too few for any key to be called wrong.
     """
 
     item_ids: tuple[str, ...]
@@ -61,6 +65,24 @@ class WrongKeys(Shown):
     discrimination: NDArray[np.float64]
     item_rest: NDArray[np.float64]
     share_wrong: float
+    n_respondents: int
+
+    @property
+    def too_few(self) -> str:
+        """Why no key is put forward as wrong, in words; empty where there are respondents enough."""
+        if self.n_respondents >= FEWEST_RESPONDENTS:
+            return ""
+        return (
+            f"{self.n_respondents} respondents are too few to call a key wrong, at least {FEWEST_RESPONDENTS}; "
+            "p_wrong_key only says which items to read first"
+        )
+
+    @property
+    def suspicious(self) -> tuple[str, ...]:
+        """Items whose key is put forward as wrong: p above .5, of at least 100 respondents."""
+        if self.too_few:
+            return ()
+        return tuple(item for item, p in zip(self.item_ids, self.p_wrong_key, strict=True) if p > SUSPICIOUS)
 
     def table(self) -> pd.DataFrame:
         """One row an item, the most suspicious first, columns of keys.csv."""
@@ -79,7 +101,9 @@ class WrongKeys(Shown):
 
     def in_short(self) -> str:
         """How many items, and how many of their keys are probably wrong."""
-        return f"{counted(len(self.item_ids), 'item')}, {int((self.p_wrong_key > 0.5).sum())} with p_wrong_key > .5"
+        few = f", too few respondents ({self.n_respondents}) to call one wrong" if self.too_few else ""
+        above = int((self.p_wrong_key > SUSPICIOUS).sum())
+        return f"{counted(len(self.item_ids), 'item')}, {above} with p_wrong_key > .5{few}"
 
     def expected_precision(self, first: int) -> float:
         """Share of wrong keys to expect among the `first` most suspicious items; NaN for none."""
@@ -202,6 +226,7 @@ def wrong_keys(
         ),
         item_rest=classical_statistics(responses).item_rest,
         share_wrong=share,
+        n_respondents=int((responses.n_by_respondent > 0).sum()),
     )
 
 

@@ -35,6 +35,9 @@ class PruningRound(Shown):
         What left before it could be fitted: items whose slope grew without end.
     not_available
         A rule that could not be asked, and why; empty where all could.
+    guessing
+        Of all items, where the 2PL has none, it is significant, and slopes looked low: these are then judged by those
+        of a 3PL; 0 elsewhere.
     """
 
     number: int
@@ -45,6 +48,7 @@ class PruningRound(Shown):
     removals: tuple[Removal, ...]
     runaway: tuple[Removal, ...] = ()
     not_available: str = ""
+    guessing: float = 0.0
 
     def items_table(self) -> pd.DataFrame:
         """One row an item: its parameters and its fit in this round, and why it left after it."""
@@ -144,6 +148,21 @@ class Pruning(Shown):
     def not_available(self) -> str:
         """A rule that could not be asked of the items kept, and why; empty where all could."""
         return self.rounds[-1].not_available if self.rounds else ""
+
+    @property
+    def guessing(self) -> float:
+        """Guessing of all items that a 2PL has none of, as found in any round; 0 for none."""
+        return max((one.guessing for one in self.rounds), default=0.0)
+
+    @property
+    def guessing_in_words(self) -> str:
+        """What guessing did to the rules, and what to do; empty where none was found."""
+        if not self.guessing:
+            return ""
+        return (
+            f"guessing of about {self.guessing:g} fits the items significantly better than none; low communality "
+            "was judged by the slopes of a 3PL, the rest by the 2PL asked for: take model 3pl"
+        )
 
     def table(self) -> pd.DataFrame:
         """One row a removed item, columns of pruning.csv."""

@@ -25,6 +25,7 @@ from irtbench.building.removals import (
     runaway_slopes,
     worst_fitting,
 )
+from irtbench.building.scale_checks import slopes_beside_guessing
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import item_fit
@@ -74,11 +75,18 @@ def prune_once(
     fits = item_fit(data, items, quadrature=population)
     pairs = local_dependence(data, items, quadrature=population)
     found: list[Removal] = []
-    not_available = ""
+    not_available, guessing = "", before[-1].guessing if before else 0.0
     removable = Removable(list(items.item_ids), rules, groups)
     for rule in rules.order:
         if rule == "slope":
-            found = flat_or_reversed(number, items, rules, removable, sd=fitted.population["sd"])
+            sd = fitted.population["sd"]
+            found = flat_or_reversed(number, items, rules, removable, sd=sd)
+            flat = any(removal.reason == "low_communality" for removal in found)
+            if flat and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
+                removable = Removable(list(items.item_ids), rules, groups)
+                found = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
+                guessing = third[1]
+                progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
         elif rule == "item_fit":
             found = worst_fitting(number, fits, rules, removable)
         elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
@@ -94,7 +102,7 @@ def prune_once(
             break
     if not found and whole.reason == BETWEEN:
         whole = global_fit(data, items, quadrature=population)
-    return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway), not_available)
+    return PruningRound(number, fitted, fits, pairs, whole, tuple(found), tuple(runaway), not_available, guessing)
 
 
 def _bootstrapped(

@@ -101,16 +101,25 @@ class Removable:
 
 
 def flat_or_reversed(
-    number: int, items: ItemParameters, rules: PruneRules, removable: Removable, *, sd: float = 1.0
+    number: int,
+    items: ItemParameters,
+    rules: PruneRules,
+    removable: Removable,
+    *,
+    sd: float = 1.0,
+    beside_guessing: ItemParameters | None = None,
 ) -> list[Removal]:
     """Items with a negative slope or a communality h2 = a^2 / (a^2 + 1.702^2) under the limit, the worst first.
 
-    ``sd`` is the population's standard deviation, in which the slope of the communality is told.
+    ``sd`` is the population's standard deviation, in which the slope of the communality is told; with
+    ``beside_guessing``, the items of a 3PL, it is the slope of these.
     """
     removals = []
     slopes = dict(zip(items.item_ids, items.discrimination.tolist(), strict=True))
+    by = beside_guessing or items
+    steepness = dict(zip(by.item_ids, by.discrimination.tolist(), strict=True))
     for item, a in sorted(slopes.items(), key=lambda entry: entry[1]):
-        h2 = (sd * a) ** 2 / ((sd * a) ** 2 + NORMAL_OGIVE**2)
+        h2 = (sd * steepness[item]) ** 2 / ((sd * steepness[item]) ** 2 + NORMAL_OGIVE**2)
         if item not in removable:
             continue
         if rules.drop_negative_slopes and a < 0:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
+from scipy.special import chdtrc
 
 from irtbench.analysis.factor_test import one_more_factor
 from irtbench.analysis.guessing import GuessingTest, guessing_test
 from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models
 from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit_of_factors
 from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.settings import Device
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.settings import Device, FitSettings
+from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_ITEMS = 4  # two abilities need more than three items
+GUESSED = 0.05  # p of guessing, adjusted where it is of an item
+GUESSING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)  # of all items, tried against none
+MOST_TESTED = 5_000  # respondents, of whom guessing is tested where there are more
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,7 @@ class ScaleChecks(Shown):
     @property
     def n_guessing(self) -> int:
         """Items whose guessing parameter is needed at .05, after adjustment."""
-        return int((self.guessing.p_adjusted < 0.05).sum())
+        return int((self.guessing.p_adjusted < GUESSED).sum())
 
     def table(self) -> pd.DataFrame:
         """One row a model: the information criteria of one and two abilities."""
@@ -55,6 +64,32 @@ class ScaleChecks(Shown):
         """What two abilities gain, and how many items are guessed."""
         gain = f"{self.two_against_one.statistic:.1f} with {self.two_against_one.df} more parameters"
         return f"two abilities gain a likelihood ratio of {gain}, {counted(self.n_guessing, 'item')} guessed"
+
+
+def slopes_beside_guessing(
+    responses: ResponseMatrix, fitted: FittedModel, known: float = 0.0
+) -> tuple[ItemParameters, float] | None:
+    """The items of a 3PL, and the guessing of all, where a 2PL without any was fitted and is significantly worse.
+
+    Guessing flattens the slopes of a 2PL. Tested is one c of all items, for an item's own takes many respondents: half
+    of P(chi-squared(1) >= 2 (log L at the best c - log L at 0)), since c = 0 lies on the boundary (Self & Liang, 1987).
+    One that is `known` is not tested again.
+    """
+    settings = fitted.settings
+    if settings.kind != "2pl" or settings.guessing or settings.by_item or responses.trials is not None:
+        return None
+    every = -(-responses.n_respondents // MOST_TESTED)
+    some = responses.select_respondents(np.arange(responses.n_respondents) % every == 0).answered()
+    if not known:
+        each = {c: replace(settings, guessing=c).for_samples() for c in (0.0, *GUESSING)}
+        fits = {c: fit_model(some, one) for c, one in each.items()}
+        best = max(GUESSING, key=lambda c: fits[c].log_likelihood)
+        ratio = 2 * (fits[best].log_likelihood - fits[0.0].log_likelihood)
+        if not (fits[0.0].converged and chdtrc(1, max(0.0, ratio)) / 2 < GUESSED):
+            return None  # where a slope grows without end the best c is better still
+        known = best
+    found = fit_model(some, FitSettings(kind="3pl", device=settings.device, standard_errors=False))
+    return (found.items, known) if found.converged else None
 
 
 def check_scale(

@@ -240,6 +240,8 @@ def bias(
                 f"ability of {names[1]}: mean {found['focal_mean']:.2f}, "
                 f"standard deviation {found['focal_sd']:.2f} where {names[0]} have 0 and 1"
             )
+        if found.get("caution"):
+            say(found["caution"])
         if found.get("n_left_out"):
             say(f"{found['n_left_out']} respondents did not answer all items and have no score: they are left out")
         if left_out:
@@ -258,6 +260,12 @@ def matched_by_score(method: str, match: str | None, *, models: bool) -> bool:
     return by_score
 
 
+SCORE_IS_NOT_ABILITY = (
+    "a sum score stands for ability only where items discriminate alike: between groups of unequal ability clean items "
+    "are flagged too often, the more the larger the groups; confirm with --method likelihood"
+)
+
+
 def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[str, Any]:
     """What bias.json says of a comparison at the same score."""
     return {
@@ -265,6 +273,7 @@ def about_scores(result: MantelHaenszel | ScoreRegression, method: str) -> dict[
         "groups": result.groups,
         "method": method,
         "match": "score",
+        "caution": SCORE_IS_NOT_ABILITY,
         "n_left_out": result.n_left_out,
         "rounds": result.rounds,
         "settled": result.settled,

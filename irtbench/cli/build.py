@@ -164,7 +164,8 @@ def write_study(
     if study.forms is not None and study.forms.why_not:
         print(f"irtbench: warning: no form: {printable(study.forms.why_not.removeprefix('form: '))}", file=sys.stderr)
     doubts = [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
-    say_doubts(doubts)
+    guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
+    say_doubts([*doubts, *(f"scale {name}: {words}" for name, words in guessed if words)])
     unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
 

@@ -200,7 +200,9 @@ def diagnose(
     show_table(worst, title="Local dependence: the ten largest X2", rest=output / "local_dependence.csv")
     for what, reason in tried.reasons.items():
         say(f"{what.removesuffix(' in global_fit.json')} is not available: {reason}")
-    if "srmsr" in whole and not np.isnan(whole["srmsr"]):
+    if "M2 in global_fit.json" in tried.reasons and not np.isnan(whole["srmsr"]):
+        say(f"SRMSR {whole['srmsr']:.4f}")
+    elif "srmsr" in whole and not np.isnan(whole["srmsr"]):
         say(
             f"M2 {whole['m2']:.2f}, df {whole['df']}, p {whole['p']:.4f}, RMSEA {whole['rmsea']:.4f} "
             f"[{whole['rmsea_lower']:.4f}, {whole['rmsea_upper']:.4f}], SRMSR {whole['srmsr']:.4f}, "
@@ -249,9 +251,10 @@ def show_worst(table: pd.DataFrame, *, by: str, title: str, file: Path) -> None:
 
 def in_words(reliability: dict[str, Any]) -> str:
     """Return reliability and the length for a good one, in a line."""
+    omega = f"{reliability['omega']:.3f}" if np.isfinite(reliability["omega"]) else "not available"
     said = (
         f"Reliability: alpha {reliability['alpha']:.3f} [{reliability['alpha_lower']:.3f}, "
-        f"{reliability['alpha_upper']:.3f}], omega {reliability['omega']:.3f}, marginal {reliability['marginal']:.3f}, "
+        f"{reliability['alpha_upper']:.3f}], omega {omega}, marginal {reliability['marginal']:.3f}, "
         f"empirical {reliability['empirical']:.3f}"
     )
     wanted = [

@@ -110,9 +110,10 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
         say(line)
     if found.get("item_error") in ("integrate", "delta"):
         say(carried_in_words(found["item_error"], found["item_error_share"]))
-    for what, key in (("guessing", "guessing_not_identified"), ("upper asymptote", "upper_not_identified")):
-        if unidentified := found.get(key):
-            say(f"{what} not identified by the data: {name_first(unidentified)}")
+    for what in ("slope", "difficulty", "guessing", "upper"):
+        if unidentified := found.get(f"{what}_not_identified"):
+            words = "upper asymptote" if what == "upper" else what
+            say(f"{words} not identified by the data: {name_first(unidentified)}")
     if decided := found.get("prior_decides"):
         say(
             f"warning: the prior of guessing decides about {counted(len(decided), 'item')}, estimated outside of "

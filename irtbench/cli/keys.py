@@ -90,21 +90,30 @@ def keys(
         if show is not None:
             from irtbench.report.item_pages import keys_page
 
-            show(keys_page(ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS))
+            show(
+                keys_page(ranked, options, share_wrong=found.share_wrong, suspicious=SUSPICIOUS, too_few=found.too_few)
+            )
     if json:
-        print(to_json({"keys": ranked, "distractors": options, "share_wrong": found.share_wrong}))
+        print(
+            to_json(
+                {"keys": ranked, "distractors": options, "share_wrong": found.share_wrong, "too_few": found.too_few}
+            )
+        )
     elif not quiet:
-        suspicious = int((found.p_wrong_key > SUSPICIOUS).sum())
+        suspicious = len(found.suspicious)
         suspects = ranked.head(max(10, min(30, suspicious)))
         show_table(suspects, title="The most suspicious keys", rest=output / "keys.csv")
-        say(
-            f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
-            "An item that leads the able astray looks the same, so read it before changing its key"
-        )
-        for first in sorted({suspicious, 10, 100}):
-            if 0 < first <= len(ranked):
-                expected = found.expected_precision(first)
-                wrong = f"{expected * first:.1f} are expected to be such ({expected:.0%})"
-                say(f"of the first {first} to check, {wrong}")
+        if found.too_few:
+            say(found.too_few)
+        else:
+            say(
+                f"{suspicious} of {len(ranked)} keys look wrong (p > {SUSPICIOUS:g}): the able choose another option. "
+                "An item that leads the able astray looks the same, so read it before changing its key"
+            )
+            for first in sorted({suspicious, 10, 100}):
+                if 0 < first <= len(ranked):
+                    expected = found.expected_precision(first)
+                    wrong = f"{expected * first:.1f} are expected to be such ({expected:.0%})"
+                    say(f"of the first {first} to check, {wrong}")
         if not fitted.converged:
             say(f"the fit of ability did not converge ({fitted.stopped_because}): take the figures as rough")

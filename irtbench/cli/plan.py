@@ -10,7 +10,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.options import Figures, Json, Quiet, Seed
-from irtbench.cli.output import output_folder, show_table, to_json, write_json, write_table
+from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
@@ -119,6 +119,11 @@ def plan(
     elif not quiet:
         rows = [{"what": words, "value": shown(summary[name])} for name, words in SHOWN.items()]
         show_table(pd.DataFrame(rows), title=f"Plan for {found.n_items} items", rest=(output, "plan.json"))
+        if found.not_converged:
+            say(
+                f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
+                "answers an item take prior weak"
+            )
 
 
 def shown(value: object) -> str:

@@ -25,6 +25,7 @@ from irtbench.diagnostics.quadratic_form import complete_form, dense_form
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 
+FEWEST_RESPONDENTS = 50  # with fewer M2 hardly ever rejects, nor where items outnumber respondents
 MOST_DENSE_MOMENTS = 2_000  # of complete responses: 62 items; a matrix of 32 MB
 
 
@@ -94,7 +95,8 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     answered both items of a pair. Pairs that fewer than twenty respondents answered together, as in a design with
     booklets, are left out, and df counts the scores left less the parameters these depend on. With more than a thousand
     items, or of incomplete responses with more than about 44, M2 uses as many pairs as can be computed, drawn at
-    random; where these are fewer than the parameters there is none.
+    random; where these are fewer than the parameters there is none. With fewer than 50 respondents, or more items than
+    respondents, p is near 1 whatever fits, and M2 is not given.
 
     Parameters
     ----------
@@ -114,7 +116,8 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     -----
     RuntimeWarning
         If M2 cannot be said: it and what follows from it is NaN, and ``reason`` says why. No degree of freedom may be
-        left, no pair answered by enough respondents, or items nearly coincide. With several trials of an item all is
+        left, no pair answered by enough respondents, items nearly coincide, or respondents are fewer than 50 or than
+        the items. With several trials of an item all is
         NaN, without a warning.
 
     Examples
@@ -243,6 +246,9 @@ def _m2(
         )
     if responses.n_respondents < 2 or not margins.n_pairs:
         raise ArithmeticError(f"no two items were answered by {FEWEST_TOGETHER} respondents or more")
+    n_respondents = int((responses.n_by_respondent > 0).sum())
+    if n_respondents < (fewest := max(FEWEST_RESPONDENTS, moments.n_items)):
+        raise ArithmeticError(f"{n_respondents} respondents to {moments.n_items} items; expected at least {fewest}")
     certain = int((moments.deviation == 0).sum())
     if certain:
         raise ArithmeticError(f"the model leaves no doubt how {certain} of the items are answered")

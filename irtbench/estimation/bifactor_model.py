@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.several_abilities.factor_start import NORMAL_OGIVE
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.priors import Priors
@@ -238,7 +239,15 @@ class BifactorModel(InformationCriteria):
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": "not computed" if self.covariance is None else WHAT_ERRORS_ARE_OF,
             "log_binomial_coefficients": self.log_binomial_coefficients,
+            **self.not_identified(),
         }
+
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
+        errors = self.standard_errors()
+        slope_errors = np.column_stack([errors["slope_general"], errors["slope_specific"]])
+        difficulty = -self.intercept / self.slopes[:, 0]
+        return not_identified(self.item_ids, self.slopes, slope_errors, difficulty, errors["difficulty"])
 
     def in_short(self) -> str:
         """Testlets, items, respondents, and how the iterations ended."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.problem import Problem
@@ -12,6 +14,7 @@ from irtbench.estimation.spans import total
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
+Array = NDArray[np.float64]
 MOST_NEGATIVE = 1 / 3  # share of items with a negative slope
 LEAST_CORRELATION = 0.3  # of theta with the standardised number right
 CLEARLY = 0.9  # share of the covariances of items with theta that has one sign
@@ -21,6 +24,9 @@ LOOK_AT = (
     "respondents with few responses (irtbench doctor)"
 )
 DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
+WEAKLY_KNOWN = 0.9  # a parameter is not identified where its posterior is wider than this share of the prior
+STEEP = 4.0  # slope above which it must be known: .85 of the item's variance
+FAR = 4.0  # difficulty, in standard deviations of ability, where hardly anybody is
 
 
 def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str, ...]:
@@ -60,6 +66,22 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
                 "standard errors are too small"
             )
     return tuple(doubts)
+
+
+def not_identified(
+    item_ids: tuple[str, ...], slopes: Array, slope_errors: Array, difficulty: Array, difficulty_errors: Array
+) -> dict[str, list[str]]:
+    """Items whose slope, or difficulty, the responses hardly determine: what fit.json says of them.
+
+    A slope beyond 4 whose standard error is more than half of it, the larger of several of an item; a difficulty beyond
+    4 standard deviations of ability whose standard error is more than one. NaN is not known to be so.
+    """
+    steep = (np.abs(slopes) > STEEP) & (slope_errors > np.abs(slopes) / 2)
+    far = (np.abs(difficulty) > FAR) & (difficulty_errors > 1)
+    return {
+        "slope_not_identified": [item_ids[j] for j in np.flatnonzero(steep.reshape(len(item_ids), -1).any(axis=1))],
+        "difficulty_not_identified": [item_ids[j] for j in np.flatnonzero(far)],
+    }
 
 
 def rises_with_theta(problem: Problem, found: Estimate) -> bool:

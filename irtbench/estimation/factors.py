@@ -17,8 +17,15 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, choose_precision, with_names
+from irtbench.estimation.fit import (
+    check_estimable,
+    choose_device,
+    choose_precision,
+    more_than_patterns_tell,
+    with_names,
+)
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.factor_mode import (
     FactorMode,
@@ -148,7 +155,16 @@ class FactorModel(InformationCriteria):
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": self.what_errors_are_of,
             "log_binomial_coefficients": self.log_binomial_coefficients,
+            **self.not_identified(),
         }
+
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
+        errors, length = self.standard_errors(), np.sqrt((self.slopes**2).sum(axis=1))
+        slope_errors = np.column_stack([errors[f"slope_{k + 1}"] for k in range(self.n_factors)])
+        slopes = np.column_stack([self.slopes, length])
+        slope_errors = np.column_stack([slope_errors, errors["discrimination"]])
+        return not_identified(self.item_ids, slopes, slope_errors, -self.intercept / length, errors["difficulty"])
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
         """Standard errors of ``discrimination, difficulty, guessing, intercept, slope_1, ...``, each (n_items,).
@@ -279,11 +295,16 @@ def fit_factors(
                 answers_to(responses, block), len(block.factors), block.zero_loadings, seed,
                 device=where, dtype=precision,
             )  # fmt: skip
-            found.append(
-                find_factor_mode(
-                    problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
-                )
+            part = find_factor_mode(
+                problem, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors, seed=seed
             )
+            n_free = problem.free.sum() - number_of_turns(problem.free[:, : problem.n_factors].cpu().numpy())
+            if part.mode.status.converged and problem.rows.most_trials is None:
+                too_many = more_than_patterns_tell(n_free, torch.tensor(len(block.items)))
+                status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
+                covariance = None if bool(too_many) else part.covariance
+                part = replace(part, mode=replace(part.mode, status=status), covariance=covariance)
+            found.append(part)
     return combined(responses, n_factors, zero_loadings, blocks, found)
 
 
@@ -349,14 +370,17 @@ def combined(
 def combined_status(blocks: Sequence[Block], statuses: Sequence[Status]) -> Status:
     """How the first block ended that has not converged, with the largest numbers of all."""
     worst = next((status for status in statuses if not status.converged), statuses[0])
-    steep = [int(block.items[j]) for block, status in zip(blocks, statuses, strict=True) for j in status.steep]
+    parts = list(zip(blocks, statuses, strict=True))
+    steep = tuple(int(block.items[j]) for block, status in parts for j in status.steep)
+    loose = tuple(int(block.items[j]) for block, status in parts for j in status.loose)
     return replace(
         worst,
         steps=sum(status.steps for status in statuses),
         gradient=max(status.gradient for status in statuses),
         change=max(status.change for status in statuses),
         tolerance=max(status.tolerance for status in statuses),
-        steep=tuple(steep),
+        steep=steep,
+        loose=loose,
     )
 
 

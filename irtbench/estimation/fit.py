@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_any_responses
 from irtbench.data.input_error import InputError
@@ -184,17 +185,19 @@ def estimate(
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
         items = item_parameters(problem, found.items, responses.item_ids)
-        status, quantiles, intervals, joint = with_names(found.status, responses), None, None, None
+        status, quantiles, intervals, joint = found.status, None, None, None
+        if status.converged and priors.is_flat and not shared and problem.rows.most_trials is None:
+            too_many = more_than_patterns_tell(problem.free.sum(), torch.tensor(responses.n_items))
+            status = status.unless_loose([bool(too_many)] * responses.n_items)
         if settings.standard_errors and status.converged and not shared:
             if found.covariance is not None:
-                items, definite = replace(items, covariance=found.covariance.cpu().numpy()), True
+                items = replace(items, covariance=found.covariance.cpu().numpy())
                 quantiles = None if found.quantiles is None else found.quantiles.cpu().numpy()
             else:
-                covariance, joint, definite = covariances(problem, found.items)
+                covariance, joint, loose = covariances(problem, found.items)
                 items = replace(items, covariance=covariance)
-            if not definite:
-                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
-            elif isinstance(responses, ResponseMatrix) and math.isnan(status.r_hat):
+                status = status.unless_loose(loose.tolist())
+            if status.converged and isinstance(responses, ResponseMatrix) and math.isnan(status.r_hat):
                 intervals = likelihood_intervals(problem, items, settings, joint)
         if status.converged and ability_vanishes(problem, found.items):
             status = replace(status, stop=Stop.NO_ABILITY)
@@ -202,11 +205,11 @@ def estimate(
         population = None
         if shared:
             wanted = settings.standard_errors and status.converged
-            items, population, joint, definite = told(
+            items, population, joint, not_told = told(
                 problem, found.items, items, settings, anchors, standard_errors=wanted
             )
-            if not definite:
-                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+            status = status.unless_loose(not_told)
+        status = with_names(status, responses)
     posterior = None
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
@@ -246,14 +249,19 @@ def estimate(
     )
 
 
-def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, bool]:
-    """Covariance of each item's (a, d, c), and of all items with each other where these are not too many."""
+def more_than_patterns_tell(n_parameters: Tensor, n_items: Tensor) -> Tensor:
+    """Whether items have more parameters than patterns of right and wrong have shares, 2^J - 1: a 2PL of two items."""
+    return n_parameters > torch.exp2(n_items.double()) - 1
+
+
+def covariances(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, Tensor]:
+    """Covariance of each item's (a, d, c), of all items with each other where these are few, and the undetermined."""
     if len(items) > MOST_COUPLED_ITEMS:
-        own, definite = sampling_covariance(problem, items)
-        return own, None, definite
-    joint, definite = joint_sampling_covariance(problem, items)
+        own, loose = sampling_covariance(problem, items)
+        return own, None, loose
+    joint, loose = joint_sampling_covariance(problem, items)
     each = np.arange(len(items))
-    return joint[each, :, each, :], joint, definite
+    return joint[each, :, each, :], joint, loose
 
 
 def likelihood_intervals(
@@ -482,11 +490,13 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
 
 
 def with_names(status: Status, responses: AnyResponses) -> Status:
-    """The status with the names of items whose slopes have run away, and how many were right."""
+    """The status with the names of items that have run away or are not determined, and how many were right."""
     n, p, ids = responses.n_by_item, responses.proportion_correct(), responses.item_ids
-    return replace(
-        status, steep_items=tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in status.steep)
-    )
+
+    def named(places: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)
+
+    return replace(status, steep_items=named(status.steep), loose_items=named(status.loose))
 
 
 def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:

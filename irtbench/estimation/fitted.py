@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import WEAKLY_KNOWN, not_identified
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.shared_scale import AnchorError, NormalMoments
@@ -29,8 +30,6 @@ from irtbench.models.quadrature import Quadrature, normal_population
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-WEAKLY_KNOWN = 0.9  # guessing is not identified where its posterior is wider than this share of the prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +206,26 @@ class FittedModel(InformationCriteria):
         outside = self.items.guessing_estimated & ((estimates < lower) | (estimates > upper)).any(axis=1)
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(outside))
 
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose slope or difficulty the data say little (`doubts.not_identified`), or less than their prior.
+
+        The latter where the posterior's standard deviation is above nine tenths of that of the slope's prior.
+        """
+        items, ability = self.items, self.moments or NormalMoments(0.0, 1.0, 0.0, 0.0)
+        errors = items.standard_errors()
+        slope_error, far = errors["discrimination"], (items.difficulty - ability.mean) / ability.sd
+        found = not_identified(
+            items.item_ids, ability.sd * items.discrimination, ability.sd * slope_error,
+            far, errors["difficulty"] / ability.sd,
+        )  # fmt: skip
+        if self.priors.slope is not None:
+            by_prior = slope_error > WEAKLY_KNOWN * self.priors.slope[1]
+            found["slope_not_identified"] += [
+                item for item, own in zip(items.item_ids, by_prior, strict=True)
+                if own and item not in found["slope_not_identified"]
+            ]  # fmt: skip
+        return found
+
     def quantile_columns(self) -> dict[str, NDArray[np.float64]]:
         """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""
         return {} if self.quantiles is None else quantile_columns(self.quantiles, self.items.guessing_estimated)
@@ -271,6 +290,7 @@ class FittedModel(InformationCriteria):
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             "guessing_not_identified": list(self.guessing_not_identified),
             "prior_decides": list(self.prior_decides),
+            **self.not_identified(),
             "log_binomial_coefficients": self.log_binomial_coefficients,
             "posterior": None if self.posterior is None else self.posterior.summary(),
             "settings": asdict(self.settings),

@@ -13,11 +13,11 @@ import torch
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.estimation.doubts import find_doubts
+from irtbench.estimation.doubts import WEAKLY_KNOWN, find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, with_names
-from irtbench.estimation.fitted import WEAKLY_KNOWN, FittedModel
+from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import describe_nodes, with_right_nodes
 from irtbench.estimation.marginal.observed_information import parameter_covariance
@@ -136,10 +136,9 @@ def fit_4pl(
         problem, found = find_upper_mode(problem, tolerance=settings.tolerance, max_steps=settings.max_steps)
         status, covariance = with_names(found.status, responses), None
         if status.converged:
-            on_logits, definite = parameter_covariance(problem, found.items, upper_curve_derivatives)
-            if not definite:
-                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
-            elif settings.standard_errors:
+            on_logits, loose = parameter_covariance(problem, found.items, upper_curve_derivatives)
+            status = with_names(status.unless_loose(loose.tolist()), responses)
+            if status.converged and settings.standard_errors:
                 covariance = with_natural_scales(found.items, on_logits).cpu().numpy()
         held = problem.held(found.items)
         doubts = find_doubts(held, replace(found, items=without_upper(found.items)), priors)

@@ -22,7 +22,7 @@ from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, choose_device, precision
+from irtbench.estimation.fit import check_estimable, choose_device, precision, with_names
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.group_information import group_covariance
 from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
@@ -30,7 +30,7 @@ from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings, fit_settings
-from irtbench.estimation.status import Status, Stop
+from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
@@ -239,9 +239,9 @@ def fit_groups(
         problem, mode = find_group_mode(problem, start, settings)
         status, covariance = mode.status, None
         if settings.standard_errors and status.converged:
-            covariance, definite = group_covariance(problem, mode.items)
-            if not definite:
-                status = replace(status, stop=Stop.NOT_A_MAXIMUM)
+            covariance, loose = group_covariance(problem, mode.items)
+            loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
+            status = with_names(status.unless_loose(loose.tolist()), responses)
     _, mean, log_deviation = problem.group_prior.split(mode.items)
     errors, nodes = population_errors(problem, covariance), problem.own_nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))

@@ -126,8 +126,8 @@ def told(
     anchors: KnownItems | None = None,
     *,
     standard_errors: bool,
-) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, bool]:
-    """Items as they are told, the population if it is not N(0, 1), the items' covariance, whether this is a maximum.
+) -> tuple[ItemParameters, NormalMoments | None, NDArray[np.float64] | None, list[bool]]:
+    """Items as they are told, the population if it is not N(0, 1), the items' covariance, the items not determined.
 
     Beside anchors the covariance of all items with each other is None where the anchors' own is not known.
 
@@ -174,5 +174,5 @@ def told(
     whole, told_whole = None, settings.has_common_slope or (anchors is not None and anchors.joint is not None)
     if errors is not None and told_whole and items.n_items <= MOST_COUPLED_ITEMS:
         whole = whole_theta_covariance(problem, by_z, names, mean, sd, errors, anchors)
-    definite = errors is None or errors.definite
-    return items, None if standard else moments_of(names, mean, sd, joint), whole, definite
+    loose = [False] * items.n_items if errors is None else errors.loose.tolist()
+    return items, None if standard else moments_of(names, mean, sd, joint), whole, loose

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -22,7 +23,7 @@ class Stop(Enum):
     NO_ASCENT = "no step raises the likelihood"
     NODES_NOT_RIGHT = "the nodes of the integration are not right"
     NO_ABILITY = "ability does not vary"
-    NOT_A_MAXIMUM = "the observed information is not positive definite"
+    NOT_A_MAXIMUM = "the observed information is singular or not positive definite"
 
 
 #: What to do where a fit ended before a maximum, besides what is said of bounds.
@@ -33,8 +34,8 @@ ADVICE = {
     Stop.NODES_NOT_RIGHT: "take --prior weak or hierarchical, which keep slopes from being so steep",
     Stop.NO_ABILITY: "the items have nothing in common that one slope could show: look for wrong keys or reversed "
     "coding (irtbench fit --model 2pl shows slopes of either sign); --prior weak would only hide it",
-    Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, or few responses, do that: take --prior weak, "
-    "or with fewer respondents than items --prior hierarchical",
+    Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, few responses, or respondents of two items each "
+    "do that: take --prior weak, or with fewer respondents than items --prior hierarchical",
 }
 UNSETTLED = "there are too few responses to learn it from: take --prior weak, or leave out items with few responses"
 
@@ -84,6 +85,10 @@ class Status:
         Positions of items whose slope has run away.
     steep_items
         The same by name, with how many were right: ``i7 (274 of 275 right)``; empty where nobody said them.
+    loose
+        Positions of items that the responses do not determine: the information is singular, or no maximum's.
+    loose_items
+        The same by name.
     guessing_at_bound
         Number of items whose guessing has run to 0 or 1.
     guessing_at_zero
@@ -103,6 +108,8 @@ class Status:
     tolerance: float = math.nan
     steep: tuple[int, ...] = ()
     steep_items: tuple[str, ...] = ()
+    loose: tuple[int, ...] = ()
+    loose_items: tuple[str, ...] = ()
     guessing_at_bound: int = 0
     guessing_at_zero: int = 0
     learning: Learning | None = None
@@ -113,6 +120,11 @@ class Status:
     def converged(self) -> bool:
         """Whether this is a maximum, and what is learnt around it has settled."""
         return self.stop is Stop.CONVERGED and (self.learning is None or self.learning.settled)
+
+    def unless_loose(self, loose: Sequence[bool]) -> Status:
+        """The same, or no maximum if the information says of any item (row) that the responses do not determine it."""
+        places = tuple(j for j, found in enumerate(loose) if found)
+        return replace(self, stop=Stop.NOT_A_MAXIMUM, loose=places) if places else self
 
     def numbers(self) -> dict[str, Any]:
         """The numbers as fit.json holds them; None for what is not known."""
@@ -181,6 +193,12 @@ def words_of_stop(status: Status, instead: str = "") -> str:
             return (
                 f"guessing of {status.guessing_at_bound} items is at its bound 0 or 1; take --prior weak, or --model "
                 "2pl for these items (--by-item)"
+            )
+        case Stop.NOT_A_MAXIMUM if status.loose_items:
+            its = "their" if len(status.loose_items) > 1 else "its"
+            return (
+                f"{name_first(status.loose_items)}: the responses do not determine {its} parameters "
+                f"({status.stop.value}); {advice}"
             )
         case Stop.NO_ASCENT:
             return f"no step raises the likelihood any more: {gradient}; {advice}"

@@ -55,6 +55,8 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
             )
             for row in test[test["over"] == "group"].to_dict("records")
         ]
+    if about.get("caution"):
+        results.append((f"{str(about['caution']).capitalize()}.",))
     if about.get("items_left_out"):
         results.append((f"Left out, for they cannot be compared: {listing(list(about['items_left_out']))}.",))
     names = ["item_id", "delta", "size", "odds_ratio", "ets_class", "rms_difference", "r2_change", "r2_class", "shift",
@@ -80,7 +82,9 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
     return result_page("bias", title, lead, results, [*bias_figures(items, alpha=alpha), *figures, rows, *reading])
 
 
-def keys_page(ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float, suspicious: float) -> Page:
+def keys_page(
+    ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float, suspicious: float, too_few: str = ""
+) -> Page:
     """Keys that may be wrong, and who chose which option of each item.
 
     Parameters
@@ -91,9 +95,16 @@ def keys_page(ranked: pd.DataFrame, options: pd.DataFrame, *, share_wrong: float
         Share of wrong keys among the items, estimated.
     suspicious
         Probability from which on an item is put forward.
+    too_few
+        Why none is, in words; empty where respondents are enough.
     """
+    suspicious = 1.0 if too_few else suspicious
     wrong = ranked[ranked["p_wrong_key"] > suspicious]
-    lead = f"{len(wrong)} of {plural(len(ranked), 'key')} {'looks' if len(wrong) == 1 else 'look'} wrong."
+    lead = (
+        f"{too_few}."
+        if too_few
+        else f"{len(wrong)} of {plural(len(ranked), 'key')} {'looks' if len(wrong) == 1 else 'look'} wrong."
+    )
     results: list[Sentence] = [
         (
             *linked_items([row["item_id"]]),

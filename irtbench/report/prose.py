@@ -116,6 +116,8 @@ def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
             )
         if pruning.mended:
             found.append(f"Scale {scale.name}: {pruning.mended}.")
+        if pruning.guessing:
+            found.append(f"Scale {scale.name}: {pruning.guessing_in_words}.")
         if pruning.not_available:
             found.append(f"Scale {scale.name}: one rule was not asked of the items left: {pruning.not_available}.")
         after, rules = pruning.fit_after, pruning.rules

@@ -72,6 +72,7 @@ def scale_summary(scale: ScaleStudy) -> dict[str, Any]:
         "rejected": pruning.rejected,
         "mended": pruning.mended,
         "not_available": pruning.not_available,
+        "guessing": pruning.guessing_in_words,
         "global_fit_before": None if pruning.fit_before is None else asdict(pruning.fit_before),
         "global_fit_after": None if pruning.fit_after is None else asdict(pruning.fit_after),
         "globally_good": pruning.globally_good,

@@ -155,3 +155,14 @@ def test_the_option_model_finds_slopes_and_their_errors() -> None:
         np.testing.assert_allclose(found.probabilities(nodes).sum(axis=1), 1.0)
     assert np.mean(estimates) == pytest.approx(1.0, abs=4 * np.std(estimates) / np.sqrt(60) + 0.03)  # and a weak prior
     assert np.std(estimates) == pytest.approx(np.mean(errors), rel=0.3)
+
+
+@pytest.mark.parametrize(("n", "enough"), [(60, False), (120, True)])
+def test_a_small_crowd_calls_no_key_wrong(n: int, enough: bool) -> None:
+    answers, keys = crowd(n, 12, seed=3)
+    keys["i2"] = next(option for option in OPTIONS if option != keys["i2"])
+    found = examined(answers, keys)
+    assert found.n_respondents == n
+    assert (found.too_few == "") == enough
+    assert found.suspicious == (tuple(found.table().query("p_wrong_key > .5")["item_id"]) if enough else ())
+    assert ("too few respondents (60)" in repr(found)) == (not enough)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from irtbench.building.prune_rules import PruneRules
+from irtbench.building.pruning import prune
 from irtbench.building.removals import (
     Removable,
     Removal,
@@ -153,3 +154,21 @@ def test_dependent_items_are_counted_before_any_leaves() -> None:
     found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
     assert gone(dependent_items(1, found, RULES, Removable(list(ITEMS), RULES, {}))) == ["a", "d"]
     assert gone(dependent(found, RULES)) == ["a"]
+
+
+@pytest.mark.parametrize("guessing", [0.2, 0.0])
+def test_guessing_does_not_take_clean_items_for_flat_ones(guessing: float) -> None:
+    rng = np.random.default_rng(102)
+    a, b = np.exp(rng.normal(0.1, 0.3, 22)), rng.normal(0.3, 1, 22)
+    p = guessing + (1 - guessing) / (1 + np.exp(-a * (rng.normal(size=(600, 1)) - b)))
+    values = (rng.random(p.shape) < p).astype(float)
+    values[:, 4] = rng.random(600) < 0.5  # clicks at random
+    found = prune(values, local_dependence_alpha=None, item_fit_alpha=None)
+    gone = {removal.item_id: removal.reason for removal in found.removals}
+    assert gone.pop("item5") in ("low_communality", "negative_slope")
+    assert len(gone) <= 3  # 10 where the slopes of the 2PL decide
+    if guessing:
+        assert found.guessing == pytest.approx(guessing, abs=0.05)
+        assert "take model 3pl" in found.guessing_in_words
+    else:
+        assert (found.guessing, found.guessing_in_words) == (0.0, "")

@@ -147,6 +147,8 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
     assert set(pd.read_csv(tmp_path / "out" / "bias.csv")["df"]) == {2 if method == "mantel-haenszel" else 4}
     two = run(*given, "-o", tmp_path / "two", "--match", "score", "--reference", "people", "--focal", "machines")
     assert "machines against people" in two.stdout
+    assert "clean items are flagged too often" in " ".join(two.stdout.split())
+    assert "confirm with --method likelihood" in found["caution"]
 
 
 @pytest.mark.parametrize(

@@ -413,3 +413,18 @@ def test_equations_without_a_solution_leave_the_rest(monkeypatch: pytest.MonkeyP
         fit = global_fit(responses, items)
     assert np.isnan(fit.m2)
     assert 0 < fit.srmsr < 0.1
+
+
+@pytest.mark.parametrize(("n", "n_items", "available"), [(30, 8, False), (49, 8, False), (50, 8, True), (60, 61, False)])
+def test_too_few_respondents_say_nothing_of_the_whole(n: int, n_items: int, available: bool) -> None:
+    items = ItemParameters.from_difficulty([1.0] * n_items, np.linspace(-1, 1, n_items).tolist())
+    rng = np.random.default_rng(2)
+    responses = simulate_responses(rng.normal(size=n), items, rng=rng)
+    if available:
+        assert np.isfinite(global_fit(responses, items).p)
+        return
+    with pytest.warns(RuntimeWarning, match="M2 is not available"):
+        found = global_fit(responses, items)
+    assert found.reason == f"{n} respondents to {n_items} items; expected at least {max(50, n_items)}"
+    assert np.isnan([found.m2, found.p, found.rmsea, found.cfi, found.tli]).all()
+    assert np.isfinite(found.srmsr)

@@ -1,5 +1,6 @@
 """A scale that is not one of ability is said to be none; one of ability, reversed items and all, is not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 from builders.command_line import run
 from builders.simulated import simulated
-from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_factors, fit_model, simulate_responses
+from irtbench.estimation.doubts import not_identified
 
 
 def two_camps(n: int = 300, n_items: int = 20, *, seed: int = 0) -> ResponseMatrix:
@@ -42,3 +44,28 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     done = run("fit", tmp_path / "camps.csv", "-o", tmp_path / "out", "--quiet")
     assert "warning: 50% of the slopes are negative: this is not a scale of ability" in done.stderr
     assert pd.read_json(tmp_path / "out" / "fit.json", typ="series")["doubts"]
+
+
+def test_slopes_and_difficulties_that_the_data_hardly_determine_are_named() -> None:
+    rng = np.random.default_rng(6)
+    theta = rng.normal(size=(60, 1))
+    p = 1 / (1 + np.exp(-np.array([1.0, 1.2, 0.9, 1.1, 0.1, 1.0]) * (theta - np.array([-1.0, 0, 0.5, 1, 20, 0.2]))))
+    fitted = fit_model((rng.random(p.shape) < p).astype(float))
+    place, error = (float(fitted.table()[name][4]) for name in ("difficulty", "se_difficulty"))
+    assert (place > 4, error > 1) == (True, True)
+    assert fitted.summary()["difficulty_not_identified"] == ["item5"]
+    items = ItemParameters.from_difficulty([1.2] * 5, [-1, -0.5, 0, 0.5, 1])
+    known = simulate_responses(rng.normal(size=1000), items, rng=rng)
+    for model in (fit_model(known), fit_factors(known, 1), fitted := fit_model(known, prior="weak")):
+        said = model.summary()
+        assert (said["slope_not_identified"], said["difficulty_not_identified"]) == ([], [])
+    sure = replace(fitted.priors, slope=(1.0, 0.05))  # of standard errors of .1, a prior as narrow decides
+    assert replace(fitted, priors=sure).summary()["slope_not_identified"] == list(items.item_ids)
+
+
+def test_a_slope_of_a_testlet_that_nothing_determines_is_named() -> None:
+    # 10.2 with a standard error of 24.6, beside one that is steep and known, and one that is not steep
+    slopes = np.array([[1.0, 10.2], [5.0, 1.0], [0.5, 0.4]])
+    errors = np.array([[0.3, 24.6], [0.5, np.nan], [0.6, 0.5]])
+    found = not_identified(("a", "b", "c"), slopes, errors, np.array([0.0, 5.0, -4.5]), np.array([9.0, 0.5, 1.5]))
+    assert found == {"slope_not_identified": ["a"], "difficulty_not_identified": ["c"]}

@@ -1,7 +1,11 @@
 """How a fit ended, in words: each ending that is no maximum says what to do."""
 
+import numpy as np
 import pytest
+import torch
 
+import irtbench
+from irtbench.estimation.marginal.observed_information import MOST_INFLATION, invert
 from irtbench.estimation.status import ADVICE, Learning, Status, Stop
 
 
@@ -39,3 +43,66 @@ def test_a_good_ending_needs_no_advice() -> None:
 def test_a_prior_that_is_not_learnt_says_what_to_do(settled: bool, advice: bool) -> None:
     learning = Learning("prior", 5, 0.1, settled)
     assert ("take --prior weak" in str(Status(Stop.CONVERGED, 7, learning=learning))) == advice
+
+
+def answers(n_items: int, *, n: int = 300, seed: int = 1) -> np.ndarray:
+    items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1, 1, n_items).tolist())
+    rng = np.random.default_rng(seed)
+    return irtbench.simulate_responses(rng.normal(size=n), items, rng=rng).values
+
+
+def pairs_of_items() -> np.ndarray:
+    """Three booklets of two items each, without a respondent or an item in common."""
+    values = np.full((600, 6), np.nan)
+    for k in range(3):
+        values[200 * k : 200 * (k + 1), 2 * k : 2 * k + 2] = answers(2, n=200, seed=k)
+    return values
+
+
+@pytest.mark.parametrize("errors", [True, False])
+def test_a_2pl_of_two_items_is_not_determined_and_says_which(errors: bool) -> None:
+    # right-right, right-wrong, ...: four shares that sum to 1 determine three parameters, and there are four
+    scales = [answers(2, seed=seed) for seed in range(4)]
+    fits = [irtbench.fit_model(one, standard_errors=errors) for one in scales]
+    fits += irtbench.fit_many(scales, standard_errors=errors).fits  # type: ignore[arg-type]
+    for fitted in fits:
+        assert fitted.status.stop is Stop.NOT_A_MAXIMUM
+        assert not fitted.converged
+        assert "item item1" in fitted.stopped_because
+        assert "item item2" in fitted.stopped_because
+        assert "do not determine their parameters" in fitted.stopped_because
+    assert irtbench.fit_model(scales[0], model="rasch").converged
+    assert irtbench.fit_model(scales[0], prior="weak").converged
+    assert irtbench.fit_model(answers(3)).converged
+
+
+def test_more_items_of_which_nobody_answered_three_are_not_determined() -> None:
+    values = pairs_of_items()
+    groups = ["a"] * 300 + ["b"] * 300
+    alone, together = irtbench.fit_model(values), irtbench.fit_many([values] * 4)
+    grouped, factor = irtbench.fit_groups(values, groups), irtbench.fit_factors(values, 1)
+    for status in (alone.status, together.fits[0].status, grouped.status, factor.status):  # type: ignore[union-attr]
+        assert status.stop is Stop.NOT_A_MAXIMUM
+        assert len(status.loose_items) >= 2
+    linked = np.concatenate([values, np.concatenate([answers(6, n=300)])])
+    assert irtbench.fit_model(linked).converged  # respondents of all six items tell them apart
+
+
+def test_two_abilities_of_three_items_are_not_determined() -> None:
+    assert irtbench.fit_factors(answers(3), 2).status.stop is Stop.NOT_A_MAXIMUM  # 8 parameters, 7 shares
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-5])
+def test_what_is_singular_does_not_hang_on_units(unit: float) -> None:
+    # correlation r of two parameters multiplies the variance of each by 1 / (1 - r^2); the third is alone
+    for r, singular in ((np.sqrt(1 - 2 / MOST_INFLATION), False), (np.sqrt(1 - 0.5 / MOST_INFLATION), True)):
+        information = torch.tensor([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 3.0]], dtype=torch.float64)
+        scale = torch.tensor([unit, 1.0, 1.0], dtype=torch.float64)
+        inverse, loose = invert(scale[:, None] * information * scale)
+        assert loose.tolist() == [singular, singular, False]
+        assert bool(inverse.isnan().all()) == singular
+    saddle = torch.tensor([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 3.0]], dtype=torch.float64)
+    assert invert(saddle)[1].tolist() == [True, True, False]
+    many, loose = invert(torch.stack([saddle, torch.eye(3, dtype=torch.float64)]))
+    assert loose.any(dim=1).tolist() == [True, False]
+    assert many[1].tolist() == torch.eye(3).tolist()

@@ -165,16 +165,16 @@ def find_hierarchical_mode(
     last = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1).mean(dim=0)
     priors = replace(state.priors(priors), hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
     problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)
-    stop, quantiles = mode.status.stop, None
+    status, quantiles = mode.status, None
     if standard_errors:
-        averaged, definite = with_shared_error(problem, items, averaged)
-        stop = stop if definite else Stop.NOT_A_MAXIMUM
-        quantiles = quantiles_of(averaged.logs, items, problem.guessing_free) if definite else None
+        averaged, loose = with_shared_error(problem, items, averaged)
+        status = status.unless_loose(loose.tolist())
+        quantiles = quantiles_of(averaged.logs, items, problem.guessing_free) if status.converged else None
     means = averaged.moments.items
     problem, right = integrated_at(problem, means)
-    if stop is Stop.CONVERGED and not right:
-        stop = Stop.NODES_NOT_RIGHT
-    status = replace(mode.status, stop=stop, steps=steps, learning=replace(learning, remark=remark))
+    if status.stop is Stop.CONVERGED and not right:
+        status = replace(status, stop=Stop.NODES_NOT_RIGHT)
+    status = replace(status, steps=steps, learning=replace(learning, remark=remark))
     return (
         problem,
         priors,

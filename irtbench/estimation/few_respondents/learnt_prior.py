@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from scipy.special import digamma
+from torch import Tensor
 
 from irtbench.estimation.few_respondents.item_moments import mixed, moments_of
 from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, by_logs, own_covariances
@@ -165,16 +166,16 @@ def averaged_over_prior(
     return replace(prior, uncertainty=spread), replace(middle, logs=logs, moments=moments)
 
 
-def with_shared_error(problem: Problem, mode: ItemTensors, averaged: ItemPosteriors) -> tuple[ItemPosteriors, bool]:
-    """Posteriors with the covariances that items have from abilities being uncertain, and whether this is a maximum.
+def with_shared_error(problem: Problem, mode: ItemTensors, averaged: ItemPosteriors) -> tuple[ItemPosteriors, Tensor]:
+    """Posteriors with the covariances that items have from abilities being uncertain, and the items not determined.
 
     What the inverse of the whole information at the mode (`parameter_covariance`) has more than that of each item's own
     is added.
     """
-    whole, definite = parameter_covariance(problem, mode)
+    whole, loose = parameter_covariance(problem, mode)
     own = own_covariances(problem, mode)[0]
     free = problem.guessing_free
     shared = moments_of(mode, whole, free).covariance - moments_of(mode, own, free).covariance
     moments = replace(averaged.moments, covariance=averaged.moments.covariance + shared)
     logs = replace(averaged.logs, covariance=averaged.logs.covariance + by_logs(mode, whole - own))
-    return replace(averaged, logs=logs, moments=moments), definite
+    return replace(averaged, logs=logs, moments=moments), loose

@@ -27,6 +27,7 @@ from irtbench.estimation.fit import (
     fit_model,
     joint_error,
     likelihood_intervals,
+    more_than_patterns_tell,
     problem_of,
 )
 from irtbench.estimation.fitted import FittedModel
@@ -214,6 +215,9 @@ def fit_group(
         first = problem.start() if start is None else started(problem, start)
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         found = modes.converged & rises_with_correct(problem, modes.items)
+        if settings.priors.is_flat and not settings.has_common_slope:
+            n_free = problem.by_scale(problem.free).flatten(1).sum(dim=1)
+            found &= ~more_than_patterns_tell(n_free, stack.items.sum(dim=1))
         covariance = None
         if settings.standard_errors:
             covariance = stack_covariances(problem, modes.items)

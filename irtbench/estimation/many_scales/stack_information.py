@@ -21,12 +21,13 @@ from torch import Tensor
 from irtbench.estimation.many_scales.stack import Chunk
 from irtbench.estimation.many_scales.stack_guessing import guessed_information
 from irtbench.estimation.many_scales.stack_problem import StackProblem
+from irtbench.estimation.marginal.observed_information import invert
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, ItemTensors
 
 
 @dataclass(frozen=True)
 class StackCovariances:
-    """Sampling covariances of the items of each scale, NaN where the information is not positive definite.
+    """Sampling covariances of the items of each scale, NaN where the information is singular.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovaria
 
 
 def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse of many matrices, NaN where one is not positive definite, and whether each is.
+    """Inverse of many matrices, NaN where one is singular, and whether each is positive definite (`invert`).
 
     Parameters
     ----------
@@ -96,10 +97,8 @@ def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
     """
     identity = torch.eye(free.shape[1], dtype=information.dtype, device=free.device)
     information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
-    factor, failed = torch.linalg.cholesky_ex(information)
-    definite = (failed == 0) & torch.isfinite(factor).all(dim=2).all(dim=1)
-    inverse = torch.cholesky_inverse(torch.where(definite[:, None, None], factor, identity))
-    return torch.where(definite[:, None, None], inverse, torch.nan), definite
+    inverse, loose = invert(information)
+    return inverse, ~loose.any(dim=1)
 
 
 def complete_information(problem: StackProblem, items: ItemTensors) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from irtbench.estimation.marginal.group_problem import GroupProblem, population_scores
 from irtbench.estimation.marginal.missing_information import ScoreBasis, missing_information, posterior_covariances
-from irtbench.estimation.marginal.observed_information import complete_information, invert
+from irtbench.estimation.marginal.observed_information import complete_information, invert, items_of
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.grouped_model import items_of_group, population
 from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
@@ -89,14 +89,14 @@ def population_missing_information(
     return across + torch.einsum("jar,jrk->jak", basis.base, by_base.reshape(len(items), -1, 2)), own
 
 
-def group_covariance(problem: GroupProblem, parameters: ItemTensors) -> tuple[Tensor, bool]:
-    """Inverse of `group_information` over all rows and columns, zero for what is fixed, and whether it is a maximum.
+def group_covariance(problem: GroupProblem, parameters: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Inverse of `group_information` over all rows and columns, zero for what is fixed, and the rows not determined.
 
     By (a, a_1, d_1, ..., d, c) of each item and (mean, ..., standard deviation, ...) of each population, shape
     (n_rows, width, n_rows, width).
     """
     n_rows, width = problem.free.shape
-    inverse, definite = invert(group_information(problem, parameters))
+    inverse, loose = invert(group_information(problem, parameters))
     full = torch.zeros(n_rows * width, n_rows * width, dtype=torch.float64, device=inverse.device)
     chosen = torch.nonzero(problem.free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
@@ -104,4 +104,4 @@ def group_covariance(problem: GroupProblem, parameters: ItemTensors) -> tuple[Te
     jacobian[:, GUESSING] = parameters.guessing * (1 - parameters.guessing)
     jacobian[problem.group_prior.n_items :, INTERCEPT] = problem.group_prior.split(parameters)[2].exp()
     jacobian = jacobian.reshape(-1)
-    return (full * jacobian[:, None] * jacobian).reshape(n_rows, width, n_rows, width), definite
+    return (full * jacobian[:, None] * jacobian).reshape(n_rows, width, n_rows, width), items_of(loose, problem.free)

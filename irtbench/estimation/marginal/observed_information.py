@@ -31,6 +31,7 @@ MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of g
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 4096  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
+MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
 
 def curve_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -219,25 +220,25 @@ def own_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tupl
     return (by_right, by_both, by_base) if several else (by_right, by_base)
 
 
-def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
+def sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:
     """Covariance of (a, d, c) of each item from the observed information, see `parameter_covariance`."""
-    covariance, definite = parameter_covariance(problem, items)
-    return on_guessing_scale(problem, items, covariance), definite
+    covariance, loose = parameter_covariance(problem, items)
+    return on_guessing_scale(problem, items, covariance), loose
 
 
-def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], bool]:
+def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDArray[np.float64], Tensor]:
     """Covariance of (a, d, c) of all items with each other, shape (n_items, width, n_items, width).
 
-    Of up to `MOST_COUPLED_ITEMS`; NaN where the information is not positive definite, which is told.
+    Of up to `MOST_COUPLED_ITEMS`; NaN where the information is singular, with the items that are not determined.
     """
-    whole, definite = joint_parameter_covariance(problem, items)
+    whole, loose = joint_parameter_covariance(problem, items)
     scale = guessing_scale(problem, items)
-    return (scale[:, :, None, None] * whole * scale).cpu().numpy(), definite
+    return (scale[:, :, None, None] * whole * scale).cpu().numpy(), loose
 
 
 def parameter_covariance(
     problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
-) -> tuple[Tensor, bool]:
+) -> tuple[Tensor, Tensor]:
     """Covariance of (a, d, logit c) of each item from the observed information.
 
     The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
@@ -246,41 +247,62 @@ def parameter_covariance(
     Returns
     -------
     covariance
-        Shape (n_items, 3, 3); NaN where the information is not positive definite.
-    definite
-        Whether it is: only then are the parameters a maximum.
+        Shape (n_items, 3, 3); NaN where the information is singular.
+    loose
+        Items that the responses do not determine, see `invert`, shape (n_items,): without any is this a maximum.
     """
     free = problem.free
     n_items = len(free)
     if n_items > MOST_COUPLED_ITEMS:
-        blocks, definite = invert(own_information(problem, items, derive))
-        return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), definite
-    whole, definite = joint_parameter_covariance(problem, items, derive)
+        blocks, loose = invert(own_information(problem, items, derive))
+        return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), loose.any(dim=1)
+    whole, loose = joint_parameter_covariance(problem, items, derive)
     each = torch.arange(n_items, device=free.device)
-    return whole[each, :, each, :], definite
+    return whole[each, :, each, :], loose
 
 
 def joint_parameter_covariance(
     problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
-) -> tuple[Tensor, bool]:
-    """Inverse of the observed information, 0 for what is fixed, and whether that is positive definite.
+) -> tuple[Tensor, Tensor]:
+    """Inverse of the observed information, 0 for what is fixed, and the items that the responses do not determine.
 
     By (a, d, logit c) of all items, shape (n_items, width, n_items, width).
     """
     free = problem.free
     n_items, width = free.shape
-    inverse, definite = invert(observed_information(problem, items, derive))
+    inverse, loose = invert(observed_information(problem, items, derive))
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
-    return full.reshape(n_items, width, n_items, width), definite
+    return full.reshape(n_items, width, n_items, width), items_of(loose, free)
 
 
-def invert(information: Tensor) -> tuple[Tensor, bool]:
-    """Inverse of one matrix or of many, NaN where one is not positive definite, and whether all are."""
+def items_of(loose: Tensor, free: Tensor) -> Tensor:
+    """Items of which any free parameter is loose, shape (n_items,)."""
+    found = torch.zeros_like(free)
+    found[free] = loose
+    return found.any(dim=1)
+
+
+def invert(information: Tensor, *, most: float = MOST_INFLATION) -> tuple[Tensor, Tensor]:
+    """Inverse of one matrix or of many, NaN where one is singular, and which rows the responses do not determine.
+
+    Those are rows whose variance the others' not being known multiplies by more than `most`, I_jj (I^-1)_jj, which no
+    unit changes; or where a matrix is not positive definite those that its lowest direction moves most.
+    """
     factor, failed = torch.linalg.cholesky_ex(information)
-    definite = not bool(failed.any()) and bool(torch.isfinite(factor).all())
-    return torch.cholesky_inverse(factor) if definite else torch.full_like(information, torch.nan), definite
+    definite = (failed == 0) & torch.isfinite(factor).flatten(-2).all(dim=-1)
+    identity = torch.eye(information.shape[-1], dtype=information.dtype, device=information.device)
+    inverse = torch.cholesky_inverse(torch.where(definite[..., None, None], factor, identity))
+    size = information.diagonal(dim1=-2, dim2=-1)
+    loose = definite[..., None] & (size * inverse.diagonal(dim1=-2, dim2=-1) > most)
+    if not bool(definite.all()):
+        unit = torch.where(size > 0, size, 1.0).rsqrt()
+        scaled = torch.nan_to_num(unit[..., :, None] * information * unit[..., None, :])
+        lowest = torch.linalg.eigh(scaled)[1][..., 0].abs()
+        loose |= ~definite[..., None] & (lowest > lowest.amax(dim=-1, keepdim=True) / 2)
+    right = ~loose.any(dim=-1)
+    return torch.where(right[..., None, None], inverse, torch.nan), loose
 
 
 def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:

@@ -84,5 +84,5 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     nearer = items_of(sample, items)
     if nearer is None:
         return RoughStart(items)
-    covariance, definite = joint_parameter_covariance(sample, nearer)
-    return RoughStart(nearer, covariance * len(sample.rows) / n if definite else None)
+    covariance, loose = joint_parameter_covariance(sample, nearer)
+    return RoughStart(nearer, covariance * len(sample.rows) / n if not bool(loose.any()) else None)

@@ -108,6 +108,8 @@ class SharedErrors:
     ----------
     joint
         Covariance of (a', d', c) of each item and the shared parameters, shape (n_items, 3 + n_shared, 3 + n_shared).
+    loose
+        Items that are not determined, shape (n_items,).
     each
         Derivatives of these by all that is estimated, shape (n_items, 3 + n_shared, n_estimated); None for more than
         `MOST_COUPLED_ITEMS`, whose covariance is approximate.
@@ -116,15 +118,13 @@ class SharedErrors:
     by_known
         Derivatives of it by (a, d, c) of the anchors, shape (n_estimated, n_anchors, 3); None where these are taken as
         known.
-    definite
-        Whether this is a maximum.
     """
 
     joint: Tensor
+    loose: Tensor
     each: Tensor | None = None
     estimated: Tensor | None = None
     by_known: Tensor | None = None
-    definite: bool = True
 
 
 def shared_errors(problem: Problem, items: ItemTensors, anchors: KnownItems | None = None) -> SharedErrors:
@@ -137,15 +137,15 @@ def shared_errors(problem: Problem, items: ItemTensors, anchors: KnownItems | No
     if len(items) > MOST_COUPLED_ITEMS:
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
-        joint, definite = shared_solver(problem, derivatives).covariance(derivatives.missing)
-        return SharedErrors(joint, definite=definite)
-    each, inverse, definite = by_estimated(problem, items)
+        joint, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
+        return SharedErrors(joint, loose)
+    each, inverse, loose = by_estimated(problem, items)
     by_known = None
     if anchors is not None and anchors.covariance is not None:
         by_known = -torch.einsum("ef,fak->eak", inverse, cross_information(problem, items, anchors))
         error = torch.from_numpy(np.array(anchors.covariance)).to(inverse)
         inverse = inverse + torch.einsum("eak,akbl,fbl->ef", by_known, error, by_known)
-    return SharedErrors(each @ inverse @ each.transpose(1, 2), each, inverse, by_known, definite)
+    return SharedErrors(each @ inverse @ each.transpose(1, 2), loose, each, inverse, by_known)
 
 
 def cross_information(problem: Problem, items: ItemTensors, anchors: KnownItems) -> Tensor:
@@ -185,21 +185,21 @@ def cross_information(problem: Problem, items: ItemTensors, anchors: KnownItems)
     return cross
 
 
-def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, bool]:
+def by_estimated(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor, Tensor]:
     """Derivatives of (a', d', c) of each item and the shared parameters by all that is estimated, and its covariance.
 
-    Shapes (n_items, 3 + n_shared, n_estimated) and (n_estimated, n_estimated); and whether this is a maximum.
+    Shapes (n_items, 3 + n_shared, n_estimated) and (n_estimated, n_estimated); and the items not determined.
     """
     n_items, width = problem.free.shape
     by_free = free_parameters(problem)
     varying = by_free[: n_items * width][problem.free.flatten()]
-    inverse, definite = invert(varying.T @ observed_information(problem, items) @ varying)
+    inverse, loose = invert(varying.T @ observed_information(problem, items) @ varying)
     scale = torch.ones(n_items, width, dtype=torch.float64, device=by_free.device)
     scale[:, GUESSING] = items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
     by_free[: n_items * width] *= scale.flatten()[:, None]
     below = by_free[n_items * width :].expand(n_items, -1, -1)
     each = torch.cat([by_free[: n_items * width].reshape(n_items, width, -1), below], dim=1)
-    return each, inverse, definite
+    return each, inverse, (each[:, :width, loose] != 0).flatten(1).any(dim=1)
 
 
 def free_parameters(problem: Problem) -> Tensor:

@@ -93,8 +93,8 @@ class SharedSolver:
         within = self._by_scale(missing).mT @ self._by_scale(across)
         return across, torch.eye(within.shape[1], dtype=within.dtype, device=within.device) - within
 
-    def covariance(self, missing: Tensor) -> tuple[Tensor, bool]:
-        """Blocks of (I - U U')^-1, the shared parameters behind each item's, and whether that is positive definite.
+    def covariance(self, missing: Tensor) -> tuple[Tensor, Tensor]:
+        """Blocks of (I - U U')^-1, the shared parameters behind each item's, and the items not determined: all or none.
 
         Of one scale; shape (n_items, 3 + n_shared, 3 + n_shared).
         """
@@ -111,4 +111,4 @@ class SharedSolver:
         both = torch.cat([across, shared_across.expand(n_items, -1, -1)], dim=1)
         joint += response @ self.inverse @ response.transpose(1, 2)
         joint += both @ torch.linalg.inv_ex(left).inverse @ both.transpose(1, 2)
-        return joint, definite
+        return joint, torch.full_like(self.own[:, 0], not definite)

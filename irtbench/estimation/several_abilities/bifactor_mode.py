@@ -8,6 +8,7 @@ so that EM is slow at the end; once the observed information is positive definit
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -142,8 +143,9 @@ def by_newton(problem: BifactorProblem, items: ItemTensors, tolerance: float) ->
     here = problem.evaluate(items)
     for number in range(MOST_NEWTON_STEPS):
         gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[:, LINEAR].flatten()
-        inverse, definite = invert(by_free[free].T @ bifactor_information(problem, items) @ by_free[free])
-        if not definite or float(gradient @ inverse @ gradient) < tolerance**2:
+        information = by_free[free].T @ bifactor_information(problem, items) @ by_free[free]
+        inverse, loose = invert(information, most=math.inf)
+        if bool(loose.any()) or float(gradient @ inverse @ gradient) < tolerance**2:
             return items, number
         step = torch.nn.functional.pad((by_free @ inverse @ gradient).reshape(len(items), -1), (0, 1))
         step /= (step.abs().max() / LARGEST_STEP).clamp(min=1.0)
@@ -163,10 +165,11 @@ def with_covariance(
     free = problem.free[:, LINEAR].flatten()
     by_free = estimated(problem)
     information = bifactor_information(problem, mode.items)
-    inverse, definite = invert(by_free[free].T @ information @ by_free[free])
-    if not definite:
-        return FactorMode(replace(mode, status=replace(mode.status, stop=Stop.NOT_A_MAXIMUM)), None, words, error)
+    inverse, loose = invert(by_free[free].T @ information @ by_free[free])
     each = by_free.reshape(len(mode.items), -1, by_free.shape[1])
+    if bool(loose.any()):
+        items = (each[:, :, loose] != 0).flatten(1).any(dim=1)
+        return FactorMode(replace(mode, status=mode.status.unless_loose(items.tolist())), None, words, error)
     covariance = each @ inverse @ each.transpose(1, 2) if standard_errors else None
     return FactorMode(mode, covariance, words, error)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.observed_information import MOST_INFLATION
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.several_abilities.rotation_freedom import turns
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
@@ -48,7 +49,16 @@ class Curvature:
     @property
     def definite(self) -> bool:
         """Whether these parameters are a maximum, but for turns."""
-        return float(self.sizes[0]) > SMALLEST_CURVATURE * float(self.sizes[-1])
+        return not bool(self.loose.any())
+
+    @property
+    def loose(self) -> Tensor:
+        """Free parameters that the responses do not determine, see `observed_information.invert`, shape (n_free,)."""
+        if float(self.sizes[0]) <= SMALLEST_CURVATURE * float(self.sizes[-1]):
+            lowest = self.directions[:, 0].abs()
+            return lowest > lowest.max() / 2
+        variance = (self.directions**2 / self.sizes).sum(dim=1)
+        return self.information.diagonal() * variance > MOST_INFLATION
 
     @property
     def saddle(self) -> bool:

@@ -145,10 +145,9 @@ def find_one_ability(problem: Problem, tolerance: float, max_steps: int, standar
         assert mode.counts is not None
         posteriors = find_posteriors(problem, mode.items)
         error = error_on_line(problem, mode.items, mode.counts, posteriors)
-        blocks, definite = sampling_covariance(problem, mode.items)
-        if not definite:
-            mode = replace(mode, status=replace(mode.status, stop=Stop.NOT_A_MAXIMUM))
-        elif standard_errors:
+        blocks, loose = sampling_covariance(problem, mode.items)
+        mode = replace(mode, status=mode.status.unless_loose(loose.tolist()))
+        if mode.status.converged and standard_errors:
             covariance = torch.from_numpy(blocks[:, LINEAR, LINEAR]).to(problem.rows.device)
     if float(mode.items.slope.sum()) < 0:
         mode = replace(mode, items=mode.items.turned())
@@ -208,7 +207,8 @@ class Search:
             if found is None or found.definite:
                 return problem, mode, error, words
             if not found.saddle or saddles == MOST_SADDLES:
-                return problem, ended(mode, Stop.NOT_A_MAXIMUM), error, words
+                loose = along(problem, found.loose.to(torch.float64)).any(dim=1)
+                return problem, replace(mode, status=mode.status.unless_loose(loose.tolist())), error, words
             start, saddles = self._off_the_saddle(problem, mode.items, found), saddles + 1
         return problem, ended(mode, Stop.NODES_NOT_RIGHT), error, words
 
