@@ -45,6 +45,7 @@ def score_file(
     unfinished: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
     together: Processes | None = None,
+    allow_address: Sequence[str] = (),
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
@@ -87,6 +88,8 @@ def score_file(
     together
         The processes that score a wide Parquet table together, each calling this with the same arguments; the first
         writes the file. They need ``unfinished``.
+    allow_address
+        Beginnings of addresses that are read besides those that are read anyway, see `LargeTable.open`.
 
     Returns
     -------
@@ -118,7 +121,7 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    files = files_of(source)
+    files = files_of(source, allow_address)
     for given in columns.values():
         if given not in files[0].names:
             raise InputError(f"file {files[0].path}: column '{given}' missing")

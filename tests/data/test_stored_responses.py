@@ -189,7 +189,8 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
     found = again.responses()
     assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
     assert found.n_correct_by_item.tolist() == [2, 1, 2]
-    assert json.loads((tmp_path / STATE).read_text())["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
+    record = json.loads((tmp_path / STATE).read_text())["record"]
+    assert record["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
 
 
 def test_a_store_has_one_writer(tmp_path: Path) -> None:
