@@ -13,7 +13,8 @@ CHAINED = re.compile(r"::(?=[a-z][a-z0-9+.-]+:/)", re.IGNORECASE)
 _WITH_PORT = re.compile(r"[^:]*(:\d{0,5})?|\[.*\](:\d{0,5})?")
 _END_OF_CLAUSE = re.compile(r"[\])}>'\"`,;:.]+$")
 CONTAINERS = ("abfs", "abfss", "az")  # schemes whose container stands where others have the user
-SHORTEST_PASSWORD, SHORTEST_TOKEN = 4, 8  # letters of what is taken out of a text even where no address is around it
+SHORTEST_PASSWORD, SHORTEST_USER = 4, 8  # letters of what is taken out of a text even where no address is around it
+_TOKEN = re.compile(r"(?i)[^=]*(?:sig|tok|key|secret|cred|pass|auth)[^=]*(?:=(.*))?|[^=]*=?(.{20,})")  # of a query
 
 _given: dict[str, str] = {}  # addresses without their credentials, and as they were given to a command of this process
 _secrets: dict[str, str] = {}  # parts of the addresses that were opened, and what is shown in their place
@@ -70,12 +71,14 @@ def note_credentials(text: str) -> None:
         for part in CHAINED.split(found[2]):
             inner = _IN_TEXT.fullmatch(part)
             user, _, query = _parted(*((inner[1], inner[2]) if inner else (scheme, part)))
-            secrets = {f"{user}@": "", f"?{query}": "", f"#{query}": ""} if user or query else {}
+            secrets = {f"{user}@": ""} if ":" in user[:-1] else {}
+            secrets |= {f"?{query}": "", f"#{query}": ""} if query else {}
             name, _, password = user.partition(":")
-            tokens = [pair.partition("=")[2] or pair for pair in re.split("[&#]", query)]
-            for secret, least in [(password, SHORTEST_PASSWORD), *((one, SHORTEST_TOKEN) for one in (name, *tokens))]:
+            tokens = [one[1] or one[2] or one[0] for one in map(_TOKEN.fullmatch, re.split("[&#]", query)) if one]
+            least_of = [(password, SHORTEST_PASSWORD), *((one, SHORTEST_USER) for one in (name, *tokens))]
+            for secret, least in least_of:
                 secrets |= {one: "***" for one in (secret, unquote(secret)) if len(one) >= least}
-            _secrets.update({secret: shown for secret, shown in secrets.items() if len(secret) > 1})
+            _secrets.update({secret: shown for secret, shown in secrets.items() if len(secret) >= SHORTEST_PASSWORD})
     for secret in sorted(_secrets, key=len, reverse=True):  # a long one may hold a short one
         _secrets[secret] = _secrets.pop(secret)
 
