@@ -100,7 +100,8 @@ def score_file(
     ------
     InputError
         Naming file, row and column, if a value is none of these, a respondent of a wide table or a pair of respondent
-        and item of a long one comes twice; and as ``score_responses`` and ``grade_answers``.
+        and item of a long one comes twice; if a file is changed meanwhile; and as ``score_responses`` and
+        ``grade_answers``.
 
     Examples
     --------
@@ -143,11 +144,16 @@ def score_file(
             left_out[:] = among(items_left_out(bank.scales), sorted(table.seen_left_out))
             return n
 
+    before = [file.change for file in files]
     try:
-        return score(False)
+        n = score(False)
     except TextAmongNumbers:
         progress("not all responses are numbers: reading them as text")
-        return score(True)
+        n = score(True)
+    for file, change in zip(files, before, strict=True):
+        if file.change != change:
+            raise InputError(f"file {file.path}: was changed while it was read; expected it to stay")
+    return n
 
 
 def score_stored(

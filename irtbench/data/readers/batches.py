@@ -172,6 +172,15 @@ class TableFile:
         return [place, content_tag(self.filesystem, self.path)]
 
     @property
+    def change(self) -> list[Any]:
+        """What the file system has of the last change."""
+        if self.filesystem is None:
+            status = Path(self.path).stat()
+            return [status.st_size, status.st_mtime_ns, status.st_ino]
+        found = in_time(partial(self.filesystem.get_file_info, self.path), self.filesystem, str(self.path))
+        return [found.size, found.mtime_ns]
+
+    @property
     def _failures(self) -> tuple[type[Exception], ...]:
         return failures_of(self.filesystem or pa.fs.LocalFileSystem())
 

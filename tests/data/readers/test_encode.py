@@ -1,6 +1,7 @@
 """Tables of Parquet files on disk: the same responses as in memory, whatever their order, and nothing wrong passes."""
 
 import itertools
+import os
 from pathlib import Path
 
 import fsspec
@@ -154,6 +155,51 @@ def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, m
     (place / "part-0.parquet").unlink()
     (place / "part-2.parquet").unlink()
     assert encode_table(LargeTable.open(place), tmp_path / "cache").n_respondents == 70
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("later", [0, 1, 365 * 86_400])
+def test_a_table_of_the_same_size_and_time_is_told_by_what_it_holds(layout: str, later: int, tmp_path: Path) -> None:
+    """Responses to an item are turned over and the file given the times of the other, as `cp -p` does; or later ones.
+
+    A file that holds the same is the same, whatever its time: in the past, or the future.
+    """
+    responses = drawn(60, 4)
+    values = np.where(np.arange(4) == 1, 1 - responses.correct, responses.correct)
+    turned = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    frame = wide_frame if layout == "wide" else long_frame
+    place, other = (tmp_path / f"{name}.parquet" for name in "ab")
+    for file, one in ((place, responses), (other, turned)):
+        frame(one).to_parquet(file, index=False, compression=None, use_dictionary=False)
+    assert place.stat().st_size == other.stat().st_size
+    before = place.stat()
+    assert_same(encoded(place, tmp_path / "cache"), responses)
+    place.write_bytes(other.read_bytes())
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns + later * 10**9))
+    assert_same(encoded(place, tmp_path / "cache"), turned)
+    os.utime(place, ns=(0, before.st_mtime_ns + 10**9))
+    said: list[str] = []
+    encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
+    assert said == ["the responses are encoded already"]
+
+
+def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in", n_files=1) / "part-0.parquet"
+    before, content, add = place.stat(), bytearray(place.read_bytes()), ResponseStore.add
+
+    def changing(store: ResponseStore, *given: object) -> None:
+        add(store, *given)  # type: ignore[arg-type]
+        place.write_bytes(content)
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    monkeypatch.setattr(ResponseStore, "add", changing)
+    encoded(place, tmp_path / "cache")  # written anew with what it held
+    content[-20] ^= 1
+    place.write_bytes(bytes(content[:-20]) + place.read_bytes()[-20:])
+    with pytest.raises(InputError, match="was changed or removed while it was read"):
+        encoded(place, tmp_path / "other")
 
 
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
