@@ -10,7 +10,7 @@ from scoring.test_bulk import make_scale
 from builders.answered_banks import wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import wide_parts
+from irtbench.data.readers import seen_names, wide_parts
 from irtbench.data.readers.wide_parts import Part
 from irtbench.scoring import part_scores, wide_scores
 from irtbench.scoring.bulk import score_file
@@ -160,7 +160,11 @@ def test_an_input_that_is_changed_while_it_is_read_is_refused(source: Path, tmp_
         score_file(BANK, source, tmp_path / "s.parquet", progress=change)
 
 
-def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [seen_names.MOST, 60])
+def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(
+    most: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_names, "MOST", most)
     frame = pd.read_parquet(source)
     frame.loc[230, "who"] = "r3"
     frame.to_parquet(source, index=False, row_group_size=60)
