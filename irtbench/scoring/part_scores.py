@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import TextAmongNumbers, without_guards
-from irtbench.data.readers.seen_names import SeenNames, hashes_of
+from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import Part, UnmadePart
 from irtbench.scoring.kept_scores import KeptScores
 from irtbench.scoring.scores import ScoringSettings, in_order_of_respondents, score_responses
@@ -103,7 +103,7 @@ def write_parts(
             if (repeated := seen.twice()) is not None:
                 with SeenNames(Path(target).parent) as again:
                     names = (name for part in parts(0, again) for name in part().respondent_ids)
-                    twice = next(name for name in names if hashes_of([name])[0] == repeated)
+                    twice = next(name for name in names if seen.hashes_of([name])[0] == repeated)
                 raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
         if n == 0:
             raise InputError("responses: no rows; expected at least one respondent")

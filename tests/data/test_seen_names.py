@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irtbench.data.readers import seen_names
-from irtbench.data.readers.seen_names import SeenNames, hashes_of
+from irtbench.data.readers.seen_names import SeenNames
 
 
 def test_the_first_name_that_has_been_seen_is_told() -> None:
@@ -27,7 +27,7 @@ def test_names_that_are_many_are_on_disk_and_told_at_the_end(tmp_path: Path, mon
                 assert sum(map(len, seen._runs)) <= 100
             if repeated is not None:
                 assert seen.add([repeated]) is None
-            assert seen.twice() == (None if repeated is None else hashes_of([repeated])[0])
+            assert seen.twice() == (None if repeated is None else seen.hashes_of([repeated])[0])
         assert list(tmp_path.iterdir()) == []  # the files have no names
     assert SeenNames(tmp_path).twice() is None
 

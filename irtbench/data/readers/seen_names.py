@@ -42,7 +42,7 @@ class SeenNames:
 
         Of names that are on disk by now `twice` tells it at the end.
         """
-        hashes = hashes_of(names)
+        hashes = self.hashes_of(names)
         order = np.argsort(hashes, kind="stable")
         new = hashes[order]
         again = np.zeros(len(new), dtype=np.bool_)
@@ -72,6 +72,12 @@ class SeenNames:
                 return int(again[0])
         return None
 
+    @staticmethod
+    def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
+        """Hashes of names."""
+        found: NDArray[np.uint64] = pd.util.hash_array(np.array(names, dtype=object), categorize=False)
+        return found
+
     def _put_on_disk(self) -> None:
         while len(self._on_disk) < BUCKETS:
             self._on_disk.append(self._open.enter_context(TemporaryFile(dir=self.folder)))  # noqa: SIM115 - it is one
@@ -80,9 +86,3 @@ class SeenNames:
             run = self._runs.pop()
             for file, part in zip(self._on_disk, np.split(run, np.searchsorted(run, firsts)), strict=True):
                 file.write(part.tobytes())
-
-
-def hashes_of(names: Sequence[str]) -> NDArray[np.uint64]:
-    """Hashes of names, of 64 bits."""
-    found: NDArray[np.uint64] = pd.util.hash_array(np.array(names, dtype=object), categorize=False)
-    return found
