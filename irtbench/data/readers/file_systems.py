@@ -75,7 +75,8 @@ def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
 
     def opened() -> tuple[pa.fs.FileSystem, str]:
         try:
-            return pa.fs.FileSystem.from_uri(place)
+            found, path = pa.fs.FileSystem.from_uri(place)
+            return found, path
         except pa.ArrowInvalid:  # one that Arrow does not know
             if "::" in place:
                 raise InputError(f"{place}: is a file within another; expected a file by itself") from None
@@ -166,33 +167,32 @@ def content_tag(filesystem: pa.fs.FileSystem | None, path: str | Path) -> str:
     InputError
         If it cannot be read.
     """
-    path = str(path)
+    path, store = str(path), filesystem or pa.fs.LocalFileSystem()
 
     def tag() -> str:
-        if filesystem.type_name.rpartition("+")[2] not in TAGGED:
+        if store.type_name.rpartition("+")[2] not in TAGGED:
             return ""
-        if isinstance(filesystem, pa.fs.PyFileSystem):
-            found = filesystem.handler.fs.info(path)
+        if isinstance(store, pa.fs.PyFileSystem):
+            found = store.handler.fs.info(path)
         else:
-            with filesystem.open_input_file(path) as file:
+            with store.open_input_file(path) as file:
                 found = file.metadata() or {}
         known = {name.lower(): value for name, value in found.items()}
         return next((f"{name} {known[name]}" for name in ("etag", "generation") if known.get(name)), "")
 
-    filesystem = filesystem or pa.fs.LocalFileSystem()
     try:
-        if isinstance(filesystem, pa.fs.LocalFileSystem):
+        if isinstance(store, pa.fs.LocalFileSystem):
             return file_hash(Path(path))
-        if found := in_time(tag, filesystem, path):
+        if found := in_time(tag, store, path):
             return found
-        with in_time(partial(filesystem.open_input_stream, path), filesystem, path) as file:
+        with in_time(partial(store.open_input_stream, path), store, path) as file:
             digest = hashlib.sha256()
-            for block in each_in_time(iter(partial(file.read, READ), b""), filesystem, path):
+            for block in each_in_time(iter(partial(file.read, READ), b""), store, path):
                 digest.update(block)
         return f"sha256:{digest.hexdigest()}"
     except InputError:
         raise
-    except failures_of(filesystem) as error:
+    except failures_of(store) as error:
         raise InputError(f"file {path}: cannot be read to its end ({first_line(error)})") from None
 
 
