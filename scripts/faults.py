@@ -58,7 +58,7 @@ for _module in (
 ):
     import_module(f"irtbench.{_module}")
 
-SECONDS = re.compile(rb'"seconds": [0-9.eE+-]+')
+SECONDS = re.compile(rb'"seconds": ?[0-9.eE+-]+')
 STUDY = """[data]
 answers = "answers.csv"
 items = "items.csv"
