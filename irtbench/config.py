@@ -15,7 +15,7 @@ from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting
 from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.place import address_of
+from irtbench.data.place import address_of, keep_credentials
 from irtbench.data.screening import ScreeningSettings
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement
@@ -363,7 +363,7 @@ def _answers(path: Path, data: DataSettings, folder: Path) -> Path:
         return existing(path, "data.answers", folder / data.answers, folders=True)
     if data.content == "answers":
         raise InputError(f'{path}: data.answers: {address}: an address goes with content = "responses"')
-    return data.answers
+    return keep_credentials(data.answers)
 
 
 def _titled(card: DataCard, study: StudySettings) -> DataCard:

@@ -1,5 +1,5 @@
 """Faults on purpose: kills at random moments, full disks, several runs in one folder, folders that vanish or cannot be
-written to, a clock set back.
+written to, a clock set back, an input, bank or setting that is another one when a run that was killed is started again.
 
 After each fault: every file that was there before is there, the results are those of one whole run or those that were
 there, and a rerun gives the bytes of a run that nothing disturbed (times taken left out).
@@ -29,6 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -40,7 +41,10 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 
 from builders.valid_inputs import write_valid_inputs  # noqa: E402
+from irtbench.bank.bank import load_bank, save_bank  # noqa: E402
+from irtbench.cli import large  # noqa: E402
 from irtbench.cli.main import main as main_of_command  # noqa: E402
+from irtbench.data.readers import large_table  # noqa: E402
 
 for _module in (
     "cli.build",
@@ -54,7 +58,7 @@ for _module in (
 ):
     import_module(f"irtbench.{_module}")
 
-SECONDS = re.compile(rb'"seconds": [0-9.eE+-]+')
+SECONDS = re.compile(rb'"seconds": ?[0-9.eE+-]+')
 STUDY = """[data]
 answers = "answers.csv"
 items = "items.csv"
@@ -63,20 +67,32 @@ local_dependence_p = "chi_square"
 [score]
 systems = ["systems.csv"]
 """
+STORE = ".store"  # cache of a fit, which is there after it too
 COMMANDS = {
     "build": ["build", "study.toml", "-o", "out", "-q", "--allow-unconverged"],
     "fit": ["fit", "responses.csv", "-o", "out", "-q", "--allow-unconverged"],
     "convert": ["convert", "answers.csv", "-o", "out/long.csv", "-q"],
     "score": ["score", "bank.json", "people.parquet", "-o", "out/scores.csv", "-q"],
+    "cached": ["fit", "people.parquet", "-o", "out", "-q", "--allow-unconverged", "--cache", STORE],
 }
 INPUTS = {
     "build": ("study.toml", "answers.csv", "items.csv", "systems.csv"),
     "fit": ("responses.csv",),
     "convert": ("answers.csv",),
     "score": ("bank.json", "people.parquet"),
+    "cached": ("people.parquet",),
+}
+#: What is another one when a run is started again: a file, or options.
+CHANGES: dict[str, tuple[str | tuple[str, ...], ...]] = {
+    "build": ("answers.csv", "study.toml", ("--seed", "7")),
+    "fit": ("responses.csv", ("--model", "rasch")),
+    "convert": ("answers.csv",),
+    "score": ("people.parquet", "bank.json", ("--level", "0.9")),
+    "cached": ("people.parquet", ("--model", "rasch"), ("--exclude-columns", "item3")),
 }
 DISK = 2**26  # bytes of a disk in memory
 PEOPLE = 120_000  # enough to be scored part by part
+ROWS = 2**13  # of a part of them that a cache takes up again
 YEAR = 365 * 86_400.0  # seconds
 DROP_FROM_BOUNDS, OVERRIDE_PERMISSIONS = 24, 1  # PR_CAPBSET_DROP and CAP_DAC_OVERRIDE of Linux
 
@@ -90,10 +106,14 @@ class Run:
         Which of `COMMANDS`, and where.
     before
         Done in the process first.
+    options
+        More of them.
     """
 
-    def __init__(self, name: str, folder: Path, before: Callable[[], None] = lambda: None) -> None:
-        self.name, self.folder, self.before = name, folder, before
+    def __init__(
+        self, name: str, folder: Path, before: Callable[[], None] = lambda: None, options: tuple[str, ...] = ()
+    ) -> None:
+        self.name, self.folder, self.before, self.options = name, folder, before, options
         reading, writing = os.pipe()
         self.process = multiprocessing.get_context("fork").Process(target=self.work, args=(writing,))
         self.process.start()
@@ -104,7 +124,9 @@ class Run:
         os.chdir(self.folder)
         os.dup2(errors, 2)
         self.before()
-        sys.argv = ["irtbench", *COMMANDS[self.name]]
+        sys.argv = ["irtbench", *COMMANDS[self.name], *self.options]
+        if self.name == "cached":
+            large.MOST_FIELDS, large_table.ROWS_OF_PART = 0, ROWS
         main_of_command()
 
     def send(self, number: signal.Signals) -> None:
@@ -119,12 +141,16 @@ class Run:
         return int(self.process.exitcode or 0), said.strip()
 
 
-def run(name: str, folder: Path, before: Callable[[], None] = lambda: None) -> tuple[int, str]:
-    return Run(name, folder, before).end()
+def run(
+    name: str, folder: Path, before: Callable[[], None] = lambda: None, options: tuple[str, ...] = ()
+) -> tuple[int, str]:
+    return Run(name, folder, before, options).end()
 
 
 def run_anew(name: str, folder: Path, before: Callable[[], None] = lambda: None) -> tuple[int, str]:
     """The same from the beginning, as a user's shell starts it."""
+    if name == "cached":  # a table that is small
+        return run(name, folder, before)
     done = subprocess.run(
         [sys.executable, "-m", "irtbench", *COMMANDS[name]],
         cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
@@ -138,9 +164,30 @@ def write_inputs(folder: Path) -> None:
     write_valid_inputs(folder)
     (folder / "study.toml").write_text(STUDY)
     rng = np.random.default_rng(0)
-    people = pd.DataFrame(rng.integers(0, 2, (PEOPLE, 8)), columns=[f"item{k}" for k in range(1, 9)])
+    chances = 1 / (1 + np.exp(np.linspace(-1.5, 1.5, 8) - 1.3 * rng.normal(size=(PEOPLE, 1))))
+    right = (rng.random(chances.shape) < chances).astype(np.int8)
+    people = pd.DataFrame(right, columns=[f"item{k}" for k in range(1, 9)])
     people.insert(0, "respondent_id", [f"person{k:07d}" for k in range(PEOPLE)])
     people.to_parquet(folder / "people.parquet")
+    (others := folder / "others").mkdir()
+    people.assign(item2=1 - people["item2"]).to_parquet(others / "people.parquet")
+    (others / "study.toml").write_text(STUDY + '[model]\nkind = "rasch"\n')
+    bank = load_bank(folder / "bank.json")
+    (scale,) = bank.scales
+    harder = replace(scale.items, intercept=scale.items.intercept - 0.25)
+    save_bank(replace(bank, scales=(replace(scale, items=harder),)), others / "bank.json")
+    for name in ("answers.csv", "responses.csv"):
+        (others / name).write_text(with_two_exchanged((folder / name).read_text()))
+
+
+def with_two_exchanged(table: str) -> str:
+    """The table, of as many letters, with the last fields of two of its rows exchanged."""
+    lines = table.splitlines()
+    first, last = 1, lines[1].rpartition(",")[2]
+    second = next(k for k in range(2, len(lines)) if lines[k].rpartition(",")[2] != last)
+    other = lines[second].rpartition(",")[2]
+    lines[first], lines[second] = lines[first].removesuffix(last) + other, lines[second].removesuffix(other) + last
+    return "\n".join(lines) + "\n"
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -162,6 +209,7 @@ class Trial:
         self.folder = place / name
         self.wrong: list[str] = []
         self.after: dict[str, str] = {}
+        self.changed: dict[str | tuple[str, ...], dict[str, str]] = {}
         self.fresh()
         self.before = digests(self.folder)
         status, said = run_anew(name, self.folder)
@@ -189,6 +237,28 @@ class Trial:
         if status not in (0, 2) or len(lines) != (status == 2) or "internal error" in said:
             self.wrong.append(f"{what}: status {status}: {said[-300:]}")
 
+    def expected(self, change: str | tuple[str, ...]) -> dict[str, str]:
+        """What an undisturbed run makes of an input, or with options, that are other ones."""
+        if change not in self.changed:
+            self.fresh()
+            options = self.apply(change)
+            status, said = run(self.name, self.folder, options=options)
+            if status != 0:
+                raise SystemExit(f"{self.name} does not work with {change}: {said}")
+            self.changed[change] = digests(self.folder)
+            if self.changed[change] == self.after:
+                raise SystemExit(f"{self.name}: {change} changes nothing")
+        return self.changed[change]
+
+    def apply(self, change: str | tuple[str, ...]) -> tuple[str, ...]:
+        """Put the other file in place of the first, with its time; the options of a change."""
+        if isinstance(change, tuple):
+            return change
+        before = (self.folder / change).stat()
+        shutil.copy(self.inputs / "others" / change, self.folder)
+        os.utime(self.folder / change, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return ()
+
     def check(self, what: str, *, may_finish: bool = True) -> None:
         """Nothing lost and nothing half; then run again, undisturbed."""
         found = digests(self.folder)
@@ -199,7 +269,7 @@ class Trial:
             self.wrong.append(f"{what}: the rerun ends with {status}: {said[:200]}")
         elif digests(self.folder) != self.after:
             self.wrong.append(f"{what}: the rerun differs")
-        hidden = [path.name for path in self.folder.iterdir() if path.name.startswith(".")]
+        hidden = [path.name for path in self.folder.iterdir() if path.name.startswith(".") and path.name != STORE]
         if hidden:
             self.wrong.append(f"{what}: left behind: {hidden}")
 
@@ -226,6 +296,21 @@ def killed(trial: Trial, rng: random.Random, sent: signal.Signals) -> bool:
     time.sleep(rng.uniform(0, 1.05) * trial.seconds)
     working.send(sent)
     return working.end()[0] != 0
+
+
+def changes(trial: Trial, rng: random.Random, n: int) -> str:
+    """A run is killed, or has ended; then an input of the same size and time, a bank or a setting is another one."""
+    interrupted = 0
+    for number in range(n):
+        change = CHANGES[trial.name][number % len(CHANGES[trial.name])]
+        expected = trial.expected(change)
+        trial.fresh()
+        interrupted += killed(trial, rng, signal.SIGKILL)
+        options = trial.apply(change)
+        status, said = run(trial.name, trial.folder, options=options)
+        if status != 0 or digests(trial.folder) != expected:
+            trial.wrong.append(f"change {number} ({change}): status {status}, not the results of what is there: {said}")
+    return f"{n} changes, {interrupted} after a kill before the end"
 
 
 def largest_files(trial: Trial, rng: random.Random, n: int) -> str:
@@ -367,20 +452,20 @@ def own_disk(folder: Path) -> Iterator[None]:
 
 
 FAULTS: tuple[Callable[[Trial, random.Random, int], str], ...] = (
-    kills, largest_files, full_disk, two_runs, eight_runs, vanishing_folder, read_only_folder, clock_set_back,
+    kills, changes, largest_files, full_disk, two_runs, eight_runs, vanishing_folder, read_only_folder, clock_set_back,
 )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=30, help="kills of each command")
+    parser.add_argument("--kills", type=int, default=30, help="kills of each command, and again with a change after")
     parser.add_argument("--sizes", type=int, default=6, help="sizes of disks and of files")
     parser.add_argument("--others", type=int, default=3, help="how often each other fault is made")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="one fault only")
     parser.add_argument("--command", choices=list(COMMANDS), help="one command only")
     given = parser.parse_args()
-    counts = {kills: given.kills, largest_files: given.sizes, full_disk: given.sizes}
+    counts = {kills: given.kills, changes: given.kills, largest_files: given.sizes, full_disk: given.sizes}
     failed = 0
     with tempfile.TemporaryDirectory() as place:
         inputs = Path(place) / "inputs"

@@ -97,9 +97,9 @@ INNER_FUNCTIONS = {
 }
 #: Files without a public name: what the files with one are made of.
 INNER_FILES = {
-    "data": "checked_settings coded_responses file_hash harmless_text multiple_testing respondent_sample "
+    "data": "checked_settings coded_responses file_hash harmless_text multiple_testing place respondent_sample "
     "response_store shown "
-    "trial_counts vocabulary readers.batches readers.place "
+    "trial_counts vocabulary readers.batches readers.file_systems "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
     "readers.table readers.wide_parts readers.wide_table "

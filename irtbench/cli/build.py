@@ -14,7 +14,7 @@ import typer
 
 from irtbench.cli.assemble import numbered
 from irtbench.cli.build_large import OnDisk
-from irtbench.cli.options import AllowUnconverged, Cache, Figures, Json, Quiet, SampleToPrune
+from irtbench.cli.options import AllowAddress, AllowUnconverged, Cache, Figures, Json, Quiet, SampleToPrune
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
@@ -48,6 +48,7 @@ def build(
     figures: Figures = None,
     sample: SampleToPrune = None,
     cache: Cache = None,
+    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
@@ -84,7 +85,7 @@ def build(
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
     if control and figures is not None:
         raise InputError("--figures: a control has none; expected it without --control")
-    on_disk = OnDisk.of(settings, sample, cache, ranks_of_run.get())
+    on_disk = OnDisk.of(settings, sample, cache, ranks_of_run.get(), allow_address)
     if on_disk is not None and on_disk.together is not None and not on_disk.together.ranks.is_first:
         on_disk.together.follow()
         return

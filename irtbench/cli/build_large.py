@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +54,12 @@ class OnDisk:
 
     @classmethod
     def of(
-        cls, settings: StudyFile, sample: int | None, cache: Path | None, ranks: Ranks | None = None
+        cls,
+        settings: StudyFile,
+        sample: int | None,
+        cache: Path | None,
+        ranks: Ranks | None = None,
+        allow_address: Sequence[str] = (),
     ) -> OnDisk | None:
         """How a study is built whose responses are too many for memory, or at an address; None for any other.
 
@@ -66,21 +71,26 @@ class OnDisk:
             If a setting needs these responses in memory, and they are at an address or far too many, or there are
             several processes.
         """
-        table = cls._table(settings, whatever_size=ranks is not None)
+        table = cls._table(settings, allow_address, whatever_size=ranks is not None)
         if ranks is not None:
             demand_shared(settings, cache, ranks, on_disk=table is not None)
         together = None if ranks is None else SharedBuild(ranks, settings, keeps_passes=cache is not None)
         return None if table is None else cls(table, sample, cache, together)
 
     @staticmethod
-    def _table(settings: StudyFile, *, whatever_size: bool) -> LargeTable | None:
+    def _table(settings: StudyFile, allow_address: Sequence[str], *, whatever_size: bool) -> LargeTable | None:
         data = settings.data
         if data.content != "responses":
             return None
         from irtbench.study.stored_run import needs_memory
 
         return large_table(
-            data.answers, reading_of(data), in_memory=needs_memory(settings), whatever_size=whatever_size, of_study=True
+            data.answers,
+            reading_of(data),
+            in_memory=needs_memory(settings),
+            whatever_size=whatever_size,
+            of_study=True,
+            allow_address=allow_address,
         )
 
     @contextmanager
@@ -99,6 +109,7 @@ class OnDisk:
             Called with a line now and then.
         """
         from irtbench.data.readers.encode import encode_table
+        from irtbench.data.response_store import unchanged
 
         with ExitStack() as stack:
             beside = self.cache is None and unfinished is not None
@@ -107,7 +118,8 @@ class OnDisk:
                 folder = stack.enter_context(cache_folder(self.cache, self.table))
             try:
                 stored = encode_table(self.table, folder, choice_of(reading_of(settings.data)), progress=progress)
-                yield stored
+                with unchanged(stored):
+                    yield stored
                 if self.together is not None:
                     self.together.end(stored)
             except InputError:  # the run will not go on as it is

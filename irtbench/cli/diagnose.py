@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.options import Cache, Figures, Folder, Json, Quiet, Responses, Sample, Seed
+from irtbench.cli.options import AllowAddress, Cache, Figures, Folder, Json, Quiet, Responses, Sample, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
@@ -50,6 +50,7 @@ def diagnose(
     ] = None,
     sample: Sample = MOST_RESPONDENTS,
     cache: Cache = None,
+    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     figures: Figures = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -91,7 +92,7 @@ def diagnose(
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
         parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
         population = stated or STANDARD_NORMAL
-        given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress)
+        given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress, allow_address)
         data = given.select_items(parameters.item_ids).answered()
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta

@@ -42,6 +42,7 @@ from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_resul
 from irtbench.cli.fit_stored import fit_stored, given_responses
 from irtbench.cli.large import large_table
 from irtbench.cli.options import (
+    AllowAddress,
     AllowUnconverged,
     Figures,
     Folder,
@@ -101,6 +102,7 @@ def fit(
     scores_as: ScoresAs = "csv",
     cache: CacheOfTable = None,
     remove_cache: RemoveCache = False,
+    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     figures: Figures = None,
     seed: Seed = 0,
     allow_unconverged: AllowUnconverged = False,
@@ -150,7 +152,9 @@ def fit(
     known, described = read_what_is_known(asked)
     items_known = None if known is None else known.items
     ranks = ranks_of_run.get()
-    table = large_table(responses, reading, in_memory=asked.needs_memory, whatever_size=ranks is not None)
+    table = large_table(
+        responses, reading, in_memory=asked.needs_memory, whatever_size=ranks is not None, allow_address=allow_address
+    )
     opened = partial(given_responses, responses, table, reading, cache, ranks=ranks, remove_cache=remove_cache)
     if ranks is not None and not ranks.is_first:  # takes the same steps with responses of its own; the first says all
         with opened(print) as given:

@@ -59,7 +59,7 @@ def shared_responses(
     With a cache the sums of every pass are kept in it until the block ends well.
     """
     from irtbench.data.readers.encode import encode_table
-    from irtbench.data.response_store import ResponseStore
+    from irtbench.data.response_store import ResponseStore, unchanged
 
     if not ranks.is_first:
         stored = ResponseStore.of_this_run(Path(ranks.told_text("")))
@@ -73,7 +73,8 @@ def shared_responses(
         ranks.told_text(str(folder.resolve()))
         if cache is not None:
             ranks.keep_passes(stored)
-        yield stored
+        with unchanged(stored):
+            yield stored
         ranks.wait_for_all()
         if ranks.kept is not None:
             ranks.kept.remove()

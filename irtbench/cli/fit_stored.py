@@ -51,11 +51,13 @@ def given_responses(
         yield given
         return
     from irtbench.data.readers.encode import encode_table
+    from irtbench.data.response_store import unchanged
 
     with cache_folder(cache, table, remove=remove_cache) as folder:
         with loading(ESTIMATION):
             stored = encode_table(table, folder, choice_of(reading), progress=progress)
-        yield stored
+        with unchanged(stored):
+            yield stored
 
 
 def fit_stored(

@@ -7,13 +7,13 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.place import address_of
+from irtbench.data.place import address_of
 
 if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
@@ -26,7 +26,13 @@ RUNNING = "running"  # lock of a run that reads what is encoded, so that no othe
 
 
 def large_table(
-    file: Path, reading: Reading, *, in_memory: str = "", whatever_size: bool = False, of_study: bool = False
+    file: Path,
+    reading: Reading,
+    *,
+    in_memory: str = "",
+    whatever_size: bool = False,
+    of_study: bool = False,
+    allow_address: Sequence[str] = (),
 ) -> LargeTable | None:
     """The table, if it is one that is encoded on disk: at an address, or Parquet of more than ``MOST_FIELDS`` fields.
 
@@ -42,6 +48,8 @@ def large_table(
         Whether a small table is encoded too.
     of_study
         Whether the options are keys of a study file.
+    allow_address
+        Beginnings of addresses that are read besides those that are read anyway.
 
     Raises
     ------
@@ -59,7 +67,7 @@ def large_table(
         first = first_parquet(file)
         if first is None or is_outside(first) or look_at(first).kind != "parquet":
             return None
-    table = LargeTable.open(file)
+    table = LargeTable.open(file, allow_address=allow_address, of_study=of_study)
     if address is None and table.n_fields <= MOST_FIELDS and not whatever_size:
         return None
     needs = in_memory or option_in_memory(table, reading)
@@ -133,7 +141,7 @@ def demand_memory(table: LargeTable, needs: str, *, long: bool) -> None:
 
 
 def hash_of(table: LargeTable) -> str:
-    """Hash of the names, sizes and times of the files."""
+    """Hash of the names, sizes and contents of the files."""
     from irtbench.cli.output import to_json
     from irtbench.data.file_hash import text_hash
 

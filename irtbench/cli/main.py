@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -29,7 +31,9 @@ from irtbench.cli.ranks import processes_of_run
 from irtbench.cli.result_files import inputs_of_command
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
+from irtbench.data.place import keep_credentials, note_credentials, without_credentials
 
+WAITING = "irtbench waits for a server"  # threads of `irtbench.data.readers.file_systems`, not loaded for the help
 SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
@@ -105,11 +109,15 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, which first notes the paths it was given to read: no result may replace one of them."""
+    """The command, which first notes the paths it was given to read: no result may replace one of them.
+
+    What it knows of addresses is without their credentials.
+    """
 
     @wraps(command)
     def noted(**given: Any) -> Any:
         paths = []
+        given = {name: keep_credentials(value) if isinstance(value, Path) else value for name, value in given.items()}
         for name, value in given.items():
             if name not in OUTPUTS:
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
@@ -122,6 +130,14 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
             inputs_of_command.reset(before)
 
     return noted
+
+
+class PlainWarning(logging.Formatter):
+    """Warnings of libraries too are shown without credentials."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line that is shown."""
+        return without_credentials(super().format(record))
 
 
 def show_version(wanted: bool) -> None:
@@ -145,7 +161,11 @@ def main() -> None:
     Where the first argument is a command, no other is imported. Without any argument it is the help. A shell that
     completes a line gives the words in the environment, and no argument.
     """
-    logging.basicConfig(level=logging.WARNING, format="irtbench: warning: %(message)s")
+    told = logging.StreamHandler()
+    told.setFormatter(PlainWarning("irtbench: warning: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[told])
+    for word in sys.argv:
+        note_credentials(word)
     warnings.showwarning = show_warning
     for name in STOPPING:
         number = getattr(signal, name, None)
@@ -183,11 +203,21 @@ def main() -> None:
         if missing := missing_library(error):
             fail(missing, 2)
         if os.environ.get(SHOW_TRACEBACK):
-            raise
+            sys.stderr.write(without_credentials(traceback.format_exc()))
+            sys.exit(1)
         fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
     finally:
         if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
             gc.freeze()
+        leave_what_waits(sys.exc_info()[1])
+
+
+def leave_what_waits(ending: BaseException | None) -> None:
+    """End the program at once where a server has not answered, whose library would be waited for."""
+    if any(thread.name == WAITING for thread in threading.enumerate()) and isinstance(ending, SystemExit):
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(ending.code if isinstance(ending.code, int) else 1)
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -245,7 +275,7 @@ def fail_usage(error: Exception, asked: Sequence[str]) -> NoReturn:
 
 def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:
     """Print one line on standard error and stop."""
-    print(f"{place}: {printable(' '.join(message.split()))}", file=sys.stderr)
+    print(f"{place}: {printable(' '.join(without_credentials(message).split()))}", file=sys.stderr)
     sys.exit(status)
 
 
@@ -258,4 +288,4 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line, without the place in our code."""
-    print(f"irtbench: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+    print(f"irtbench: warning: {printable(' '.join(without_credentials(str(message)).split()))}", file=sys.stderr)

@@ -141,6 +141,14 @@ SampleToPrune = Annotated[
 Cache = Annotated[
     Path | None, typer.Option("--cache", metavar="DIR", help="Where such a table is encoded, as by `fit`.")
 ]
+AllowAddress = Annotated[
+    list[str],
+    typer.Option(
+        "--allow-address",
+        metavar="ADDRESS",
+        help="Read addresses that begin so, where the scheme, or a host that a study file names, is not read else.",
+    ),
+]
 AllowUnconverged = Annotated[
     bool, typer.Option("--allow-unconverged", help="Exit with 0 even if a fit did not converge.")
 ]

@@ -18,6 +18,7 @@ from irtbench.cli.result_files import output_file, output_folder
 from irtbench.cli.shown_table import IN_JSON, ShownTable, readable
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
+from irtbench.data.place import without_credentials
 
 __all__ = [
     "demand_table_name", "output_file", "output_folder", "plain", "say", "say_next", "show_table",
@@ -125,12 +126,12 @@ def plain(value: Any) -> Any:
 
 def say(text: str) -> None:
     """Print a line for people on standard output; names in it cannot drive the terminal."""
-    put(printable(text))
+    put(printable(without_credentials(text)))
 
 
 def say_next(*words: object) -> None:
     """Print, as the last line, the command that comes next; paths with spaces are quoted."""
-    put(printable(f"next: {shlex.join(map(str, words))}"))
+    put(printable(without_credentials(f"next: {shlex.join(map(str, words))}")))
 
 
 def top_and_bottom(table: pd.DataFrame) -> pd.DataFrame:

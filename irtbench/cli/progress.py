@@ -16,6 +16,7 @@ from rich.table import Column
 
 from irtbench.analysis.time_left import time_left
 from irtbench.data.harmless_text import printable
+from irtbench.data.place import without_credentials
 from irtbench.data.responses import name_first
 
 SILENT_SECONDS = 2.0  # work shorter than this says nothing
@@ -57,7 +58,7 @@ class Steps:
 
     def line(self) -> str:
         """The message, with the time that is left where steps of its work show it and it says none itself."""
-        message = printable(self.message)
+        message = printable(without_credentials(self.message))
         if self.total == 0 or message.endswith(" more"):
             return message
         done, now = self.done - self._first, time.monotonic()

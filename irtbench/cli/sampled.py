@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def matrix_or_sample(
-    file: Path, reading: Reading, cache: Path | None, most: int, seed: int, progress: Callable[[str], None]
+    file: Path,
+    reading: Reading,
+    cache: Path | None,
+    most: int,
+    seed: int,
+    progress: Callable[[str], None],
+    allow_address: Sequence[str] = (),
 ) -> tuple[ResponseMatrix, Sampled | None]:
     """All responses of a file or, of a table that is encoded on disk, those of as many respondents drawn at random.
 
@@ -31,14 +37,18 @@ def matrix_or_sample(
         Of the random numbers.
     progress
         Called with a line now and then.
+    allow_address
+        Beginnings of addresses that are read besides those that are read anyway.
     """
-    table = large_table(file, reading)
+    table = large_table(file, reading, allow_address=allow_address)
     if table is None:
         return reading.matrix(file), None
     from irtbench.data.readers.encode import encode_table
     from irtbench.data.respondent_sample import draw_respondents
+    from irtbench.data.response_store import unchanged
 
     with cache_folder(cache, table) as folder:
         stored = encode_table(table, folder, choice_of(reading), progress=progress)
-        drawn, places = draw_respondents(stored.n_respondents, most, seed)
-        return (stored.to_matrix(), None) if drawn.is_all else (stored.sample(places), drawn)
+        with unchanged(stored):
+            drawn, places = draw_respondents(stored.n_respondents, most, seed)
+            return (stored.to_matrix(), None) if drawn.is_all else (stored.sample(places), drawn)

@@ -11,7 +11,7 @@ import typer
 from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.bank.norm_table import with_norms
 from irtbench.cli.graded import left_out_of, read_graded, say_left_out
-from irtbench.cli.options import Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
+from irtbench.cli.options import AllowAddress, Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import (
     demand_table_name,
     output_file,
@@ -112,6 +112,7 @@ def score(
     ] = None,
     figures: Figures = None,
     html: Html = None,
+    allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -152,7 +153,8 @@ def score(
         grading = grading_of(known, meant)
         scored = score_large(
             known, responses, output, settings, reading,
-            content=content, unknown_items=unknown_items, grading=grading, quiet=quiet,
+            content=content, unknown_items=unknown_items, grading=grading, allow_address=allow_address,
+            quiet=quiet,
         )  # fmt: skip
         if scored is not None:
             n, by_study = scored

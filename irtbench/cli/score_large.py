@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading
 from irtbench.cli.result_files import unfinished_folder
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.place import address_of
+from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def score_large(
     content: Content,
     unknown_items: UnknownItems,
     grading: GradingSettings | None,
+    allow_address: Sequence[str],
     quiet: bool,
 ) -> tuple[int, list[LeftOut]] | None:
     """Score a table into a file: how many respondents, and the items that the bank's study left out.
@@ -123,7 +124,7 @@ def score_large(
         return score_file(
             bank, place, target, settings, layout=layout, content=content, columns=reading.columns,
             unknown_items=unknown_items, grading=grading, left_out=left_out, unfinished=unfinished, progress=progress,
-            together=ranks,
+            together=ranks, allow_address=allow_address,
         )  # fmt: skip
 
     if ranks is not None and not ranks.is_first:

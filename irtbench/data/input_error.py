@@ -1,9 +1,14 @@
 """The one error that means: what the user brought is wrong."""
 
+from irtbench.data.place import without_credentials
+
 
 class InputError(ValueError):
     """Wrong input or settings.
 
     The message is one line for the user: where (file, row, field), what is wrong, what was expected. The command
-    line prints it and exits with status 2.
+    line prints it and exits with status 2. Addresses in it are shown without user, password and query.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(without_credentials(message))

@@ -1,12 +1,14 @@
 """Responses on their way into a folder of `StoredResponses`, part by part; a run that was stopped is taken up again.
 
 After every part ``encoded.json`` is replaced in one step by one that knows of it. Files that are longer than it says
-are cut there when the work is taken up: what a run that was stopped had written of its last part.
+are cut there when the work is taken up: what a run that was stopped had written of its last part. It has a hash of
+itself and the sizes and checksums of the files, so that no byte of a store changes without a run seeing it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import zlib
@@ -21,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
+from irtbench.data.file_hash import text_hash
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.stored_responses import LEFT_OUT, NAMES, RESPONSES, StoredResponses
@@ -29,8 +32,10 @@ if sys.platform != "win32":
     import fcntl
 
 STATE, LOCK = "encoded.json", "lock"
-VERSION = 1
+VERSION = 2
 READ = 2**24  # bytes of a file that are checked at a time
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -81,33 +86,34 @@ class ResponseStore:
     def resume(cls, folder: Path, identity: Any) -> ResponseStore | None:
         """The store that an earlier run left, finished or not; None if there is none of this source, or it is damaged.
 
-        Every byte is checked.
+        Every byte is checked; a warning says what is damaged.
         """
         try:
-            state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            state = _sealed(folder)
             if state["version"] != VERSION or state["identity"] != json.loads(json.dumps(identity)):
                 return None
-            sums = {name: (int(size), int(total)) for name, (size, total) in state["files"].items()}
-            if set(sums) != set(file_names()) or any(
-                checksum(folder / name, size) != (size, total) for name, (size, total) in sums.items()
-            ):
-                return None
-            found = cls(
-                folder, tuple(state["item_ids"]), identity, int(state["n_parts"]), int(state["n_respondents"]),
-                np.array(state["n_by_item"], dtype=np.int64), np.array(state["n_correct_by_item"], dtype=np.int64),
-                sums, bool(state["finished"]),
-            )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None  # made anew: nothing is lost but time
+            _demand_sums(folder, state)
+        except FileNotFoundError as error:
+            if (folder / STATE).exists():
+                log.warning("cache %s: %s is missing; encoded anew", folder, Path(error.filename).name)
+            return None
+        except (OSError, InputError) as error:  # nothing is lost but time
+            log.warning("%s; encoded anew", error)
+            return None
+        found = cls(
+            folder, tuple(state["item_ids"]), identity, int(state["n_parts"]), int(state["n_respondents"]),
+            np.array(state["n_by_item"], dtype=np.int64), np.array(state["n_correct_by_item"], dtype=np.int64),
+            {name: (size, total) for name, (size, total) in state["files"].items()}, bool(state["finished"]),
+        )  # fmt: skip
         if not found.finished:
-            for name, (size, _) in sums.items():
+            for name, (size, _) in found.sums.items():
                 os.truncate(folder / name, size)
         return found
 
     @classmethod
     def of_this_run(cls, folder: Path) -> StoredResponses:
-        """What another process of this run has encoded, or found right, a moment ago; nothing is checked."""
-        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        """What another process of this run has encoded, or found right, a moment ago; its record alone is checked."""
+        state = _sealed(folder)
         n_by_item, n_correct = (np.array(state[name], dtype=np.int64) for name in ("n_by_item", "n_correct_by_item"))
         return StoredResponses(folder, int(state["n_respondents"]), tuple(state["item_ids"]), n_by_item, n_correct)
 
@@ -151,12 +157,34 @@ class ResponseStore:
             "finished": self.finished,
         }
         beside = self.folder / f"{STATE}.part"
-        beside.write_text(json.dumps(state), encoding="utf-8")
+        text = json.dumps(state)
+        beside.write_text(json.dumps({"seal": text_hash(text), "record": state}), encoding="utf-8")
         os.replace(beside, self.folder / STATE)
 
     def responses(self) -> StoredResponses:
         """What is in it."""
         return StoredResponses(self.folder, self.n_respondents, self.item_ids, self.n_by_item, self.n_correct_by_item)
+
+
+def _sealed(folder: Path) -> dict[str, Any]:
+    """The record of a store, which is as it was written."""
+    try:
+        sealed = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        whole = isinstance(sealed, dict) and text_hash(json.dumps(sealed.get("record"))) == sealed.get("seal")
+    except (ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise InputError(f"cache {folder}: {STATE} is not what was written")
+    record: dict[str, Any] = sealed["record"]
+    return record
+
+
+def _demand_sums(folder: Path, state: dict[str, Any]) -> None:
+    """Refuse a store whose files do not hold what its record says, or more where it is finished."""
+    for name, (size, total) in state["files"].items():
+        to_its_end = state["finished"] and (folder / name).stat().st_size != size
+        if to_its_end or checksum(folder / name, size) != (size, total):
+            raise InputError(f"cache {folder}: {name} is not what was written")
 
 
 def file_names() -> tuple[str, ...]:
@@ -180,6 +208,26 @@ def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int 
             total, first = zlib.crc32(block, total), first + len(block)
             left = None if left is None else left - len(block)
     return first, total
+
+
+@contextmanager
+def unchanged(responses: StoredResponses) -> Iterator[StoredResponses]:
+    """The responses, whose files no other program changes while the block runs.
+
+    Raises
+    ------
+    InputError
+        At its end, if one did.
+    """
+    before = _marks(responses.folder)
+    yield responses
+    if _marks(responses.folder) != before:  # a copy by a link changes them too
+        _demand_sums(responses.folder, _sealed(responses.folder))
+
+
+def _marks(folder: Path) -> list[tuple[int, ...]]:
+    found = (os.stat(folder / name) for name in file_names())
+    return [(one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for one in found]
 
 
 @contextmanager

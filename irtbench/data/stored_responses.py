@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING
+from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.responses import ResponseMatrix, positions_of, share_correct, size_in_short
 from irtbench.data.shown import Shown
@@ -285,6 +286,8 @@ class StoredResponses(Shown):
         width = len(self.stored_items)
         count = (stop - start) * width
         found = np.fromfile(self.folder / RESPONSES, dtype=np.int8, count=count, offset=start * width)
+        if len(found) < count:
+            raise InputError(f"cache {self.folder}: {RESPONSES} was cut off while it was read; expected it to stay")
         return found.reshape(stop - start, width)
 
 

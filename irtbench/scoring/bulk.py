@@ -45,6 +45,7 @@ def score_file(
     unfinished: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
     together: Processes | None = None,
+    allow_address: Sequence[str] = (),
 ) -> int:
     """Score a table of responses or answers, long or wide, into a table with the columns of scores.csv.
 
@@ -87,6 +88,8 @@ def score_file(
     together
         The processes that score a wide Parquet table together, each calling this with the same arguments; the first
         writes the file. They need ``unfinished``.
+    allow_address
+        Beginnings of addresses that are read besides those that are read anyway, see `LargeTable.open`.
 
     Returns
     -------
@@ -97,7 +100,8 @@ def score_file(
     ------
     InputError
         Naming file, row and column, if a value is none of these, a respondent of a wide table or a pair of respondent
-        and item of a long one comes twice; and as ``score_responses`` and ``grade_answers``.
+        and item of a long one comes twice; if a file is changed meanwhile; and as ``score_responses`` and
+        ``grade_answers``.
 
     Examples
     --------
@@ -118,7 +122,7 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    files = files_of(source)
+    files = files_of(source, allow_address)
     for given in columns.values():
         if given not in files[0].names:
             raise InputError(f"file {files[0].path}: column '{given}' missing")
@@ -140,11 +144,16 @@ def score_file(
             left_out[:] = among(items_left_out(bank.scales), sorted(table.seen_left_out))
             return n
 
+    before = [file.change for file in files]
     try:
-        return score(False)
+        n = score(False)
     except TextAmongNumbers:
         progress("not all responses are numbers: reading them as text")
-        return score(True)
+        n = score(True)
+    for file, change in zip(files, before, strict=True):
+        if file.change != change:
+            raise InputError(f"file {file.path}: was changed while it was read; expected it to stay")
+    return n
 
 
 def score_stored(

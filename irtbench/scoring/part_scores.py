@@ -75,9 +75,9 @@ def write_parts(
     There are `of` respondents, where that is known. Rows `before` go first; `finish` is done to those of each part.
     """
     scorer = PartScorer(bank, items, settings)
-    n, n_parts, seen = 0, 0, SeenNames()
+    n, n_parts = 0, 0
     try:
-        with ScoresFile(target) as file:
+        with SeenNames(Path(target).parent) as seen, ScoresFile(target) as file:
 
             def score(number: int, part: UnmadePart) -> pa.Table:
                 whole = part()
@@ -100,6 +100,11 @@ def write_parts(
                 file.write(table)
                 n += len(table) // len(bank.scales)
                 progress(f"{n} respondents scored" if of is None else f"{n} of {of} respondents scored")
+            if (repeated := seen.twice()) is not None:
+                with SeenNames(Path(target).parent) as again:
+                    names = (name for part in parts(0, again) for name in part().respondent_ids)
+                    twice = next(name for name in names if seen.hashes_of([name])[0] == repeated)
+                raise InputError(f"responses: respondent {twice} comes twice; expected a row for each")
         if n == 0:
             raise InputError("responses: no rows; expected at least one respondent")
     except (InputError, TextAmongNumbers):  # what was scored is of no use to a run with other input

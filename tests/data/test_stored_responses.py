@@ -1,6 +1,7 @@
 """Responses on disk: what was written is read, from any place, and a store that was damaged is known."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.response_store import STATE, ResponseStore, checksum, held
+from irtbench.data.response_store import STATE, ResponseStore, checksum, held, unchanged
 from irtbench.data.stored_responses import RESPONSES, StoredResponses
 
 IDENTITY = {"files": [["a", 1, "2"]]}
@@ -175,6 +176,54 @@ def test_a_damaged_state_is_no_store(text: str, tmp_path: Path) -> None:
     assert ResponseStore.resume(tmp_path, IDENTITY) is None
 
 
+def test_no_edit_of_the_record_passes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each figure and name in it is changed in turn, to one that fits as well: a warning says so in one line."""
+    stored(tmp_path)
+    text = (tmp_path / STATE).read_text()
+    record = json.loads(text)["record"]
+    edits = [
+        {"item_ids": ["i3", "i2", "i1"]}, {"n_respondents": 2}, {"n_by_item": [1, 1, 1]}, {"finished": False},
+        {"n_correct_by_item": [1, 1, 1]}, {"n_parts": 0}, {"identity": "another"}, {"version": 7},
+        {"files": dict.fromkeys(record["files"], (0, 0))},
+    ]  # fmt: skip
+    for edit in edits:
+        caplog.clear()
+        changed = {"seal": json.loads(text)["seal"], "record": record | edit}
+        (tmp_path / STATE).write_text(json.dumps(changed))
+        assert ResponseStore.resume(tmp_path, IDENTITY) is None
+        assert caplog.messages == [f"cache {tmp_path}: {STATE} is not what was written; encoded anew"]
+    (tmp_path / STATE).write_text(text)
+    assert ResponseStore.resume(tmp_path, IDENTITY) is not None
+
+
+def test_more_than_was_written_is_no_finished_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stored(tmp_path)
+    with (tmp_path / "left_out-ends.bin").open("ab") as file:
+        file.write(b"\0" * 8)
+    assert ResponseStore.resume(tmp_path, IDENTITY) is None
+    assert caplog.messages == [f"cache {tmp_path}: left_out-ends.bin is not what was written; encoded anew"]
+
+
+def test_a_cache_that_is_changed_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    """Of the same size and time too; a second link to it is no change."""
+    stored(tmp_path)
+    found = ResponseStore.of_this_run(tmp_path)
+    file = tmp_path / RESPONSES
+    with unchanged(found):
+        os.link(file, tmp_path / "copy")
+    before, content = file.stat(), bytearray(file.read_bytes())
+    content[0] ^= 1
+    reading = unchanged(found)
+    reading.__enter__()
+    file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match=f"{RESPONSES} is not what was written"):
+        reading.__exit__(None, None, None)
+    file.write_bytes(content[:-1])
+    with pytest.raises(InputError, match="was cut off while it was read"):
+        found.rows(0, found.n_respondents)
+
+
 def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) -> None:
     store = ResponseStore.begin(tmp_path, ("i1", "i2", "i3"), IDENTITY)
     store.add(pa.array(["ann", "böb"]), VALUES[:2])
@@ -189,7 +238,8 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
     found = again.responses()
     assert found.respondent_ids(0, 3) == ("ann", "böb", "dee")
     assert found.n_correct_by_item.tolist() == [2, 1, 2]
-    assert json.loads((tmp_path / STATE).read_text())["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
+    record = json.loads((tmp_path / STATE).read_text())["record"]
+    assert record["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))
 
 
 def test_a_store_has_one_writer(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A run that was stopped while it scored goes on with the parts that are not there yet, to the same figures."""
 
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -9,10 +10,11 @@ from scoring.test_bulk import make_scale
 from builders.answered_banks import wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
-from irtbench.data.readers import wide_parts
+from irtbench.data.readers import seen_names, wide_parts
 from irtbench.data.readers.wide_parts import Part
 from irtbench.scoring import part_scores, wide_scores
 from irtbench.scoring.bulk import score_file
+from irtbench.scoring.kept_scores import IDENTITY, KeptScores
 from irtbench.scoring.part_scores import PartScorer
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
@@ -100,7 +102,69 @@ def test_what_is_kept_of_other_input_or_damaged_is_scored_anew(
     assert sum(sizes) == 250 - n_kept  # all from the damaged part on
 
 
-def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(source: Path, tmp_path: Path) -> None:
+def test_an_input_of_the_same_size_and_time_is_scored_anew(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, unfinished = tmp_path / "s.parquet", tmp_path / "unfinished"
+    with pytest.raises(KeyboardInterrupt):
+        score_file(BANK, source, target, unfinished=unfinished, progress=stop_after(3))
+    before, frame = source.stat(), pd.read_parquet(source)
+    frame.assign(**{frame.columns[1]: 1 - frame.iloc[:, 1]}).to_parquet(source, index=False, row_group_size=60)
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert source.stat().st_size == before.st_size
+    sizes = scored(monkeypatch)
+    score_file(BANK, source, target, unfinished=unfinished)
+    assert sum(sizes) == 250
+
+
+@pytest.mark.parametrize("edit", ["byte", "number", "identity", "version"])
+def test_parts_that_are_not_what_was_written_are_scored_anew(
+    edit: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bit of a score; two parts each in the other's place; the record of another run; another irtbench."""
+    whole, target, unfinished = tmp_path / "w.parquet", tmp_path / "s.parquet", tmp_path / "unfinished"
+    score_file(BANK, source, whole)
+    with pytest.raises(KeyboardInterrupt):
+        score_file(BANK, source, target, unfinished=unfinished, progress=stop_after(4))
+    first, second = sorted(unfinished.glob("*.arrow"))[:2]
+    if edit == "byte":
+        content = bytearray(first.read_bytes())
+        content[len(content) // 2] ^= 1
+        first.write_bytes(content)
+    elif edit == "number":
+        names = [
+            first.name.replace("part-0000000", "part-0000001"),
+            second.name.replace("part-0000001", "part-0000000"),
+        ]
+        for file, name in ((first, names[0]), (second, names[1])):
+            file.rename(unfinished / name)
+    elif edit == "identity":
+        score_file(BANK, source, tmp_path / "t.csv", unfinished=tmp_path / "other", progress=lambda message: None)
+        KeptScores(tmp_path / "other", {"of": "another"})
+        (unfinished / IDENTITY).write_text((tmp_path / "other" / IDENTITY).read_text())
+    else:
+        monkeypatch.setattr("irtbench.scoring.kept_scores.version", lambda name: "0.0")
+    caplog.clear()
+    sizes = scored(monkeypatch)
+    score_file(BANK, source, target, unfinished=unfinished)
+    assert sum(sizes) == 250
+    pd.testing.assert_frame_equal(pd.read_parquet(target), pd.read_parquet(whole), check_exact=True)
+    assert len(caplog.messages) == (edit in ("byte", "number"))
+
+
+def test_an_input_that_is_changed_while_it_is_read_is_refused(source: Path, tmp_path: Path) -> None:
+    def change(message: str) -> None:
+        os.utime(source, ns=(0, 0))
+
+    with pytest.raises(InputError, match=r"in.parquet: was changed while it was read"):
+        score_file(BANK, source, tmp_path / "s.parquet", progress=change)
+
+
+@pytest.mark.parametrize("most", [seen_names.MOST, 60])
+def test_a_name_that_comes_again_behind_the_parts_that_are_kept_is_refused(
+    most: int, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_names, "MOST", most)
     frame = pd.read_parquet(source)
     frame.loc[230, "who"] = "r3"
     frame.to_parquet(source, index=False, row_group_size=60)

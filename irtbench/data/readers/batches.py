@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ import pyarrow.parquet
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.large_table import LargeTable, failures_of, first_line
-from irtbench.data.readers.place import address_of
+from irtbench.data.place import address_of, without_credentials
+from irtbench.data.readers.file_systems import content_tag, each_in_time, failures_of, first_line, in_time
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.table import MISSING, separator_of
 from irtbench.data.responses import name_first
 
@@ -121,6 +122,8 @@ class TableFile:
             try:
                 file = self._parquet(read_dictionary=list(coded))
                 batches = file.iter_batches(rows, row_groups=left, columns=list(columns)) if left else iter(())
+                if self.filesystem is not None:
+                    batches = each_in_time(batches, self.filesystem, str(self.path))
                 yield from batches if first == n_done else cut_anew(batches, rows, n_done - first)
             except self._failures as error:
                 raise InputError(f"file {self.path}: cannot be read to its end ({first_line(error)})") from None
@@ -164,23 +167,31 @@ class TableFile:
 
     @property
     def identity(self) -> list[Any]:
-        """What is no longer the same once the file is changed: place, size, time."""
+        """What is no longer the same once the file is changed: place, and what it holds."""
+        place = str(Path(self.path).resolve()) if self.filesystem is None else without_credentials(str(self.path))
+        return [place, content_tag(self.filesystem, self.path)]
+
+    @property
+    def change(self) -> list[Any]:
+        """What the file system has of the last change."""
         if self.filesystem is None:
             status = Path(self.path).stat()
-            return [str(Path(self.path).resolve()), status.st_size, status.st_mtime_ns]
-        info = self.filesystem.get_file_info(self.path)
-        return [self.path, info.size, str(info.mtime_ns)]
+            return [status.st_size, status.st_mtime_ns, status.st_ino]
+        found = in_time(partial(self.filesystem.get_file_info, self.path), self.filesystem, str(self.path))
+        return [found.size, found.mtime_ns]
 
     @property
     def _failures(self) -> tuple[type[Exception], ...]:
         return failures_of(self.filesystem or pa.fs.LocalFileSystem())
 
     def _parquet(self, **options: Any) -> pa.parquet.ParquetFile:
-        source = self.path if self.filesystem is None else self.filesystem.open_input_file(self.path)
-        return pa.parquet.ParquetFile(source, **options)
+        if self.filesystem is None:
+            return pa.parquet.ParquetFile(self.path, **options)
+        opened = partial(self.filesystem.open_input_file, self.path)
+        return in_time(lambda: pa.parquet.ParquetFile(opened(), **options), self.filesystem, str(self.path))
 
 
-def files_of(place: str | Path) -> tuple[TableFile, ...]:
+def files_of(place: str | Path, allow_address: Sequence[str] = ()) -> tuple[TableFile, ...]:
     """The files of a table: one, or the Parquet files of a folder or at an address, which have the same columns.
 
     Raises
@@ -190,7 +201,7 @@ def files_of(place: str | Path) -> tuple[TableFile, ...]:
     """
     if address_of(place) is None and not Path(place).is_dir():
         return (TableFile.open(place),)
-    table = LargeTable.open(place)
+    table = LargeTable.open(place, allow_address=allow_address)
     table.demand_alike()
     here = isinstance(table.filesystem, pa.fs.LocalFileSystem)
     return tuple(

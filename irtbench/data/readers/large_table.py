@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.place import address_of
+from irtbench.data.place import address_of, as_given, note_credentials, without_credentials
+from irtbench.data.readers.file_systems import (
+    change_of,
+    content_tag,
+    demand_allowed,
+    demand_same,
+    each_in_time,
+    failures_of,
+    filesystem_of,
+    first_line,
+    in_time,
+)  # fmt: skip
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
@@ -25,7 +35,10 @@ ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
 
 @dataclass(frozen=True)
 class TableFileInfo:
-    """A file of the table: path, size in bytes, when it was changed, columns, and how many rows its groups have."""
+    """A file of the table.
+
+    Path, size in bytes, what the file system has of its last change, columns, and how many rows its groups have.
+    """
 
     path: str
     size: int
@@ -41,7 +54,7 @@ class LargeTable(Shown):
     Parameters
     ----------
     place
-        What the user named: a file, a folder or an address.
+        What the user named: a file, a folder or an address, this without its credentials.
     filesystem
         Where the files are.
     files
@@ -62,7 +75,7 @@ class LargeTable(Shown):
         """One row a file: ``path, bytes, rows``."""
         return pd.DataFrame(
             {
-                "path": [file.path for file in self.files],
+                "path": [without_credentials(file.path) for file in self.files],
                 "bytes": [file.size for file in self.files],
                 "rows": [sum(file.group_rows) for file in self.files],
             }
@@ -74,28 +87,43 @@ class LargeTable(Shown):
         return f"{self.place}, {counted(len(self.files), 'file')}, {counted(rows, 'row')} of {len(self.names)} columns"
 
     @classmethod
-    def open(cls, place: str | Path) -> LargeTable:
+    def open(cls, place: str | Path, *, allow_address: Sequence[str] = (), of_study: bool = False) -> LargeTable:
         """Look at the ends of the files alone, which say what is in them.
+
+        Parameters
+        ----------
+        place
+            A file, a folder or an address: of ``file``, ``memory``, ``s3``, ``gs``, ``az`` or ``abfs``, ``http`` or
+            ``https``.
+        allow_address
+            Beginnings of other addresses that may be read: ``"ftp://data.example.org/"``, or ``"ftp://"``.
+        of_study
+            Whether a study file names it: then an address that names a host must be allowed, too.
 
         Raises
         ------
         InputError
-            If there is no Parquet file, or one is damaged or cannot be read.
+            If there is no Parquet file, or one is damaged or cannot be read; if the address is of another scheme, or
+            its server does not answer in half a minute.
         """
-        place = address_of(place) or str(place)
+        address = address_of(place)
+        place = str(place) if address is None else as_given(address)
+        if address is not None:
+            demand_allowed(place, allow_address, of_study=of_study)
+            note_credentials(place)
         filesystem, path = filesystem_of(place)
+        place = without_credentials(place)
         found = []
         schema: pa.Schema | None = None
-        for info in parquet_files(filesystem, path, place):
+        for info in in_time(lambda: parquet_files(filesystem, path, place), filesystem, place):
             try:
-                with pa.parquet.ParquetFile(filesystem.open_input_file(info.path)) as file:
-                    own, metadata = file.schema_arrow, file.metadata
+                own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
             except failures_of(filesystem) as error:
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
             if schema is None:
                 schema = own
             rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
-            found.append(TableFileInfo(info.path, info.size, str(info.mtime_ns), tuple(own.names), rows))
+            found.append(TableFileInfo(info.path, info.size, change_of(filesystem, info), tuple(own.names), rows))
         assert schema is not None
         return cls(place, filesystem, tuple(found), tuple(schema.names), tuple(str(field.type) for field in schema))
 
@@ -109,12 +137,15 @@ class LargeTable(Shown):
         """Rows times columns."""
         return self.n_rows * len(self.names)
 
-    @property
+    @cached_property
     def identity(self) -> dict[str, Any]:
-        """What is no longer the same once a file is changed: names, sizes, times, columns."""
+        """What is no longer the same once a file is changed: names, columns, and what the files hold."""
         return {
             "rows_of_part": ROWS_OF_PART,
-            "files": [[file.path, file.size, file.changed] for file in self.files],
+            "files": [
+                [without_credentials(file.path), file.size, content_tag(self.filesystem, file.path)]
+                for file in self.files
+            ],
             "columns": [list(pair) for pair in zip(self.names, self.types, strict=True)],
         }
 
@@ -152,9 +183,10 @@ class LargeTable(Shown):
         """
         first = 1 + sum(file.group_rows[: groups[0]])
         try:
-            source = self.filesystem.open_input_file(file.path)
+            source = in_time(partial(self.filesystem.open_input_file, file.path), self.filesystem, file.path)
             with pa.parquet.ParquetFile(source, read_dictionary=list(coded), pre_buffer=True) as opened:
-                for batch in opened.iter_batches(rows, row_groups=list(groups), columns=list(columns)):
+                batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
+                for batch in each_in_time(batches, self.filesystem, file.path):
                     yield first, batch.select(list(columns))
                     first += len(batch)
         except failures_of(self.filesystem) as error:
@@ -193,33 +225,11 @@ class LargeTable(Shown):
         InputError
             Naming the first file that was changed or removed.
         """
-        infos = self.filesystem.get_file_info([file.path for file in self.files])
-        for before, now in zip(self.files, infos, strict=True):
-            if now.type != pa.fs.FileType.File or (now.size, str(now.mtime_ns)) != (before.size, before.changed):
-                raise InputError(f"file {before.path}: was changed or removed while it was read; expected it to stay")
-
-
-def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a path or an address, and the path there.
-
-    Raises
-    ------
-    InputError
-        If no such file system is known, or it cannot be reached.
-    """
-    if address_of(place) is None:
-        return pa.fs.LocalFileSystem(), place
-    try:
-        filesystem, path = pa.fs.FileSystem.from_uri(place)
-    except pa.ArrowInvalid:  # one that Arrow does not know
-        try:
-            other, path = fsspec.core.url_to_fs(place)
-        except (ValueError, ImportError, OSError) as error:
-            raise InputError(f"{place}: cannot be reached ({first_line(error)})") from None
-        filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(other))
-    except OSError as error:
-        raise InputError(f"{place}: cannot be reached ({first_line(error)})") from None
-    return filesystem, path
+        infos = in_time(
+            lambda: self.filesystem.get_file_info([file.path for file in self.files]), self.filesystem, self.place
+        )
+        for before, now, (*_, tag) in zip(self.files, infos, self.identity["files"], strict=True):
+            demand_same(self.filesystem, before.path, (before.size, before.changed), tag, now)
 
 
 def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[pa.fs.FileInfo]:
@@ -244,13 +254,6 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
     return sorted(found, key=lambda info: info.path)
 
 
-def failures_of(filesystem: pa.fs.FileSystem) -> tuple[type[Exception], ...]:
-    """What a file that cannot be read raises: where fsspec reads it, errors of whichever library fetches it."""
-    if isinstance(filesystem, pa.fs.PyFileSystem):
-        return (Exception,)
-    return pa.ArrowException, OSError, KeyError
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of a library says first."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
+    with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
+        return file.schema_arrow, file.metadata

@@ -1,6 +1,7 @@
 """Tables of Parquet files on disk: the same responses as in memory, whatever their order, and nothing wrong passes."""
 
 import itertools
+import os
 from pathlib import Path
 
 import fsspec
@@ -12,11 +13,11 @@ from builders.parquet_folder import long_frame, wide_frame, write_parts
 from builders.simulated import drawn
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
+from irtbench.data.place import address_of
 from irtbench.data.readers import encode, encode_long, large_table
 from irtbench.data.readers.encode import encode_table, repeated_name
 from irtbench.data.readers.large_columns import ColumnChoice
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.place import address_of
 from irtbench.data.response_store import STATE, ResponseStore
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import RESPONSES, StoredResponses
@@ -131,7 +132,7 @@ def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
     assert address_of("data/large") is None
     assert address_of(tmp_path) is None
     with pytest.raises(InputError, match="cannot be reached"):
-        LargeTable.open("nosuchstore://a/b")
+        LargeTable.open("nosuchstore://a/b", allow_address=["nosuchstore://"])
     with pytest.raises(InputError, match="no Parquet file in this folder"):
         LargeTable.open(tmp_path)
     with pytest.raises(InputError, match="nothing"):
@@ -154,6 +155,51 @@ def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, m
     (place / "part-0.parquet").unlink()
     (place / "part-2.parquet").unlink()
     assert encode_table(LargeTable.open(place), tmp_path / "cache").n_respondents == 70
+
+
+@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("later", [0, 1, 365 * 86_400])
+def test_a_table_of_the_same_size_and_time_is_told_by_what_it_holds(layout: str, later: int, tmp_path: Path) -> None:
+    """Responses to an item are turned over and the file given the times of the other, as `cp -p` does; or later ones.
+
+    A file that holds the same is the same, whatever its time: in the past, or the future.
+    """
+    responses = drawn(60, 4)
+    values = np.where(np.arange(4) == 1, 1 - responses.correct, responses.correct)
+    turned = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    frame = wide_frame if layout == "wide" else long_frame
+    place, other = (tmp_path / f"{name}.parquet" for name in "ab")
+    for file, one in ((place, responses), (other, turned)):
+        frame(one).to_parquet(file, index=False, compression=None, use_dictionary=False)
+    assert place.stat().st_size == other.stat().st_size
+    before = place.stat()
+    assert_same(encoded(place, tmp_path / "cache"), responses)
+    place.write_bytes(other.read_bytes())
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns + later * 10**9))
+    assert_same(encoded(place, tmp_path / "cache"), turned)
+    os.utime(place, ns=(0, before.st_mtime_ns + 10**9))
+    said: list[str] = []
+    encode_table(LargeTable.open(place), tmp_path / "cache", progress=said.append)
+    assert said == ["the responses are encoded already"]
+
+
+def test_a_table_that_is_changed_while_it_is_read_is_refused_whatever_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in", n_files=1) / "part-0.parquet"
+    before, content, add = place.stat(), bytearray(place.read_bytes()), ResponseStore.add
+
+    def changing(store: ResponseStore, *given: object) -> None:
+        add(store, *given)  # type: ignore[arg-type]
+        place.write_bytes(content)
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    monkeypatch.setattr(ResponseStore, "add", changing)
+    encoded(place, tmp_path / "cache")  # written anew with what it held
+    content[-20] ^= 1
+    place.write_bytes(bytes(content[:-20]) + place.read_bytes()[-20:])
+    with pytest.raises(InputError, match="was changed or removed while it was read"):
+        encoded(place, tmp_path / "other")
 
 
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:

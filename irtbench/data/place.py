@@ -1,0 +1,108 @@
+"""Addresses of data (``s3://bucket/x.parquet``): told from paths, and shown and stored without their credentials."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+#: What a path makes of an address: it takes one of two slashes away.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
+_IN_TEXT = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+:/+)(\S+)", re.IGNORECASE)
+CHAINED = re.compile(r"::(?=[a-z][a-z0-9+.-]+:/)", re.IGNORECASE)
+_WITH_PORT = re.compile(r"[^:]*(:\d{0,5})?|\[.*\](:\d{0,5})?")
+_END_OF_CLAUSE = re.compile(r"[\])}>'\"`,;:.]+$")
+CONTAINERS = ("abfs", "abfss", "az")  # schemes whose container stands where others have the user
+SHORTEST_PASSWORD, SHORTEST_USER = 4, 8  # letters of what is taken out of a text even where no address is around it
+_TOKEN = re.compile(r"(?i)[^=]*(?:sig|tok|key|secret|cred|pass|auth)[^=]*(?:=(.*))?|[^=]*=?(.{20,})")  # of a query
+
+_given: dict[str, str] = {}  # addresses without their credentials, and as they were given to a command of this process
+_secrets: dict[str, str] = {}  # parts of the addresses that were opened, and what is shown in their place
+
+
+def address_of(place: str | Path) -> str | None:
+    """The address (``s3://...``, ``file:///...``) that was given, even as a path; None for a local path."""
+    found = _ADDRESS.fullmatch(str(place))
+    if found is None or Path(place).exists():
+        return None
+    return f"{found[1]}://{'/' if found[1] == 'file' else ''}{found[2]}"
+
+
+def without_credentials(text: str) -> str:
+    """The text with its addresses as they may be shown and stored: without user, password, query and fragment.
+
+    Of addresses that were opened or given to a command in this process, passwords and tokens go wherever they stand.
+
+    Examples
+    --------
+    >>> without_credentials("s3://KEY:SECRET@bucket/x.parquet?X-Amz-Signature=12: cannot be read")
+    's3://bucket/x.parquet: cannot be read'
+    >>> without_credentials("simplecache::https://me:pass@host:80/x#token, rows 1 to 9")
+    'simplecache::https://host:80/x, rows 1 to 9'
+    """
+    if ":/" in text:
+        text = _IN_TEXT.sub(lambda found: found[1] + _bare(found[1], found[2]), text)
+    for secret, shown in _secrets.items():
+        text = text.replace(secret, shown)
+    return text
+
+
+def keep_credentials(place: Path) -> Path:
+    """The place without credentials; `as_given` knows them from now on."""
+    address = address_of(place)
+    if address is None:
+        return place
+    note_credentials(address)
+    shown = without_credentials(address)
+    if shown != address:
+        _given[shown] = address
+    return Path(shown)
+
+
+def as_given(address: str) -> str:
+    """The address with the credentials that a command of this process was given for it."""
+    return _given.get(address, address)
+
+
+def note_credentials(text: str) -> None:
+    """Take what is secret in an address out of every text from now on, in whatever form a library repeats it."""
+    for found in _IN_TEXT.finditer(text):
+        scheme = found[1]
+        for part in CHAINED.split(found[2]):
+            inner = _IN_TEXT.fullmatch(part)
+            user, _, query = _parted(*((inner[1], inner[2]) if inner else (scheme, part)))
+            secrets = {f"{user}@": ""} if ":" in user[:-1] else {}
+            secrets |= {f"?{query}": "", f"#{query}": ""} if query else {}
+            name, _, password = user.partition(":")
+            tokens = [one[1] or one[2] or one[0] for one in map(_TOKEN.fullmatch, re.split("[&#]", query)) if one]
+            least_of = [(password, SHORTEST_PASSWORD), *((one, SHORTEST_USER) for one in (name, *tokens))]
+            for secret, least in least_of:
+                secrets |= {one: "***" for one in (secret, unquote(secret)) if len(one) >= least}
+            _secrets.update({secret: shown for secret, shown in secrets.items() if len(secret) >= SHORTEST_PASSWORD})
+    for secret in sorted(_secrets, key=len, reverse=True):  # a long one may hold a short one
+        _secrets[secret] = _secrets.pop(secret)
+
+
+def _bare(scheme: str, rest: str) -> str:
+    """What stands behind the scheme of an address in a text, of chained addresses each without its credentials."""
+    first, *chained = CHAINED.split(rest, maxsplit=1)
+    end = _END_OF_CLAUSE.search(first)
+    shown = _IN_TEXT.sub(lambda found: found[1] + _bare(found[1], found[2]), _parted(scheme, first)[1])
+    if chained:
+        return f"{shown}::{without_credentials(chained[0])}"
+    return shown if end is None or shown.endswith(end[0]) else shown + end[0]
+
+
+def _parted(scheme: str, rest: str) -> tuple[str, str, str]:
+    """User and password, what may be shown, and query with fragment of what stands behind a scheme."""
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    user = ""
+    if "@" in authority:
+        user = authority.rpartition("@")[0]
+    elif not _WITH_PORT.fullmatch(authority):
+        user = rest.rpartition("@")[0]  # a password with a slash or a question mark
+    shown, _, query = re.sub("[?#]", "\0", rest[len(user) + bool(user) :], count=1).partition("\0")
+    if user and scheme.partition(":")[0].lower() in CONTAINERS:
+        container, colon, password = user.partition(":")
+        user, shown = colon + password, f"{container}@{shown}"
+    return user, shown, query

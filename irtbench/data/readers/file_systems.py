@@ -1,0 +1,208 @@
+"""File systems at addresses: which of them may be read, how long they may be silent, and by what a file is told."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+from urllib.parse import unquote
+
+import fsspec
+import pyarrow as pa
+import pyarrow.fs
+
+from irtbench.data.file_hash import file_hash
+from irtbench.data.input_error import InputError
+from irtbench.data.place import CHAINED, CONTAINERS, address_of, without_credentials
+
+STORES = ("file", "memory", "s3", "gs", "gcs", *CONTAINERS)  # schemes that are read, whoever names them
+TYPED = ("http", "https")  # those that only the command line may name
+TAGGED = ("s3", "gs", "gcs", *CONTAINERS)  # those whose stores give a file another tag with every write
+READ = 2**22  # bytes that are hashed at a time
+NAMED_HOST = re.compile(r"(?:endpoint_override|storage_authority)=([^&#]*)")  # in the query of a store
+CONNECTING, SILENT = 30.0, 120.0  # seconds that a server may take to be found, and to send the next bytes
+
+WAITING = "irtbench waits for a server"  # name of threads
+
+Given = TypeVar("Given")
+
+
+def demand_allowed(address: str, allow_address: Sequence[str], *, of_study: bool) -> None:
+    """Refuse an address of a scheme that is not meant, and one by which a study file names a host of its own.
+
+    Raises
+    ------
+    InputError
+        Saying which option allows it.
+    """
+    if CHAINED.search(address):
+        raise InputError(f"{address}: is an address within an address; expected a single one")
+    shown = without_credentials(address)
+    scheme, _, rest = shown.partition("://")
+    host = rest.partition("/")[0]
+    found = NAMED_HOST.search(unquote(address))
+    endpoint = "" if found is None else found[1]
+    names_host = scheme in TYPED or found is not None or (scheme in CONTAINERS and "." in host)
+    if scheme in (*STORES, *TYPED) and not (of_study and names_host):
+        return
+    target = f"{scheme}://{endpoint}/" if endpoint else shown
+    for one in map(without_credentials, allow_address):
+        if target == one or target.startswith(one if one.endswith("/") else f"{one}/"):
+            return
+    why = f"a study file that names a host ({endpoint or host})" if names_host else f"an address of {scheme}://"
+    known = ", ".join((*STORES, *(() if of_study else TYPED)))
+    allowed = f"{scheme}://{endpoint or host}/"
+    raise InputError(
+        f"{address}: {why} is not followed unless it is allowed; expected one of {known}, or --allow-address {allowed}"
+    )
+
+
+def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
+    """The file system of a path or an address, and the path there.
+
+    Raises
+    ------
+    InputError
+        If no such file system is known, or it cannot be reached.
+    """
+    if address_of(place) is None:
+        return pa.fs.LocalFileSystem(), place
+
+    def opened() -> tuple[pa.fs.FileSystem, str]:
+        try:
+            found, path = pa.fs.FileSystem.from_uri(place)
+            return found, path
+        except pa.ArrowInvalid:  # one that Arrow does not know
+            if "::" in place:
+                raise InputError(f"{place}: is a file within another; expected a file by itself") from None
+            other, path = fsspec.core.url_to_fs(place)
+            return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(other)), path
+
+    try:
+        return in_time(opened, None, place)
+    except InputError:
+        raise
+    except Exception as error:  # of whichever library knows the scheme
+        raise InputError(f"{place}: cannot be reached ({first_line(error)})") from None
+
+
+def in_time(
+    call: Callable[[], Given], filesystem: pa.fs.FileSystem | None, place: str, seconds: float | None = None
+) -> Given:
+    """What a call gives that may have to wait for a server; on this machine there is none.
+
+    Raises
+    ------
+    InputError
+        If it takes longer. What waits then is left behind in a thread.
+    """
+    if isinstance(filesystem, pa.fs.LocalFileSystem):
+        return call()
+    seconds = CONNECTING if seconds is None else seconds
+    done: queue.SimpleQueue[tuple[Given | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((call(), None))
+        except BaseException as error:  # raised where it is waited for
+            done.put((None, error))
+
+    Thread(target=run, name=WAITING, daemon=True).start()
+    try:
+        found, error = done.get(timeout=seconds)
+    except queue.Empty:
+        raise InputError(f"{place}: no answer in {seconds:g} seconds; expected a server that answers") from None
+    if error is not None:
+        raise error
+    return found  # type: ignore[return-value]
+
+
+def each_in_time(values: Iterator[Given], filesystem: pa.fs.FileSystem | None, place: str) -> Iterator[Given]:
+    """The values, each of which may have to wait for a server."""
+    if filesystem is None or isinstance(filesystem, pa.fs.LocalFileSystem):
+        yield from values
+        return
+    end = object()
+    while (value := in_time(lambda: next(values, end), filesystem, place, SILENT)) is not end:
+        yield value  # type: ignore[misc]
+
+
+def change_of(filesystem: pa.fs.FileSystem, info: pa.fs.FileInfo) -> str:
+    """What the file system has of the last change of a file: on this machine what no copy takes along, too."""
+    if not isinstance(filesystem, pa.fs.LocalFileSystem):
+        return str(info.mtime_ns)
+    status = Path(info.path).stat()
+    return f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+
+def demand_same(
+    filesystem: pa.fs.FileSystem, path: str, before: tuple[int, str], tag: str, now: pa.fs.FileInfo
+) -> None:
+    """Refuse a file that no longer is of that size, change and content, which is read only where it may have changed.
+
+    Raises
+    ------
+    InputError
+        Naming the file.
+    """
+    there = now.type == pa.fs.FileType.File
+    after = (now.size, change_of(filesystem, now)) if there else (-1, "")
+    if after == before:
+        return
+    same_times = after[0] == before[0] and after[1].split()[:1] == before[1].split()[:1]
+    if not (same_times and content_tag(filesystem, path) == tag):
+        raise InputError(f"file {path}: was changed or removed while it was read; expected it to stay")
+
+
+def content_tag(filesystem: pa.fs.FileSystem | None, path: str | Path) -> str:
+    """What changes with what a file holds: the tag that an object store gives it, or else the hash of its bytes.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    path, store = str(path), filesystem or pa.fs.LocalFileSystem()
+
+    def tag() -> str:
+        if store.type_name.rpartition("+")[2] not in TAGGED:
+            return ""
+        if isinstance(store, pa.fs.PyFileSystem):
+            found = store.handler.fs.info(path)
+        else:
+            with store.open_input_file(path) as file:
+                found = file.metadata() or {}
+        known = {name.lower(): value for name, value in found.items()}
+        return next((f"{name} {known[name]}" for name in ("etag", "generation") if known.get(name)), "")
+
+    try:
+        if isinstance(store, pa.fs.LocalFileSystem):
+            return file_hash(Path(path))
+        if found := in_time(tag, store, path):
+            return found
+        with in_time(partial(store.open_input_stream, path), store, path) as file:
+            digest = hashlib.sha256()
+            for block in each_in_time(iter(partial(file.read, READ), b""), store, path):
+                digest.update(block)
+        return f"sha256:{digest.hexdigest()}"
+    except InputError:
+        raise
+    except failures_of(store) as error:
+        raise InputError(f"file {path}: cannot be read to its end ({first_line(error)})") from None
+
+
+def failures_of(filesystem: pa.fs.FileSystem) -> tuple[type[Exception], ...]:
+    """What a file that cannot be read raises: where fsspec reads it, errors of whichever library fetches it."""
+    if isinstance(filesystem, pa.fs.PyFileSystem):
+        return (Exception,)
+    return pa.ArrowException, OSError, KeyError
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says first."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

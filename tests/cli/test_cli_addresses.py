@@ -1,0 +1,294 @@
+"""Commands on tables at addresses: no credential is written or printed, and no host is asked that nobody meant."""
+
+import contextlib
+import hashlib
+import io
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import fsspec
+import pandas as pd
+import pytest
+from cli.test_cli_build_large import item_table, responses, study
+from scoring.test_bulk import make_scale
+
+from builders.command_line import run
+from builders.commands_here import Ended, run_main
+from builders.parquet_folder import wide_frame
+from builders.simulated import drawn
+from irtbench.bank.bank import ItemBank, save_bank
+from irtbench.cli import main, progress
+from irtbench.data.input_error import InputError
+from irtbench.data.readers import file_systems
+from irtbench.data.readers.encode import encode_table
+from irtbench.data.readers.large_table import LargeTable
+
+USER, PASSWORD, TOKEN, FRAGMENT = "AKIAEXAMPLEUSER", "wJalrXUtnFEMI", "8f5c1e07d2bb", "access_token_77"
+ADDRESS = f"memory://{USER}:{PASSWORD}@studies/{{}}.parquet?X-Amz-Signature={TOKEN}#{FRAGMENT}"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem]:
+    """A store whose files are called as the whole address, credentials included, and progress that is shown at once."""
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 0.01)
+    memory = fsspec.filesystem("memory")
+    yield memory
+    memory.store.clear()
+
+
+def put(store: fsspec.AbstractFileSystem, name: str, frame: pd.DataFrame) -> str:
+    content, address = io.BytesIO(), ADDRESS.format(name)
+    frame.to_parquet(content, index=False)
+    store.pipe(address.removeprefix("memory:/"), content.getvalue())
+    return address
+
+
+def assert_told_nowhere(ended: Ended, folder: Path, *, but: tuple[str, ...] = ()) -> None:
+    """No part of the credentials is in what was printed, nor in the names or bytes of the files beneath the folder."""
+    said = {"standard output": ended.out.encode(), "standard error": ended.err.encode()}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in but]
+    said |= {str(file): str(file.relative_to(folder)).encode() + file.read_bytes() for file in files}
+    for place, content in said.items():
+        for secret in (USER, PASSWORD, TOKEN, FRAGMENT, "X-Amz"):
+            assert secret.encode() not in content, f"{secret} in {place}: {content[-400:]!r}"
+
+
+def test_no_credential_is_written_or_printed_where_all_goes_well(
+    store: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
+    address, cache = put(store, "fitted", wide_frame(drawn(150, 5))), tmp_path / "cache"
+    for command in (
+        ("fit", address, "-o", tmp_path / "fit", "--cache", cache),
+        (
+            "diagnose",
+            address,
+            "--items",
+            tmp_path / "fit" / "items.csv",
+            "-o",
+            tmp_path / "told",
+            "--cache",
+            cache,
+        ),
+        ("score", tmp_path / "fit" / "bank.json", address, "-o", tmp_path / "scores.csv"),
+        ("fit", address, "-o", tmp_path / "json", "--json"),
+    ):
+        ended = run_main(*command)
+        assert ended.status == 0, ended.err
+        assert "[" in ended.err  # progress was shown
+        assert_told_nowhere(ended, tmp_path)
+    assert '"memory://studies/fitted.parquet"' in (tmp_path / "fit" / "bank.json").read_text()
+
+
+def test_a_study_keeps_no_credential_of_its_answers(store: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+    item_table(tmp_path)
+    file = study(tmp_path, put(store, "built", wide_frame(responses())))
+    ended = run_main("build", file, "-o", tmp_path / "out", "--cache", tmp_path / "cache", "--allow-unconverged")
+    assert ended.status == 0, ended.err
+    assert_told_nowhere(ended, tmp_path, but=("study.toml",))
+    for name in ("bank.json", "report.html", "summary.json", "study.json"):
+        assert (tmp_path / "out" / name).is_file()
+    assert "memory://studies/built.parquet" in (tmp_path / "out" / "bank.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["fit", "score", "diagnose", "convert", "doctor", "screen", "agree", "dimensions", "fit --posterior normal"],
+)
+def test_no_credential_is_printed_where_there_is_nothing(
+    command: str, store: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
+    save_bank(ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
+    name, *options = command.split()
+    bank = [tmp_path / "bank.json"] if name == "score" else []
+    ended = run_main(name, *bank, ADDRESS.format("gone"), "-o", tmp_path / "out.csv", *options)
+    assert ended.status == 2
+    assert len(ended.lines) == 1
+    assert_told_nowhere(ended, tmp_path)
+
+
+def test_no_credential_is_in_what_a_library_says(
+    store: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its error, in its warning, in an error that nobody foresaw, in the traceback, in one of the table."""
+    wrong = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
+    wrong.loc[71, "item3"] = 2
+    ended = run_main("fit", put(store, "wrong", wrong), "-o", tmp_path / "a")
+    assert (ended.status, "studies/wrong.parquet, row 72, column item3" in ended.err) == (2, True)
+    assert_told_nowhere(ended, tmp_path)
+    address = put(store, "right", wide_frame(drawn(90, 4)))
+
+    def fail(self: object, path: str, *given: object, **options: object) -> None:
+        raise ConnectionError(f"GET https://{USER}:{PASSWORD}@host{path}: the key {USER} with {PASSWORD} is not known")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "info", fail)
+        ended = run_main("fit", address, "-o", tmp_path / "b")
+    assert (ended.status, "the key *** with *** is not known" in ended.err) == (2, True)
+    assert_told_nowhere(ended, tmp_path)
+
+    def unforeseen(*given: object, **options: object) -> None:
+        raise RuntimeError(f"at {address} with {PASSWORD}")
+
+    for shown in ("", "1"):
+        with monkeypatch.context() as patch:
+            patch.setenv(main.SHOW_TRACEBACK, shown)
+            patch.setattr("irtbench.data.readers.encode.encode_table", unforeseen)
+            ended = run_main("fit", address, "-o", tmp_path / "c")
+        assert (ended.status, "RuntimeError: at memory://studies/right.parquet with ***" in ended.err) == (1, True)
+        assert_told_nowhere(ended, tmp_path)
+
+
+def test_an_option_that_is_wrong_does_not_tell_the_address_beside_it(tmp_path: Path) -> None:
+    for words in (("fit", "a.csv", ADDRESS.format("x")), ("fit", ADDRESS.format("x"), "-o"), (ADDRESS.format("x"),)):
+        assert_told_nowhere(run_main(*words), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("github://org:repo@main/x.parquet", "--allow-address github://main/"),
+        ("ftp://me:pass@127.0.0.1:1/x.parquet", "--allow-address ftp://127.0.0.1:1/"),
+        ("zip://x.parquet::memory://a.zip", "an address within an address"),
+        ("memory://x.parquet::http://127.0.0.1:1/x", "an address within an address"),
+        ("reference:///x", "--allow-address reference://x/"),
+    ],
+)
+def test_an_address_of_a_scheme_that_is_not_meant_is_one_line(address: str, says: str, tmp_path: Path) -> None:
+    ended = run_main("fit", address, "-o", tmp_path / "out")
+    assert (ended.status, len(ended.lines)) == (2, 1)
+    assert says in ended.err
+    assert "pass" not in ended.err
+
+
+@pytest.mark.parametrize("address", ["reference:///x", "zip:///x", "dvc://x"])
+def test_an_address_that_is_allowed_and_cannot_be_read_is_one_line(address: str, tmp_path: Path) -> None:
+    ended = run_main("fit", address, "-o", tmp_path / "out", "--allow-address", f"{address.split('/')[0]}//")
+    assert (ended.status, len(ended.lines)) == (2, 1)
+    assert "cannot be" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("address", "allows"),
+    [
+        ("http://127.0.0.1:1/d/x.parquet", "http://127.0.0.1:1/"),
+        ("s3://bucket/x.parquet?scheme=http&endpoint_override=127.0.0.1:1", "s3://127.0.0.1:1/"),
+        ("s3://bucket/x.parquet?endpoint%5Foverride=127.0.0.1:1", "s3://127.0.0.1:1/"),
+        ("abfs://data@account.dfs.core.windows.net/x.parquet", "abfs://data@account.dfs.core.windows.net/"),
+        ("sftp://127.0.0.1:1/x.parquet", "sftp://127.0.0.1:1/"),
+    ],
+)
+def test_a_study_file_asks_no_host_that_the_command_line_does_not_allow(
+    address: str, allows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item_table(tmp_path)
+    file = study(tmp_path, address)
+    asked: list[str] = []
+
+    def noted(place: str) -> None:
+        asked.append(place)
+        raise InputError("asked")
+
+    monkeypatch.setattr("irtbench.data.readers.large_table.filesystem_of", noted)
+    ended = run_main("build", file, "-o", tmp_path / "out")
+    assert (ended.status, len(ended.lines), asked) == (2, 1, [])
+    assert f"--allow-address {allows}" in ended.err
+    for other in ("http://127.0.0.1:10/", "http://127.0.0.1:1/e", "s3://bucket/", "s3://127.0.0.1:1/d"):
+        run_main("build", file, "-o", tmp_path / "out", "--allow-address", other)
+    assert asked == []
+    run_main("build", file, "-o", tmp_path / "out", "--allow-address", allows)
+    assert len(asked) == 1
+
+
+def test_a_scheme_without_a_host_needs_no_word(tmp_path: Path) -> None:
+    for address in ("s3://bucket/x", "gs://bucket/x", "az://container/x", "file:///x", "memory://x"):
+        file_systems.demand_allowed(address, (), of_study=True)
+    for address in ("https://host/x", "http://host/x", "s3://bucket/x?endpoint_override=host"):
+        file_systems.demand_allowed(address, (), of_study=False)
+
+
+def test_a_server_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:
+    """At once after the time is over: the library, which would go on for a minute, is not waited for."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        query = f"endpoint_override=127.0.0.1:{silent.getsockname()[1]}&scheme=http&region=us-east-1"
+        address = f"s3://{USER}:{PASSWORD}@bucket/x.parquet?{query}"
+        program = (
+            "import sys\nfrom irtbench.data.readers import file_systems\nfile_systems.CONNECTING = 0.3\n"
+            f"sys.argv = ['irtbench', 'fit', {address!r}, '-o', {str(tmp_path / 'out')!r}, '-q']\n"
+            "from irtbench.cli.main import main\nmain()\n"
+        )
+        began = time.monotonic()
+        ended = run_program(program)
+    assert ended.status == 2
+    assert ended.err == "irtbench: s3://bucket/x.parquet: no answer in 0.3 seconds; expected a server that answers\n"
+    assert time.monotonic() - began < 30
+
+
+def run_program(program: str) -> Ended:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+class OneBucket(BaseHTTPRequestHandler):
+    """What S3's protocol needs for files of one bucket, all of them as old as each other."""
+
+    objects: ClassVar[dict[str, bytes]] = {}
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        content = self.objects[self.path.partition("?")[0]]
+        first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
+        part = content[int(first) : int(last) + 1 if last else None]
+        self.send_response(206 if "Range" in self.headers else 200)
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("ETag", f'"{hashlib.md5(content).hexdigest()}"')
+        self.send_header("Last-Modified", "Mon, 02 Nov 2026 10:00:00 GMT")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(part)
+
+    def log_message(self, *given: object) -> None:
+        pass
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), OneBucket)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"s3://{USER}:{PASSWORD}@bucket/{{}}?endpoint_override=127.0.0.1:{server.server_port}&scheme=http&region=r"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_object_of_the_same_size_and_time_is_told_by_its_tag(bucket: str, tmp_path: Path) -> None:
+    address, frame, cache = bucket.format("x.parquet"), wide_frame(drawn(60, 4)), tmp_path / "cache"
+    sizes = []
+    for one in (frame, frame.assign(item1=1 - frame["item1"]), frame):
+        content = io.BytesIO()
+        one.to_parquet(content, index=False)
+        OneBucket.objects["/bucket/x.parquet"] = content.getvalue()
+        sizes.append(len(content.getvalue()))
+        found = encode_table(LargeTable.open(address), cache)
+        assert found.n_correct_by_item[0] == one["item1"].sum()
+    assert len(set(sizes)) == 1
+    assert "etag" in LargeTable.open(address).identity["files"][0][2]
+    assert USER.encode() not in b"".join(file.read_bytes() for file in cache.iterdir())
+
+
+def test_the_names_of_waiting_threads_are_known_to_the_command_line() -> None:
+    assert main.WAITING == file_systems.WAITING
+    with contextlib.suppress(InputError):
+        file_systems.in_time(lambda: time.sleep(0.2), None, "x", 0.05)
+    assert any(thread.name == main.WAITING for thread in threading.enumerate())
+    assert run("--version").returncode == 0

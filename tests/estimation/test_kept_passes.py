@@ -1,0 +1,48 @@
+"""Sums of passes that are kept: found again as they were written, and never those of something else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders.simulated import drawn
+from builders.stored import on_disk
+from irtbench.estimation.distributed import kept_passes
+from irtbench.estimation.distributed.kept_passes import KeptPasses
+
+SUMS = np.linspace(-1, 1, 7)
+
+
+def test_sums_are_found_by_all_that_they_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by those of a run with other parameters, responses, items or another irtbench."""
+    one, two = on_disk(drawn(20, 3), tmp_path / "a"), on_disk(drawn(20, 3, missing=0.2), tmp_path / "b")
+    kept = KeptPasses(one)
+    name = kept.name_of("sums", [SUMS])
+    kept.put(name, SUMS)
+    np.testing.assert_array_equal(KeptPasses(one).get(name), SUMS)
+    others = [
+        kept.name_of("sums", [SUMS + 1e-12]), kept.name_of("other", [SUMS]), KeptPasses(two).name_of("sums", [SUMS]),
+        KeptPasses(one.select_items(one.item_ids[::-1])).name_of("sums", [SUMS]),
+    ]  # fmt: skip
+    monkeypatch.setattr(kept_passes, "version", lambda name: "0.0")
+    others.append(KeptPasses(one).name_of("sums", [SUMS]))
+    assert len({name, *others}) == 6
+    assert [kept.get(other) for other in others] == [None] * 5
+
+
+def test_no_byte_of_kept_sums_is_changed_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each byte of the file in turn."""
+    kept = KeptPasses(on_disk(drawn(20, 3), tmp_path / "a"))
+    name = kept.name_of("sums", [SUMS])
+    kept.put(name, SUMS)
+    file = kept.folder / f"{name}.sums"
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        caplog.clear()
+        found = kept.get(name)
+        assert (found, len(caplog.messages)) == (None, 1)
+    other = kept.name_of("other", [SUMS])
+    file.write_bytes(content)
+    file.rename(kept.folder / f"{other}.sums")  # in another's place
+    assert kept.get(other) is None
