@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -26,7 +28,7 @@ import typer
 from irtbench.cli.command import Command
 from irtbench.cli.page import one_screen
 from irtbench.cli.ranks import processes_of_run
-from irtbench.cli.result_files import inputs_of_command
+from irtbench.cli.result_files import inputs_of_command, remove_unfinished
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 
@@ -40,6 +42,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
 BY_CTRL_C = 128 + signal.SIGINT  # exit status
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
+MOST_SECONDS = 3.0  # for that; a library may be at work for longer before it lets go
 #: Exit status of a run that was sent such a signal.
 stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
 #: In the order of the help, with its line there; each is the function of that name in the module of that name.
@@ -151,6 +154,8 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
+    if STOPPING and sys.platform != "win32":
+        end_in_time()
     show_any_text()
     completing = COMPLETE in os.environ
     asked, arguments = (completed_words()[:1] if completing else sys.argv[1:2]), sys.argv[1:] or ["--help"]
@@ -167,27 +172,34 @@ def main() -> None:
             fail("stopped by Ctrl-C", BY_CTRL_C)
         if isinstance(status, int) and status:
             sys.exit(status)
-    except UsageError as error:
-        fail_usage(error, asked)
-    except (typer.Abort, KeyboardInterrupt):
+    except SystemExit:
+        raise
+    except BaseException as error:
         if (status := stopped_with.get()) is not None:  # a library has made another exception of the signal's
             sys.exit(status)
-        fail("stopped by Ctrl-C", BY_CTRL_C)
-    except InputError as error:
-        fail(str(error), 2)
-    except OSError as error:
-        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    except MemoryError:
-        fail("not enough memory for input of this size", 2)
-    except Exception as error:  # the last resort: a person gets a line, a developer the traceback on request
-        if missing := missing_library(error):
-            fail(missing, 2)
-        if os.environ.get(SHOW_TRACEBACK):
-            raise
-        fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
+        end_with(error, asked)
     finally:
         if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
             gc.freeze()
+
+
+def end_with(error: BaseException, asked: Sequence[str]) -> NoReturn:
+    """Say in one line why the command ends."""
+    if isinstance(error, UsageError):
+        fail_usage(error, asked)
+    if isinstance(error, typer.Abort | KeyboardInterrupt):
+        fail("stopped by Ctrl-C", BY_CTRL_C)
+    if isinstance(error, InputError):
+        fail(str(error), 2)
+    if isinstance(error, OSError):
+        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    if isinstance(error, MemoryError):
+        fail("not enough memory for input of this size", 2)
+    if isinstance(error, Exception) and (missing := missing_library(error)):
+        fail(missing, 2)
+    if os.environ.get(SHOW_TRACEBACK) or not isinstance(error, Exception):
+        raise error  # the last resort: a person gets a line, a developer the traceback on request
+    fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
 
 
 def stop(number: int, frame: FrameType | None) -> NoReturn:
@@ -195,6 +207,29 @@ def stop(number: int, frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)
     stopped_with.set(128 + number)
     fail(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def end_in_time() -> None:
+    """End a run that was sent a signal even where a library is at work that lets no handler run, or not for long.
+
+    The system writes the signal's number into a pipe, from which a thread reads it.
+    """
+    numbers, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        stopping = {getattr(signal, name, None) for name in STOPPING}
+        ignored = {number for number in stopping if number and signal.getsignal(number) is signal.SIG_IGN}
+        while (number := os.read(numbers, 1)[0]) not in stopping - ignored:
+            pass
+        time.sleep(MOST_SECONDS)
+        remove_unfinished()
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `stop` has not said so yet
+            print(f"irtbench: stopped by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+        os._exit(128 + number)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def completed_words() -> list[str]:

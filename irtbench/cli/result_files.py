@@ -28,6 +28,9 @@ if sys.platform != "win32":
 #: Files and folders that the command at hand was given to read.
 inputs_of_command: ContextVar[tuple[Path, ...]] = ContextVar("inputs_of_command", default=())
 
+#: Folders that this run removes at its end, each with the topmost of the folders that were made for it.
+_unfinished: dict[Path, Path | None] = {}
+
 OBSOLETE = ".obsolete"  # names of the last run's results that this run has none of, in a folder that is ready
 AT_WORKING_FOLDER, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
@@ -110,6 +113,26 @@ def unfinished_folder(target: Path) -> Iterator[Path | None]:
             os.close(lock)
 
 
+@contextmanager
+def removed_at_the_end(folder: Path, made: Path | None = None) -> Iterator[Path]:
+    """A folder of this run's own, removed when the block ends, however the run does."""
+    _unfinished[folder] = made
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unfinished.pop(folder, None)
+
+
+def remove_unfinished() -> None:
+    """Remove what this run has begun, from a thread, where its blocks cannot be left in time."""
+    for folder, made in list(_unfinished.items()):
+        shutil.rmtree(folder, ignore_errors=True)
+        if made is not None:
+            with suppress(OSError):
+                _remove_empty(folder.parent, made)
+
+
 def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> None:
     """Refuse names of results that are an input, by whatever path or link, or a folder.
 
@@ -134,9 +157,9 @@ def _workplace(target: Path, homes: Sequence[Path], made: Path | None) -> Iterat
     """A locked hidden folder in the first home that takes one; removed at the end, with parents that were made."""
     beside, lock = _make_hidden(target, homes)
     try:
-        yield beside
+        with removed_at_the_end(beside, made):
+            yield beside
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
         if lock is not None:
             os.close(lock)
         if made is not None and not os.path.lexists(target):
