@@ -48,7 +48,9 @@ def build(
     figures: Figures = None,
     sample: SampleToPrune = None,
     cache: Cache = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0, max=2**32 - 1)
+    ] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
     ] = False,

@@ -15,7 +15,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.building.checkpoint import from_plain, to_plain
 from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import StudyFile
-from irtbench.data.harmless_text import escaped
+from irtbench.data.harmless_text import escaped, lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence
@@ -74,6 +74,8 @@ def load_study(folder: Path) -> Study:
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or "is no JSON"
         raise InputError(f"file {file}: {why}; {again}") from None
+    if broken := lone_surrogate(record):
+        raise InputError(f"file {file}: half a character in the text {broken}; {again}")
     if not isinstance(record, dict) or (record.get("format"), record.get("version")) != (FORMAT, VERSION):
         raise InputError(f"file {file}: holds no study of version {VERSION}; {again}")
     try:
