@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import codecs
 import gc
+import inspect
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
@@ -28,7 +32,7 @@ import typer
 from irtbench.cli.command import Command
 from irtbench.cli.page import one_screen
 from irtbench.cli.ranks import processes_of_run
-from irtbench.cli.result_files import inputs_of_command, remove_unfinished
+from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 
@@ -37,6 +41,9 @@ SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
 #: Parameters of commands that name what is written, or where it goes; any other path is read.
 OUTPUTS = ("output", "explanation", "figures", "html", "study")
+#: Those beside which files are that they name: what they are read from is no pipe.
+RELATIVE_TO = ("study_file",)
+OVERWRITE = "overwrite"
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
@@ -101,30 +108,68 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     for name in (chosen := tuple(names)):
         function = name.replace("-", "_")
         command = getattr(import_module(f"irtbench.cli.{function}"), function)
-        app.command(short_help=COMMANDS[name], cls=Command)(noting_inputs(command))
+        wrapped = noting_inputs(command)
+        app.command(short_help=COMMANDS[name], cls=Command.of(wrapped))(wrapped)
     for name in () if chosen else COMMANDS:
         app.command(name, short_help=COMMANDS[name])(lambda: None)
     return app
 
 
 def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, which first notes the paths it was given to read: no result may replace one of them."""
+    """The command, which first notes the paths it was given to read: no result may replace one of them.
+
+    What comes from a pipe is kept in a file, for it can be read only once. A command that writes has ``--overwrite``.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    writes = "output" in signature.parameters
 
     @wraps(command)
     def noted(**given: Any) -> Any:
-        paths = []
-        for name, value in given.items():
-            if name not in OUTPUTS:
+        may = overwriting.set(bool(given.pop(OVERWRITE, False)) if writes else False)
+        with ExitStack() as kept:
+            paths = []
+            for name, value in given.items():
+                if name in OUTPUTS:
+                    continue
+                if name not in RELATIVE_TO:
+                    given[name] = value = (
+                        [kept_input(path, kept) for path in value]
+                        if isinstance(value, list)
+                        else kept_input(value, kept)
+                    )
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
                           if isinstance(path, Path)]  # fmt: skip
-        before = inputs_of_command.set(tuple(paths))
-        try:
-            with one_screen():
-                return command(**given)
-        finally:
-            inputs_of_command.reset(before)
+            before = inputs_of_command.set(tuple(paths))
+            try:
+                with one_screen():
+                    return command(**given)
+            finally:
+                inputs_of_command.reset(before)
+                overwriting.reset(may)
 
+    if writes:
+        option = inspect.Parameter(
+            OVERWRITE, inspect.Parameter.KEYWORD_ONLY, default=False,
+            annotation=Annotated[
+                bool, typer.Option("--overwrite", help="Write over the results of a finished study.")
+            ],
+        )  # fmt: skip
+        noted.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     return noted
+
+
+def kept_input(value: Any, kept: ExitStack) -> Any:
+    """A file with what a pipe gives (``-`` for standard input); anything else as it is."""
+    if not isinstance(value, Path):
+        return value
+    path = Path("/dev/stdin") if value == Path("-") else value
+    if not (path.is_fifo() or path.is_char_device()):
+        return path
+    folder = kept.enter_context(removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))))
+    file = folder / path.name
+    with path.open("rb") as source, file.open("wb") as target:
+        shutil.copyfileobj(source, target)
+    return file
 
 
 def show_version(wanted: bool) -> None:

@@ -57,6 +57,15 @@ def save_study(study: Study, file: Path) -> None:
     file.write_text(escaped(text) + "\n", encoding="utf-8")
 
 
+def told_of(file: Path) -> tuple[str | None, str | None]:
+    """Title and name of the answers of the study that a record is of; None where it does not say, or is damaged."""
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))["study"]["settings"]
+        return settings["study"]["title"], settings["data"]["answers"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None, None
+
+
 def load_study(folder: Path) -> Study:
     """The study that a folder of results holds, as far as its page needs it.
 
