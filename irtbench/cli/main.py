@@ -301,10 +301,17 @@ def as_json(error: UnicodeError) -> tuple[str, int]:
 
 
 def show_any_text() -> None:
-    """Let what the terminal's or the pipe's encoding lacks be shown as JSON writes it: never an error."""
+    """Let what the terminal's or the pipe's encoding lacks be shown as JSON writes it: never an error.
+
+    What the caller has closed leads nowhere, so that no file that is opened takes its place.
+    """
     codecs.register_error("as_json", as_json)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: its own
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="as_json")
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES
 from irtbench.data.readers.place import address_of
+from irtbench.data.readers.table import demand_few_columns
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
@@ -93,6 +94,7 @@ class LargeTable(Shown):
                     own, metadata = file.schema_arrow, file.metadata
             except failures_of(filesystem) as error:
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
+            demand_few_columns(len(own.names), info.path)
             if schema is None:
                 schema = own
             rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))

@@ -203,7 +203,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
     try:
         _demand_text(data, path)
         _, header = next(_numbered_rows(data))
-        _demand_columns_few(len(header), path)
+        demand_few_columns(len(header), path)
         _demand_distinct(header, path)
         table = pa.csv.read_csv(
             pa.BufferReader(data),
@@ -224,7 +224,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
     try:
         file = pa.parquet.ParquetFile(pa.BufferReader(data))
-        _demand_columns_few(file.metadata.num_columns, path)
+        demand_few_columns(file.metadata.num_columns, path)
         if file.metadata.num_rows * file.metadata.num_columns > MOST_FIELDS:
             raise InputError(
                 f"file {path}: {file.metadata.num_rows} rows of {file.metadata.num_columns} columns; expected at most "
@@ -279,7 +279,8 @@ def _demand_text(data: bytes, path: Path) -> None:
         raise InputError(f"file {path}: is no text; expected CSV or Parquet")
 
 
-def _demand_columns_few(n: int, path: Path) -> None:
+def demand_few_columns(n: int, path: str | Path) -> None:
+    """Refuse a table of more than `MOST_COLUMNS`, which no command reads in sensible time."""
     if n > MOST_COLUMNS:
         raise InputError(
             f"file {path}: {n} columns; expected at most {MOST_COLUMNS} (a table of more items is given in long form)"
