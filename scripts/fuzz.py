@@ -219,6 +219,11 @@ def by_toml(rng: random.Random, data: bytes, folder: Path, name: str) -> bytes:
     from dataclasses import fields
 
     from irtbench import config
+    from irtbench.building.form_wishes import FormWishes
+    from irtbench.building.prune_rules import PruneRules
+    from irtbench.data.grading import GradingSettings
+    from irtbench.data.screening import ScreeningSettings
+    from irtbench.estimation.settings import FitSettings
 
     lines = data.decode().splitlines()
     for _ in range(rng.randint(1, 3)):
@@ -231,9 +236,9 @@ def by_toml(rng: random.Random, data: bytes, folder: Path, name: str) -> bytes:
             del lines[place]
         else:
             tables = {
-                "data": config.DataSettings, "screening": config.ScreeningSettings, "grading": config.GradingSettings,
-                "model": config.FitSettings, "pruning": config.PruneRules, "score": config.ScoreSettings,
-                "study": config.StudySettings, "published": config.PublishedSettings, "forms": config.FormWishes,
+                "data": config.DataSettings, "screening": ScreeningSettings, "grading": GradingSettings,
+                "model": FitSettings, "pruning": PruneRules, "score": config.ScoreSettings,
+                "study": config.StudySettings, "published": config.PublishedSettings, "forms": FormWishes,
             }  # fmt: skip
             table = rng.choice(list(tables))
             line = f"{rng.choice([f.name for f in fields(tables[table])])} = {rng.choice(ODD_TOML)}"
@@ -407,6 +412,16 @@ class Worker:
         self.process.stdin.write(json.dumps([seed, number]) + "\n")
         self.process.stdin.flush()
 
+    def fileno(self) -> int:
+        """By which `select` tells that it has answered."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def answer(self) -> str:
+        """What it says of its run; empty where it is gone."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
     def end(self) -> None:
         """End it, whatever it does."""
         self.process.kill()
@@ -471,12 +486,9 @@ def fuzz(given: argparse.Namespace, folder: Path) -> int:
             busy.append(worker)
         if not busy:
             break
-        streams = {worker.process.stdout: worker for worker in busy}
-        for stream in select.select(list(streams), [], [], 0.5)[0]:
-            worker = streams[stream]
+        for worker in select.select(list(busy), [], [], 0.5)[0]:
             busy.remove(worker)
-            line = stream.readline()
-            if line:
+            if line := worker.answer():
                 note(worker.number, *json.loads(line))
                 idle.append(worker)
             else:  # it is gone: killed for memory, or by a fault of a library

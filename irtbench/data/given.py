@@ -174,8 +174,8 @@ def as_items(given: ItemsLike) -> ItemTable:
 def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> ResponseMatrix:
     if hasattr(given, "detach"):  # a tensor, perhaps on a GPU or with a gradient
         try:
-            given = given.detach().cpu()
-            given = (given.double() if given.is_floating_point() else given).numpy()
+            tensor: Any = given.detach().cpu()
+            given = (tensor.double() if tensor.is_floating_point() else tensor).numpy()
         except (TypeError, RuntimeError) as error:
             raise InputError(f"{name}: expected a dense tensor of numbers ({str(error).rstrip('.')})") from None
     if isinstance(given, np.ma.MaskedArray):
