@@ -49,7 +49,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
 BY_CTRL_C = 128 + signal.SIGINT  # exit status
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
-MOST_SECONDS = 3.0  # for that; a library may be at work for longer before it lets go
+MOST_SECONDS = 2.0  # for that; a library may be at work for longer before it lets go
 #: Exit status of a run that was sent such a signal.
 stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
 #: In the order of the help, with its line there; each is the function of that name in the module of that name.
