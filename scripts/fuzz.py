@@ -207,7 +207,7 @@ def change(rng: random.Random, node: Any) -> None:
             node[f"{key}x"] = node.pop(key)
         elif how == 1:
             node.append(inner)
-        elif how == 2 and isinstance(inner, int | float):
+        elif how == 2 and isinstance(inner, int | float) and abs(inner) < 1e300:
             node[key] = rng.choice((-inner, inner * 1e6, inner * 1e-6, 0, inner + 1, 1e300))
         else:
             node[key] = rng.choice(ODD_VALUES)
