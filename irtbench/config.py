@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from irtbench.bank.data_card import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
-from irtbench.data.checked_settings import Count, Inside, Settings, WrongSetting, settings_from
+from irtbench.data.checked_settings import Count, Inside, Seed, Settings, WrongSetting, settings_from
 from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
@@ -48,7 +48,7 @@ class StudySettings(Settings):
 
     title: str = "Untitled study"
     description: str = ""
-    seed: Count = 0
+    seed: Seed = 0
     screening_effect: bool = False
 
 
@@ -409,7 +409,7 @@ def read_section(path: Path, name: str, table: Mapping[str, Any], cls: type[Sect
 def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:
     """Rules of the preset named (``standard`` unless another is), with what the table says instead."""
     preset = table.get("preset", "standard")
-    if preset not in PRESETS:
+    if not isinstance(preset, str) or preset not in PRESETS:
         raise InputError(f"{path}: pruning.preset: expected one of {', '.join(PRESETS)} but got {preset!r}")
     given = {key: value for key, value in table.items() if key != "preset"}
     return read_section(path, "pruning", asdict(PRESETS[preset]) | given, PruneRules)

@@ -106,8 +106,8 @@ INNER_FILES = {
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
-    "readers.openai_evals readers.potato readers.prodigy readers.prolific readers.py_irt readers.py_irt_parameters "
-    "readers.r_parameters "
+    "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
+    "readers.py_irt_parameters readers.r_parameters "
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from irtbench.analysis.factor_test import one_more_factor
 from irtbench.analysis.model_comparison import compare_models
 from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analysis
 from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
+from irtbench.data.checked_settings import seeded
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
@@ -143,7 +143,7 @@ def find_dimensions(
     """
     responses = as_responses(responses)
     progress(f"tetrachoric correlations of {responses.n_items} items and of {n_samples} samples of independent items")
-    analysis = parallel_analysis(responses, rng=np.random.default_rng(seed), n_samples=n_samples)
+    analysis = parallel_analysis(responses, rng=seeded(seed), n_samples=n_samples)
     models: dict[str, FactorModel] = {}
     for number in range(1, max_factors + 1):
         name = "1 factor" if number == 1 else f"{number} factors"

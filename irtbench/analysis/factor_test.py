@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, likelihood_ratio
 from irtbench.analysis.time_left import time_left
+from irtbench.data.checked_settings import checked_seed
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -82,7 +83,7 @@ def one_more_factor(
     observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
     if n_samples == 0:
         return replace(observed, note=NOT_ASKED)
-    rng = np.random.default_rng([seed, smaller.n_factors])
+    rng = np.random.default_rng([checked_seed(seed), smaller.n_factors])
     exceed, began = 0, time.monotonic()
     for number in range(1, n_samples + 1):
         left = time_left(time.monotonic() - began, number - 1, n_samples)

@@ -28,6 +28,7 @@ from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
 
 MOST_STEPS = 50
+LEAST_CURVATURE, LEAST_SIZE = 1e-9, 1e-10  # beside the greatest curvature; of a step
 TOLERANCE = 1e-9  # of the Newton decrement, twice what the log-likelihood is short of its maximum
 
 Array = NDArray[np.float64]
@@ -192,16 +193,16 @@ def newton(log_likelihood: Any, start: Tensor) -> tuple[Array, Array, float, boo
             (gradient,) = torch.autograd.grad(value, at)
             hessian = torch.autograd.functional.hessian(log_likelihood, at)
             values, reached = at.detach(), float(value.detach())
-            lowest = torch.linalg.eigvalsh(-hessian)[0]
-            damped = -hessian + max(0.0, 1e-6 - float(lowest)) * torch.eye(
-                len(values), dtype=values.dtype, device=values.device
-            )
-            step = torch.linalg.solve(damped, gradient)
-            converged = bool(gradient @ step < TOLERANCE) and float(lowest) > 0
+            curvature, axes = torch.linalg.eigh(-hessian)
+            least = LEAST_CURVATURE * float(curvature.abs().max())
+            step = axes @ ((axes.T @ gradient) / curvature.abs().clamp(min=least))  # uphill on every axis
+            converged = bool(gradient @ step < TOLERANCE) and float(curvature[0]) > 0
             if converged:
                 break
             size = 1.0
-            while size > 1e-4 and not float(log_likelihood(values + size * step)) >= reached:
+            while size > LEAST_SIZE and not float(log_likelihood(values + size * step)) >= reached:
                 size /= 2
+            if size <= LEAST_SIZE:  # no point on the way is higher
+                break
             values = values + size * step
     return values.cpu().numpy(), hessian.detach().cpu().numpy(), reached, converged

@@ -11,6 +11,7 @@ from scipy.special import gammaln, softmax
 from scipy.stats import betabinom
 
 from irtbench.analysis.option_model import fit_options
+from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
@@ -184,7 +185,7 @@ def wrong_keys(
     without = [item for item in responses.item_ids if item not in keys]
     if without:
         raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
-    rng = np.random.default_rng(seed)
+    rng = seeded(seed)
     fitted = [item for item in responses.item_ids if item in set(items.item_ids)]
     known, place = items.select(fitted), {item: k for k, item in enumerate(fitted)}
     right, wrong = log_icc(population.nodes, known)

@@ -18,6 +18,7 @@ import pandas as pd
 from irtbench.bank.data_card import DataCard
 from irtbench.bank.item_file import is_of_py_irt, is_table, scales_of_items
 from irtbench.bank.scale import Scale
+from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
@@ -162,6 +163,8 @@ def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
         content = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise InputError(f"bank {path}: not JSON: {error}") from None
+    if broken := lone_surrogate(content):
+        raise InputError(f"bank {path}: half a character in the text {broken}; expected text that is UTF-8")
     if is_of_py_irt(path, content):
         return ItemBank(scales_of_items(path))
     try:

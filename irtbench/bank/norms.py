@@ -17,6 +17,7 @@ from irtbench.data.shown import Drawn, counted, spanned
 LEAST_SPREAD = 0.01  # of an ability in the norm sample, so that the smoothed norm has a density
 MOST_NORMS = 100_000  # respondents of a study that become its norm sample: a percentile is then known to .16 points
 NORM_DECIMALS = 4  # of theta in the norm sample: far below any standard error, and ties stay ties
+MOST_ABILITY, MOST_WEIGHT = 100.0, 1e12  # of a respondent, in size
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,26 +54,28 @@ class Norms(Drawn):
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64).round(NORM_DECIMALS)
-        if theta.ndim != 1 or theta.size == 0 or not np.isfinite(theta).all():
-            raise InputError("norms: theta must be a list of at least one finite number")
+        if theta.ndim != 1 or theta.size == 0 or not (np.abs(theta) <= MOST_ABILITY).all():
+            raise InputError(
+                f"norms: theta must be a list of at least one finite number, each of at most {MOST_ABILITY:g} in size"
+            )
         object.__setattr__(self, "theta", read_only(theta))
         if self.weights is not None:
             weights = np.array(self.weights, dtype=np.float64)
             if weights.shape != theta.shape:
                 raise InputError(f"norms: {weights.size} weights for {theta.size} respondents")
-            if not (np.isfinite(weights) & (weights > 0)).all():
-                raise InputError("norms: weights must be positive and finite")
+            if not ((weights <= MOST_WEIGHT) & (weights > 0)).all():
+                raise InputError(f"norms: weights must be positive and finite, of at most {MOST_WEIGHT:g}")
             object.__setattr__(self, "weights", read_only(weights))
         if self.standard_error is not None:
             error = np.array(self.standard_error, dtype=np.float64).round(NORM_DECIMALS)
             if error.shape != theta.shape:
                 raise InputError(f"norms: {error.size} standard errors for {theta.size} respondents")
-            if not (np.isfinite(error) & (error >= 0)).all():
-                raise InputError("norms: standard errors must be finite and not negative")
+            if not ((error <= MOST_ABILITY) & (error >= 0)).all():
+                raise InputError(f"norms: standard errors must be finite and not negative, of at most {MOST_ABILITY:g}")
             object.__setattr__(self, "standard_error", read_only(error))
         if self.on_form is not None:
             on_form = np.array(self.on_form, dtype=np.float64).round(NORM_DECIMALS)
-            if on_form.shape != theta.shape or not np.isfinite(on_form).all():
+            if on_form.shape != theta.shape or not (np.abs(on_form) <= MOST_ABILITY).all():
                 raise InputError(f"norms: on_form must have a finite ability for each of {theta.size} respondents")
             object.__setattr__(self, "on_form", read_only(on_form))
         groups = {name: tuple(values) for name, values in self.groups.items()}

@@ -15,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from irtbench.bank.norms import Norms
+from irtbench.bank.norms import MOST_ABILITY, Norms
 from irtbench.bank.scale import Scale
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.item_parameters import MOST_COVARIANCE, ItemParameters, sensible_items
 from irtbench.models.joint_error import JointError
 from irtbench.models.quadrature import Quadrature
 
 MOST_TOGETHER = 200  # items whose joint error is kept: of more it would be megabytes
 DIGITS = 6  # of it
+NEARLY_ONE = 0.01  # from which the logarithm of the sum of a population's weights may not be away
 
 
 #: Fields of a scale from version 4 on.
@@ -286,7 +287,7 @@ def scale_of(entry: ScaleEntry) -> Scale:
         raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")
     width = 4 if any(upper) else 3
     covariance = np.stack([_square(item.covariance, width, item.item_id) for item in entry.items])
-    items = ItemParameters(
+    parameters = ItemParameters(
         item_ids,
         np.array([item.discrimination for item in entry.items]),
         np.array([item.intercept for item in entry.items]),
@@ -296,10 +297,33 @@ def scale_of(entry: ScaleEntry) -> Scale:
         tuple(item.kind or "own" for item in entry.items),
         np.array(upper, dtype=np.float64) if any(upper) else None,
     )
+    try:
+        items = sensible_items(parameters)
+    except InputError as error:
+        raise InputError(f"scale {entry.name}: {error}") from None
+    _demand_sensible(entry)
     return Scale(
         entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
         _joint_error(entry, items), _line(entry),
     )  # fmt: skip
+
+
+def _demand_sensible(entry: ScaleEntry) -> None:
+    """Refuse numbers beside those of the items that no scale has."""
+    line, error = entry.line, entry.joint_error
+    given: list[tuple[str, list[float], float]] = []
+    if isinstance(entry.population, GridPopulation):
+        given += [("population.nodes", entry.population.nodes, MOST_ABILITY)]
+    if error is not None:
+        given += [("joint_error", [error.location, error.unit, *error.covariance], MOST_COVARIANCE)]
+    if line is not None:
+        given += [
+            ("line", [line.slope, line.intercept], MOST_ABILITY),
+            ("line.covariance", line.covariance, MOST_COVARIANCE),
+        ]
+    for what, values, most in given:
+        if (largest := float(np.abs(values).max(initial=0.0))) > most:
+            raise InputError(f"scale {entry.name}: {what}: expected at most {most:g} in size but got {largest:g}")
 
 
 def _estimated(items: ItemParameters) -> NDArray[np.intp]:
@@ -373,6 +397,8 @@ def _population(entry: ScaleEntry) -> Quadrature | None:
         raise InputError(
             f"scale {entry.name}: population needs increasing nodes with one log weight each, not all null"
         )
+    if not abs(float(np.logaddexp.reduce(log_weights))) < NEARLY_ONE:
+        raise InputError(f"scale {entry.name}: population.log_weights: expected weights whose sum is 1")
     return Quadrature(nodes, log_weights)
 
 

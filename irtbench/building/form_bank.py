@@ -12,6 +12,7 @@ from irtbench.bank.left_out import NOT_ON_A_SCALE, LeftOut, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.building.item_pool import BankLike, scales_given
+from irtbench.data.checked_settings import seeded
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.models.simulation import simulate_responses
@@ -69,7 +70,7 @@ def form_bank(bank: BankLike, form: Sequence[str], *, seed: int = 0) -> ItemBank
     kept = [scale for scale in scales if not chosen.isdisjoint(scale.items.item_ids)]
     if not kept:
         raise InputError("form: has no item; expected at least one")
-    rng = np.random.default_rng(seed)
+    rng = seeded(seed)
     dropped = [LeftOut(item, NOT_ON_THE_FORM, scale.name)
                for scale in scales for item in scale.items.item_ids if item not in chosen]  # fmt: skip
     left_out = [vars(item) for item in [*items_left_out(scales).values(), *dropped]]

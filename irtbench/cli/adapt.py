@@ -11,8 +11,8 @@ import typer
 
 from irtbench.cli.assemble import read_bank, table_of
 from irtbench.cli.options import Figures, Json, Quiet, Seed
-from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, write_table
-from irtbench.cli.presenting import figures_in
+from irtbench.cli.output import demand_table_name, say, show_table, to_json, write_table
+from irtbench.cli.presenting import figures_in, maybe_file
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
@@ -102,10 +102,9 @@ def adapt(
             found = simulate_adaptive(own, abilities, settings, columns=columns, seed=seed)
         else:
             found = ask_here(own, settings, columns, seed)
-    if output is not None:
-        with output_file(output) as file:
+    with maybe_file(output) as file, figures_in(figures) as draw:
+        if file is not None:
             write_table(found.table(), file)
-    with figures_in(figures) as draw:
         if draw is not None:
             from irtbench.report.scoring_figures import adaptive_figures
 

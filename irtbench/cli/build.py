@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,10 +20,11 @@ from irtbench.cli.output import output_folder, say, say_next, show_table, to_jso
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.ranks import ranks_of_run
-from irtbench.cli.result_files import unfinished_folder
+from irtbench.cli.result_files import OF_STUDY, unfinished_folder
 from irtbench.cli.score import show_scores
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
     from irtbench.analysis.dimensions import Dimensions
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
     from irtbench.study.results import ScaleStudy, Study
 
 
-FILES = (
-    "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
-    "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
-    "study.json", "report.html", "form.csv", "form.json", "form_bank.json",
-)  # fmt: skip
 CONTROL_FILES = ("control.csv", "control.json")
 
 
@@ -49,7 +46,9 @@ def build(
     sample: SampleToPrune = None,
     cache: Cache = None,
     allow_address: AllowAddress = [],  # noqa: B006 - typer copies it
-    seed: Annotated[int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Instead of the study's own seed.", min=0, max=2**32 - 1)
+    ] = None,
     control: Annotated[
         bool, typer.Option("--control", help="Shuffle each item's responses first: no scale may be found then.")
     ] = False,
@@ -119,7 +118,9 @@ def write_study(
     from irtbench.study.run import run_study
 
     with (
-        output_folder(target, files=FILES, inputs=settings.files) as folder,
+        output_folder(
+            target, files=OF_STUDY, inputs=settings.files, same_study=partial(same_study, settings)
+        ) as folder,
         unfinished_folder(target) as unfinished,
         figures_in(figures) as draw,
         reporting(quiet=quiet) as progress,
@@ -169,6 +170,14 @@ def write_study(
     say_doubts([*doubts, *(f"scale {name}: {words}" for name, words in guessed if words)])
     unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
+
+
+def same_study(settings: StudyFile, record: Path) -> bool:
+    """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
+    from irtbench.study.record import told_of
+
+    title, answers = told_of(record)
+    return title == settings.study.title or answers == settings.data.answers.name
 
 
 def of_scales(scales: Sequence[ScaleStudy], table: Callable[[Pruning], pd.DataFrame]) -> pd.DataFrame:
@@ -233,6 +242,11 @@ def run_control(settings: StudyFile, target: Path, on_disk: OnDisk | None, *, qu
         verdict = "no scale is found, as it should be"
         say("the rules find a scale where there is nothing" if found["n_scales_found"] else verdict)
     if found["n_scales_found"]:
+        if quiet or json:
+            names = name_first(table.loc[table["retained"], "scale"].tolist())
+            print(
+                f"irtbench: control: the rules find a scale where there is nothing: {printable(names)}", file=sys.stderr
+            )
         raise typer.Exit(1)
 
 

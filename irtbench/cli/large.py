@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtbench.cli.result_files import removed_at_the_end
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 
@@ -160,8 +161,8 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
     from irtbench.data.response_store import held
 
     if cache is None:
-        with tempfile.TemporaryDirectory(prefix="irtbench-", ignore_cleanup_errors=True) as temporary:
-            yield Path(temporary)
+        with removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))) as temporary:
+            yield temporary
         return
     if cache.exists() and not cache.is_dir():
         raise InputError(f"cache {cache}: is not a folder")

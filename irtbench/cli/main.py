@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import codecs
 import gc
+import inspect
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import wraps
@@ -20,6 +25,7 @@ from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -28,7 +34,7 @@ import typer
 from irtbench.cli.command import Command
 from irtbench.cli.page import one_screen
 from irtbench.cli.ranks import processes_of_run
-from irtbench.cli.result_files import inputs_of_command
+from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.harmless_text import printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import keep_credentials, note_credentials, without_credentials
@@ -39,11 +45,15 @@ SHOW_TRACEBACK = "IRTBENCH_TRACEBACK"
 PURPOSE = "From crowd answers to a calibrated evaluation scale, and from a system's answers to its human percentile."
 #: Parameters of commands that name what is written, or where it goes; any other path is read.
 OUTPUTS = ("output", "explanation", "figures", "html", "study")
+#: Those beside which files are that they name: what they are read from is no pipe.
+RELATIVE_TO = ("study_file",)
+OVERWRITE = "overwrite"
 #: What is wrong with options and arguments; typer exports the class below it alone.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 DUCKDB = "_duckdb"
 BY_CTRL_C = 128 + signal.SIGINT  # exit status
 STOPPING = ("SIGTERM", "SIGHUP")  # signals that end a run in good order, as Ctrl-C does
+MOST_SECONDS = 2.0  # for that; a library may be at work for longer before it lets go
 #: Exit status of a run that was sent such a signal.
 stopped_with: ContextVar[int | None] = ContextVar("stopped_with", default=None)
 #: In the order of the help, with its line there; each is the function of that name in the module of that name.
@@ -102,7 +112,8 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     for name in (chosen := tuple(names)):
         function = name.replace("-", "_")
         command = getattr(import_module(f"irtbench.cli.{function}"), function)
-        app.command(short_help=COMMANDS[name], cls=Command)(noting_inputs(command))
+        wrapped = noting_inputs(command)
+        app.command(short_help=COMMANDS[name], cls=Command.of(wrapped))(wrapped)
     for name in () if chosen else COMMANDS:
         app.command(name, short_help=COMMANDS[name])(lambda: None)
     return app
@@ -111,24 +122,45 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
 def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command, which first notes the paths it was given to read: no result may replace one of them.
 
-    What it knows of addresses is without their credentials.
+    What it knows of addresses is without their credentials. What comes from a pipe is kept in a file, for it can be
+    read only once. A command that writes has ``--overwrite``.
     """
+    signature = inspect.signature(command, eval_str=True)
+    writes = "output" in signature.parameters
 
     @wraps(command)
     def noted(**given: Any) -> Any:
-        paths = []
+        may = overwriting.set(bool(given.pop(OVERWRITE, False)) if writes else False)
         given = {name: keep_credentials(value) if isinstance(value, Path) else value for name, value in given.items()}
-        for name, value in given.items():
-            if name not in OUTPUTS:
+        with ExitStack() as kept:
+            paths = []
+            for name, value in given.items():
+                if name in OUTPUTS:
+                    continue
+                if name not in RELATIVE_TO:
+                    given[name] = value = (
+                        [kept_input(path, kept) for path in value]
+                        if isinstance(value, list)
+                        else kept_input(value, kept)
+                    )
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
                           if isinstance(path, Path)]  # fmt: skip
-        before = inputs_of_command.set(tuple(paths))
-        try:
-            with one_screen():
-                return command(**given)
-        finally:
-            inputs_of_command.reset(before)
+            before = inputs_of_command.set(tuple(paths))
+            try:
+                with one_screen():
+                    return command(**given)
+            finally:
+                inputs_of_command.reset(before)
+                overwriting.reset(may)
 
+    if writes:
+        option = inspect.Parameter(
+            OVERWRITE, inspect.Parameter.KEYWORD_ONLY, default=False,
+            annotation=Annotated[
+                bool, typer.Option("--overwrite", help="Write over the results of a finished study.")
+            ],
+        )  # fmt: skip
+        noted.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     return noted
 
 
@@ -138,6 +170,20 @@ class PlainWarning(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line that is shown."""
         return without_credentials(super().format(record))
+
+
+def kept_input(value: Any, kept: ExitStack) -> Any:
+    """A file with what a pipe gives (``-`` for standard input); anything else as it is."""
+    if not isinstance(value, Path):
+        return value
+    path = Path("/dev/stdin") if value == Path("-") else value
+    if not (path.is_fifo() or path.is_char_device()):
+        return path
+    folder = kept.enter_context(removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))))
+    file = folder / path.name
+    with path.open("rb") as source, file.open("wb") as target:
+        shutil.copyfileobj(source, target)
+    return file
 
 
 def show_version(wanted: bool) -> None:
@@ -171,6 +217,8 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
+    if STOPPING and sys.platform != "win32":
+        end_in_time()
     show_any_text()
     completing = COMPLETE in os.environ
     asked, arguments = (completed_words()[:1] if completing else sys.argv[1:2]), sys.argv[1:] or ["--help"]
@@ -187,25 +235,12 @@ def main() -> None:
             fail("stopped by Ctrl-C", BY_CTRL_C)
         if isinstance(status, int) and status:
             sys.exit(status)
-    except UsageError as error:
-        fail_usage(error, asked)
-    except (typer.Abort, KeyboardInterrupt):
+    except SystemExit:
+        raise
+    except BaseException as error:
         if (status := stopped_with.get()) is not None:  # a library has made another exception of the signal's
             sys.exit(status)
-        fail("stopped by Ctrl-C", BY_CTRL_C)
-    except InputError as error:
-        fail(str(error), 2)
-    except OSError as error:
-        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    except MemoryError:
-        fail("not enough memory for input of this size", 2)
-    except Exception as error:  # the last resort: a person gets a line, a developer the traceback on request
-        if missing := missing_library(error):
-            fail(missing, 2)
-        if os.environ.get(SHOW_TRACEBACK):
-            sys.stderr.write(without_credentials(traceback.format_exc()))
-            sys.exit(1)
-        fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
+        end_with(error, asked)
     finally:
         if DUCKDB not in sys.modules:  # which complains of objects that are there at the end
             gc.freeze()
@@ -220,11 +255,56 @@ def leave_what_waits(ending: BaseException | None) -> None:
         os._exit(ending.code if isinstance(ending.code, int) else 1)
 
 
+def end_with(error: BaseException, asked: Sequence[str]) -> NoReturn:
+    """Say in one line why the command ends."""
+    if isinstance(error, UsageError):
+        fail_usage(error, asked)
+    if isinstance(error, typer.Abort | KeyboardInterrupt):
+        fail("stopped by Ctrl-C", BY_CTRL_C)
+    if isinstance(error, InputError):
+        fail(str(error), 2)
+    if isinstance(error, OSError):
+        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+    if isinstance(error, MemoryError):
+        fail("not enough memory for input of this size", 2)
+    if isinstance(error, Exception) and (missing := missing_library(error)):
+        fail(missing, 2)
+    if not isinstance(error, Exception):
+        raise error
+    if os.environ.get(SHOW_TRACEBACK):  # the last resort: a person gets a line, a developer the traceback on request
+        sys.stderr.write(without_credentials(traceback.format_exc()))
+        sys.exit(1)
+    fail(f"internal error, please report it: {type(error).__name__}: {error} ({SHOW_TRACEBACK}=1 shows more)", 1)
+
+
 def stop(number: int, frame: FrameType | None) -> NoReturn:
     """End a run that was sent a signal: what was begun is removed on the way out."""
     signal.signal(number, signal.SIG_IGN)
     stopped_with.set(128 + number)
     fail(f"stopped by {signal.Signals(number).name}", 128 + number)
+
+
+def end_in_time() -> None:
+    """End a run that was sent a signal even where a library is at work that lets no handler run, or not for long.
+
+    The system writes the signal's number into a pipe, from which a thread reads it.
+    """
+    numbers, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        stopping = {getattr(signal, name, None) for name in STOPPING}
+        ignored = {number for number in stopping if number and signal.getsignal(number) is signal.SIG_IGN}
+        while (number := os.read(numbers, 1)[0]) not in stopping - ignored:
+            pass
+        time.sleep(MOST_SECONDS)
+        remove_unfinished()
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `stop` has not said so yet
+            print(f"irtbench: stopped by {signal.Signals(number).name}", file=sys.stderr, flush=True)
+        os._exit(128 + number)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def completed_words() -> list[str]:
@@ -251,10 +331,17 @@ def as_json(error: UnicodeError) -> tuple[str, int]:
 
 
 def show_any_text() -> None:
-    """Let what the terminal's or the pipe's encoding lacks be shown as JSON writes it: never an error."""
+    """Let what the terminal's or the pipe's encoding lacks be shown as JSON writes it: never an error.
+
+    What the caller has closed leads nowhere, so that no file that is opened takes its place.
+    """
     codecs.register_error("as_json", as_json)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: its own
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="as_json")
 
 

@@ -41,7 +41,7 @@ Html = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write a page to read: result, figures, table to sort and search."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.", min=0, max=2**32 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors and warnings only.")]
 Json = Annotated[bool, typer.Option("--json", help="Result as JSON on standard output, progress on standard error.")]
 #: As `irtbench.data.readers.recognise.FORMATS`; no reader is imported for the help.

@@ -10,8 +10,8 @@ import typer
 
 from irtbench.cli.graded import read_graded, say_left_out
 from irtbench.cli.options import Figures, Json, Map, Quiet, Seed, UnknownItemsOption, mapped
-from irtbench.cli.output import demand_table_name, output_file, say, show_table, to_json, top_and_bottom, write_table
-from irtbench.cli.presenting import figures_in
+from irtbench.cli.output import demand_table_name, say, show_table, to_json, top_and_bottom, write_table
+from irtbench.cli.presenting import figures_in, maybe_file
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 
@@ -73,10 +73,9 @@ def predict(
         found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
     place = list(found.columns).index("predicted_upper") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
-    if output is not None:
-        with output_file(output) as file:
+    with maybe_file(output) as file, figures_in(figures) as draw:
+        if file is not None:
             write_table(found, file)
-    with figures_in(figures) as draw:
         if draw is not None:
             from irtbench.report.scoring_figures import prediction_figures
 

@@ -73,6 +73,16 @@ def maybe_folder(target: Path | None, *, files: Sequence[str] = ()) -> Iterator[
 
 
 @contextmanager
+def maybe_file(target: Path | None) -> Iterator[Path | None]:
+    """As `output_file`; None where no file was named."""
+    if target is None:
+        yield None
+        return
+    with output_file(target) as file:
+        yield file
+
+
+@contextmanager
 def page_in(target: Path | None) -> Iterator[Callable[[Page], None] | None]:
     """Give a function that writes a page to the file that ``--html`` names; None where it was not given."""
     if target is None:

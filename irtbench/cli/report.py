@@ -34,7 +34,7 @@ def report(
 
     target = output or study / "report.html"
     found = load_study(study)
-    with output_file(target, inputs=[study / RECORD]) as file, figures_in(figures) as draw:
+    with output_file(target, inputs=[study / RECORD], of_study=True) as file, figures_in(figures) as draw:
         page = study_page(found)
         file.write_text(render_page(page), encoding="utf-8")
         if draw is not None:

@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -28,12 +28,30 @@ if sys.platform != "win32":
 #: Files and folders that the command at hand was given to read.
 inputs_of_command: ContextVar[tuple[Path, ...]] = ContextVar("inputs_of_command", default=())
 
+#: Whether the command may write over results of a finished study.
+overwriting: ContextVar[bool] = ContextVar("overwriting", default=False)
+#: What `build` writes; the folder of a finished study has the first of them.
+OF_STUDY = (
+    "study.json", "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
+    "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
+    "report.html", "form.csv", "form.json", "form_bank.json",
+)  # fmt: skip
+
+#: Folders that this run removes at its end, each with the topmost of the folders that were made for it.
+_unfinished: dict[Path, Path | None] = {}
+
 OBSOLETE = ".obsolete"  # names of the last run's results that this run has none of, in a folder that is ready
 AT_WORKING_FOLDER, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 @contextmanager
-def output_folder(target: Path, *, files: Sequence[str] = (), inputs: Iterable[Path] = ()) -> Iterator[Path]:
+def output_folder(
+    target: Path,
+    *,
+    files: Sequence[str] = (),
+    inputs: Iterable[Path] = (),
+    same_study: Callable[[Path], bool] = lambda record: False,
+) -> Iterator[Path]:
     """Folder to write results into; they reach `target` when the block ends well, and nothing does otherwise.
 
     A target that is not there yet appears whole. In one that is, the results of the last run are replaced by the new
@@ -48,40 +66,51 @@ def output_folder(target: Path, *, files: Sequence[str] = (), inputs: Iterable[P
         that this run does not write are removed.
     inputs
         Files that are read besides those the command was given.
+    same_study
+        Whether a record of a finished study, study.json, is that of the study whose results these are.
 
     Raises
     ------
     InputError
         Before the block if the target is no folder or cannot be written to, or if a file of `files` would replace an
-        input; after it for any other file that would.
+        input, or a result of another command's finished study; after it for any other file that would.
     """
     target = Path(os.path.realpath(target))
     read = (*inputs_of_command.get(), *inputs)
     if target.exists() and not target.is_dir():
         raise InputError(f"output {target}: is not a folder")
     demand_free(target, files, read)
+    finished = not overwriting.get() and (target / OF_STUDY[0]).is_file() and not same_study(target / OF_STUDY[0])
+    if finished:
+        demand_no_study(target, files)
     made = first_missing(target.parent)
     with _workplace(target, [target.parent, target] if target.exists() else [target.parent], made) as beside:
         if target.exists() and not os.access(target, os.W_OK | os.X_OK):
             raise InputError(f"output {target}: cannot be written: Permission denied")
         yield beside
         demand_free(target, os.listdir(beside), read)
+        if finished:
+            demand_no_study(target, os.listdir(beside))
         _publish(beside, target, files)
 
 
 @contextmanager
-def output_file(target: Path, *, inputs: Iterable[Path] = ()) -> Iterator[Path]:
+def output_file(target: Path, *, inputs: Iterable[Path] = (), of_study: bool = False) -> Iterator[Path]:
     """Place to write one file to; it takes the target's name when the block ends well, and nothing is left otherwise.
+
+    Where `of_study` it may be a result of the finished study in its folder.
 
     Raises
     ------
     InputError
-        If the target is a folder or a device, is an input, or cannot be written.
+        If the target is a folder or a device, is an input, is a result of a finished study, or cannot be written.
     """
     target = Path(os.path.realpath(target.parent)) / target.name
     if target.exists() and not target.is_file():
         raise InputError(f"output {target}: is {'a folder' if target.is_dir() else 'no plain file'}; expected a file")
     demand_free(target.parent, [target.name], (*inputs_of_command.get(), *inputs))
+    if not (of_study or overwriting.get()) and (target.parent / OF_STUDY[0]).is_file():
+        demand_no_study(target.parent, [target.name])
     made = first_missing(target.parent)
     with _workplace(target, [target.parent], made) as beside:
         yield beside / target.name
@@ -110,6 +139,42 @@ def unfinished_folder(target: Path) -> Iterator[Path | None]:
             os.close(lock)
 
 
+def demand_no_study(folder: Path, names: Iterable[str]) -> None:
+    """Refuse names of results that are those of the finished study in the folder.
+
+    Raises
+    ------
+    InputError
+        Naming the first.
+    """
+    for name in names:
+        if name in OF_STUDY and (folder / name).exists():
+            raise InputError(
+                f"output {folder}: holds a finished study, whose {name} would be replaced; expected another folder, or "
+                "--overwrite"
+            )
+
+
+@contextmanager
+def removed_at_the_end(folder: Path, made: Path | None = None) -> Iterator[Path]:
+    """A folder of this run's own, removed when the block ends, however the run does."""
+    _unfinished[folder] = made
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _unfinished.pop(folder, None)
+
+
+def remove_unfinished() -> None:
+    """Remove what this run has begun, from a thread, where its blocks cannot be left in time."""
+    for folder, made in list(_unfinished.items()):
+        shutil.rmtree(folder, ignore_errors=True)
+        if made is not None:
+            with suppress(OSError):
+                _remove_empty(folder.parent, made)
+
+
 def demand_free(folder: Path, names: Iterable[str], inputs: Iterable[Path]) -> None:
     """Refuse names of results that are an input, by whatever path or link, or a folder.
 
@@ -134,9 +199,9 @@ def _workplace(target: Path, homes: Sequence[Path], made: Path | None) -> Iterat
     """A locked hidden folder in the first home that takes one; removed at the end, with parents that were made."""
     beside, lock = _make_hidden(target, homes)
     try:
-        yield beside
+        with removed_at_the_end(beside, made):
+            yield beside
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
         if lock is not None:
             os.close(lock)
         if made is not None and not os.path.lexists(target):
@@ -197,7 +262,7 @@ def _clear_stale(target: Path, home: Path) -> None:
 
 def _publish(beside: Path, target: Path, files: Sequence[str]) -> None:
     """Let the results take the place of those of the last run."""
-    beside.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o755)
+    beside.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o777 & ~_mask())
     _sync(beside)
     if not target.exists():
         with suppress(OSError):  # another run may have made it meanwhile
@@ -216,6 +281,13 @@ def _publish(beside: Path, target: Path, files: Sequence[str]) -> None:
     os.rename(beside, ready)
     _move_in(ready, target)
     shutil.rmtree(ready, ignore_errors=True)
+
+
+def _mask() -> int:
+    """The permissions that new files and folders are not given (umask), which the system tells only when it is set."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _move_in(ready: Path, target: Path) -> None:

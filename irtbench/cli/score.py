@@ -14,8 +14,6 @@ from irtbench.cli.graded import left_out_of, read_graded, say_left_out
 from irtbench.cli.options import AllowAddress, Figures, Html, Json, Map, Quiet, Seed, UnknownItemsOption, mapped, named
 from irtbench.cli.output import (
     demand_table_name,
-    output_file,
-    output_folder,
     say,
     say_next,
     show_table,
@@ -23,7 +21,7 @@ from irtbench.cli.output import (
     top_and_bottom,
     write_table,
 )
-from irtbench.cli.presenting import figures_in, page_in
+from irtbench.cli.presenting import figures_in, maybe_file, maybe_folder, page_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.score_large import goes_by_parts, score_large
@@ -179,10 +177,14 @@ def score(
             groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)
             scores = with_groups(scores, groups)
         explained = None if explanation is None else explain_all(known, graded, unknown_items=unknown_items)
-    if output is not None:
-        with output_file(output) as file:
+    with (
+        maybe_file(output) as file,
+        figures_in(figures) as draw,
+        page_in(html) as show,
+        maybe_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder,
+    ):
+        if file is not None:
             write_table(scores, file)
-    with figures_in(figures) as draw, page_in(html) as show:
         if draw is not None:
             from irtbench.report.scoring_figures import score_figures
 
@@ -191,8 +193,7 @@ def score(
             from irtbench.report.system_pages import score_page
 
             show(score_page(known, scores, settings))
-    if explained is not None and explanation is not None:
-        with output_folder(explanation, files=("surprises.csv", "difficulty.csv")) as folder:
+        if explained is not None and folder is not None:
             write_table(explained.surprises(), folder / "surprises.csv")
             write_table(explained.difficulty, folder / "difficulty.csv")
     if json:

@@ -78,8 +78,22 @@ class Range:
 
 
 Count = Annotated[int, Range(at_least=0)]
+MOST_SEED = 2**32 - 1  # the largest that all generators take, of NumPy and of torch
+Seed = Annotated[int, Range(at_least=0, at_most=MOST_SEED)]
 Share = Annotated[float, Range(at_least=0, at_most=1)]
 Inside = Annotated[float, Range(above=0, below=1)]  # a level, an alpha: neither never nor always
+
+
+def checked_seed(seed: object) -> int:
+    """A seed that every generator of random numbers takes; any other is an `InputError`."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= MOST_SEED:
+        raise InputError(f"seed: expected a whole number from 0 to {MOST_SEED} but got {seed!r}")
+    return int(seed)
+
+
+def seeded(seed: object) -> np.random.Generator:
+    """Random numbers from a seed that a caller named, see `checked_seed`."""
+    return np.random.default_rng(checked_seed(seed))
 
 
 class WrongSetting(InputError):

@@ -24,6 +24,8 @@ from irtbench.data.stored_responses import AnyResponses, StoredResponses
 ResponsesLike = ResponseMatrix | LongTable | pd.DataFrame | ArrayLike
 #: Raw answers in any form that `as_answers` takes.
 AnswersLike = LongTable | pd.DataFrame
+#: Kinds of NumPy's types that NumPy would turn into numbers and are none: complex numbers, dates, times, records.
+OTHER_KINDS = "cMmV"
 #: Items with their keys in any form that `as_items` takes.
 ItemsLike = ItemTable | pd.DataFrame
 
@@ -171,13 +173,19 @@ def as_items(given: ItemsLike) -> ItemTable:
 
 def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> ResponseMatrix:
     if hasattr(given, "detach"):  # a tensor, perhaps on a GPU or with a gradient
-        given = given.detach().cpu().numpy()
+        try:
+            tensor: Any = given.detach().cpu()
+            given = (tensor.double() if tensor.is_floating_point() else tensor).numpy()
+        except (TypeError, RuntimeError) as error:
+            raise InputError(f"{name}: expected a dense tensor of numbers ({str(error).rstrip('.')})") from None
     if isinstance(given, np.ma.MaskedArray):
         given = np.ma.filled(given.astype(np.float64), np.nan)
     try:
         cells = np.asarray(given)
     except ValueError:
         raise InputError(f"{name}: expected rows of one length, a row a respondent, a column an item") from None
+    except TypeError:  # it seems to be a sequence and is none
+        cells = np.asarray(None)
     if cells.ndim != 2:
         what = f"shape {cells.shape}" if cells.ndim else f"{type(given).__name__}"
         raise InputError(f"{name}: expected a data frame or an array of shape (n_respondents, n_items) but got {what}")
@@ -245,15 +253,17 @@ def _by_respondent(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _numbers(cells: NDArray[Any], name: str, place: Callable[[int, int], str]) -> NDArray[np.float64]:
     """Cells as 1, 0 or NaN; the first that is none of them is an error that says where it is."""
+    if cells.dtype.kind in OTHER_KINDS:
+        raise InputError(f"{name}: expected 1, 0 or missing but got values of type {cells.dtype}")
     try:
         values = np.array(cells, dtype=np.float64)
-    except (TypeError, ValueError):  # there is a pd.NA or a text in it
+    except (TypeError, ValueError, OverflowError):  # there is a pd.NA, a huge number or a text in it
         values = np.array([[_number(cell) for cell in row] for row in cells], dtype=np.float64).reshape(cells.shape)
     wrong = ~((values == 0) | (values == 1) | np.isnan(values))
     if wrong.any():
         row, column = (int(k) for k in np.argwhere(wrong)[0])
         cell = cells[row, column]
-        got = f"{cell:g}" if isinstance(cell, int | float | np.number) else repr(cell)
+        got = f"{values[row, column]:g}" if isinstance(cell, int | float | np.number) else repr(cell)
         if isinstance(cell, str):
             got += " (respondents are named by the index or by a column respondent_id)"
         raise InputError(f"{name}{place(row, column)}: expected 1, 0 or missing but got {got}")
@@ -266,7 +276,7 @@ def _number(cell: Any) -> float:
         return np.nan
     try:
         return float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.inf
 
 

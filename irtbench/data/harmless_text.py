@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
 GUARD = "'"  # before a text that a spreadsheet would take for a formula
+MOST_SHOWN = 40  # letters around what is wrong
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 # what drives a terminal or breaks XML (C0 and C1 but for tab and line ends, DEL, U+FFFE, U+FFFF), and what makes text
@@ -40,6 +42,23 @@ def escaped(json: str) -> str:
     '"a\\u009bb"'
     """
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+
+
+def lone_surrogate(value: Any) -> str:
+    r"""A text around half a character in what JSON holds, which no file can be written with; empty if there is none.
+
+    Examples
+    --------
+    >>> lone_surrogate({"name": "item \ud8001"}), lone_surrogate(["é"])
+    ("'item \\ud8001'", '')
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        start = text.rfind('"', 0, error.start) + 1
+        return ascii(text[max(start, error.start - MOST_SHOWN) : error.start + MOST_SHOWN].partition('"')[0])
+    return ""
 
 
 def guarded(text: str) -> str:

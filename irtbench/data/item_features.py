@@ -13,6 +13,8 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
+MOST = 1e50  # size of a feature, whose squares are added up
+
 
 @dataclass(frozen=True, eq=False)
 class ItemFeatures(Shown):
@@ -30,7 +32,8 @@ class ItemFeatures(Shown):
     Raises
     ------
     InputError
-        If shapes differ, a name is repeated, there is no feature, or a value is not finite.
+        If shapes differ, a name is repeated, there is no feature, or a value is not finite, or of more than
+        1e50 in size.
     """
 
     item_ids: tuple[str, ...]
@@ -54,6 +57,12 @@ class ItemFeatures(Shown):
             raise InputError(
                 f"features: {self.names[feature]} of item {self.item_ids[item]} is missing or not finite; "
                 "expected a number in every row"
+            )
+        if (np.abs(values) > MOST).any():
+            item, feature = np.argwhere(np.abs(values) > MOST)[0]
+            raise InputError(
+                f"features: {self.names[feature]} of item {self.item_ids[item]} is {values[item, feature]:g}; expected "
+                f"at most {MOST:g} in size"
             )
         values.setflags(write=False)
         object.__setattr__(self, "values", values)

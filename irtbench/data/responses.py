@@ -46,6 +46,14 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str]) -> NDArray[np.in
     return positions
 
 
+MOST_TRIALS = 1_000_000  # of a respondent at an item
+
+
+def trials_words(got: float) -> str:
+    """What was expected in the place of this number of trials."""
+    return "a whole number of trials" + (f", at most {MOST_TRIALS:,}," if got > MOST_TRIALS else "")
+
+
 def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
     """Shares of correct responses, NaN where there was none."""
     return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
@@ -169,13 +177,13 @@ class ResponseMatrix(Shown):
             raise InputError(f"response matrix: trials of shape {given.shape} for responses of {correct.shape}")
         whole = np.nan_to_num(given).astype(np.int64)
         right = np.where(np.isnan(correct), 0, correct)
-        wrong = (whole != given) | (right != np.floor(right)) | (right < 0) | (right > whole)
+        wrong = (whole != given) | (right != np.floor(right)) | (right < 0) | (right > whole) | (whole > MOST_TRIALS)
         wrong |= np.isnan(correct) != (whole == 0)
         if wrong.any():
             row, column = (int(k) for k in np.argwhere(wrong)[0])
             raise InputError(
-                f"{self._place(row, column)}: expected a whole number right of a whole number of trials, missing where "
-                f"that is 0, but got {correct[row, column]:g} of {given[row, column]:g}"
+                f"{self._place(row, column)}: expected a whole number right of {trials_words(given[row, column])}, "
+                f"missing where that is 0, but got {correct[row, column]:g} of {given[row, column]:g}"
             )
         whole.setflags(write=False)
         return whole if (whole > 1).any() else None

@@ -14,6 +14,7 @@ import pyro
 import torch
 from pyro.infer import SVI
 
+from irtbench.data.checked_settings import checked_seed
 from irtbench.estimation.status import Learning
 
 Result = TypeVar("Result")
@@ -49,7 +50,7 @@ def fenced(seed: int) -> Iterator[None]:
     with own_parameters():
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - Pyro seeds this one
         on_gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        pyro.set_rng_seed(seed)
+        pyro.set_rng_seed(checked_seed(seed))
         try:
             yield
         finally:

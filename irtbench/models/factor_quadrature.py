@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtri
 from scipy.stats import qmc
 
+from irtbench.data.checked_settings import seeded
+
 #: Nodes along each axis of a tensor grid, by the number of abilities.
 NODES_PER_AXIS = {1: 61, 2: 31, 3: 17}
 NEGLIGIBLE = 25.0  # a corner whose log density is this far below the centre's is left out
@@ -68,7 +70,7 @@ def factor_quadrature(
     if n_factors < 1:
         raise ValueError(f"n_factors must be at least 1 but got {n_factors}")
     if n_factors not in NODES_PER_AXIS:
-        uniform = qmc.Sobol(n_factors, rng=np.random.default_rng(seed)).random(n_points)
+        uniform = qmc.Sobol(n_factors, rng=seeded(seed)).random(n_points)
         return FactorQuadrature(ndtri(uniform), np.full(n_points, -np.log(n_points)))
     steps = np.full(n_factors, NODES_PER_AXIS[n_factors] - 1)
     if slopes is not None:

@@ -24,6 +24,11 @@ from irtbench.data.shown import Drawn, counted, spanned
 ItemKind = Literal["own", "rasch", "1pl", "fixed"]
 
 
+#: Of items from a file: the steepest slope; the farthest difficulty, of slopes from 1 on, and with that of less steep
+#: ones the intercept; and the largest sampling covariance. Beyond them scores are no longer numbers of sense.
+MOST_SLOPE, MOST_DIFFICULTY, MOST_COVARIANCE = 100.0, 50.0, 1e12
+
+
 @dataclass(frozen=True, eq=False)
 class ItemParameters(Drawn):
     """Parameters of items, in slope-intercept form, with their sampling covariance where it is known.
@@ -258,3 +263,28 @@ class ItemParameters(Drawn):
             f"{counted(self.n_items, 'item')} ({models}), discrimination {spanned(self.discrimination)}, "
             f"difficulty {spanned(self.difficulty)}"
         )
+
+
+def sensible_items(items: ItemParameters) -> ItemParameters:
+    """The items of a file, if their parameters are such as items have.
+
+    Raises
+    ------
+    InputError
+        Naming the first item of which |a| > `MOST_SLOPE`, |d| > `MOST_DIFFICULTY` max(1, |a|), or a covariance is
+        larger than `MOST_COVARIANCE`.
+    """
+    a, d = items.discrimination, items.intercept
+    found = {
+        "discrimination": (a, np.full(a.shape, MOST_SLOPE)),
+        "intercept": (d, MOST_DIFFICULTY * np.maximum(1.0, np.abs(a))),
+    }
+    if items.covariance is not None:
+        largest = np.nanmax(np.abs(items.covariance), axis=(1, 2), initial=0.0)
+        found["a covariance"] = largest, np.full(a.shape, MOST_COVARIANCE)
+    for what, (values, most) in found.items():
+        beyond = np.flatnonzero(np.abs(values) > most)
+        if beyond.size:
+            k = beyond[0]
+            raise InputError(f"item {items.item_ids[k]}: {what} {values[k]:g}; expected at most {most[k]:g} in size")
+    return items

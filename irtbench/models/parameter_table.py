@@ -19,7 +19,7 @@ from irtbench.data.readers.r_parameters import in_our_columns
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.item_parameters import ItemKind, ItemParameters
+from irtbench.models.item_parameters import MOST_DIFFICULTY, MOST_SLOPE, ItemKind, ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
 
 #: Item parameters in any form that `as_parameters` takes.
@@ -30,6 +30,7 @@ UPPER_REFUSED = (
     "items have upper asymptotes (4pl), which go with fit, score and diagnose alone; expected 2pl or 3pl items"
 )
 
+MOST_PRIOR = 1e6  # mean and standard deviation of a prior of difficulty, in size
 #: Columns of a table of items that state mean and standard deviation of a normal population.
 POPULATION = ("population_mean", "population_sd")
 
@@ -152,7 +153,8 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
     Raises
     ------
     InputError
-        If the file cannot be read, a column is missing, a value is no number, or the items have several abilities.
+        If the file cannot be read, a column is missing, a value is no number or beyond what items have (|a| > 100,
+        |d| > 50 max(1, |a|)), or the items have several abilities.
 
     Examples
     --------
@@ -165,7 +167,12 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
     if recognises(look_at(Path(path))):
         found = read_py_irt_parameters(path)
         a, d = found["discrimination"].to_numpy(), found["intercept"].to_numpy()
-        return ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
+        try:
+            return sensible_items(
+                ItemParameters(tuple(found["item_id"]), a, d, np.zeros_like(a), np.zeros(len(a), dtype=np.bool_))
+            )
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     table = in_our_columns(read_table(path), path)
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
     if several := [name for name in ("slope_2", "slope_specific") if name in table]:
@@ -182,14 +189,16 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
     }
     model = table["model"] if "model" in table else pd.Series("", index=table.index)
     try:
-        return ItemParameters(
-            tuple(table["item_id"]),
-            number["discrimination"],
-            number["intercept"],
-            number.get("guessing", np.zeros(len(table))),
-            model.isin(["3pl", "4pl"]).to_numpy(),
-            kind=kinds_of(model),
-            upper_asymptote=number.get("upper_asymptote"),
+        return sensible_items(
+            ItemParameters(
+                tuple(table["item_id"]),
+                number["discrimination"],
+                number["intercept"],
+                number.get("guessing", np.zeros(len(table))),
+                model.isin(["3pl", "4pl"]).to_numpy(),
+                kind=kinds_of(model),
+                upper_asymptote=number.get("upper_asymptote"),
+            )
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -217,8 +226,14 @@ def read_population(path: str | Path) -> Quadrature | None:
         if np.unique(values).size != 1 or not np.isfinite(values).all():
             raise InputError(f"{path}: column {name}: expected one number, the same for every item")
     mean, deviation = (float(moments[name][0]) for name in POPULATION)
-    if deviation <= 0:
-        raise InputError(f"{path}: column {POPULATION[1]}: expected a number above 0 but got {deviation:g}")
+    if abs(mean) > MOST_DIFFICULTY:
+        most = f"at most {MOST_DIFFICULTY:g} in size"
+        raise InputError(f"{path}: column {POPULATION[0]}: expected {most} but got {mean:g}")
+    if not 1 / MOST_SLOPE <= deviation <= MOST_SLOPE:
+        raise InputError(
+            f"{path}: column {POPULATION[1]}: expected a number above 0, from {1 / MOST_SLOPE:g} to {MOST_SLOPE:g}, "
+            f"but got {deviation:g}"
+        )
     return normal_population(mean, deviation)
 
 
@@ -265,10 +280,10 @@ def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
         raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")
     moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in ("mean", "sd")}
     for name, values in moments.items():
-        wrong = np.flatnonzero(~np.isfinite(values) | ((values <= 0) & (name == "sd")))
+        wrong = np.flatnonzero(~(np.abs(values) <= MOST_PRIOR) | ((values <= 0) & (name == "sd")))
         if wrong.size:
             place = field_places(path, name)(int(wrong[0]))
-            expected = "a number above 0" if name == "sd" else "a number"
+            expected = f"a number {'above 0 ' if name == 'sd' else ''}of at most {MOST_PRIOR:g} in size"
             raise InputError(f"{place}: expected {expected} but got {table[name].iloc[wrong[0]]!r}")
     pairs = zip(moments["mean"].tolist(), moments["sd"].tolist(), strict=True)
     return dict(zip(table["item_id"], pairs, strict=True))

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import with_keywords
+from irtbench.data.checked_settings import seeded, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first, numbered
@@ -180,7 +180,7 @@ def simulate_adaptive(
     """
     known = items.items if isinstance(items, Scale) else as_parameters(items)
     abilities = np.asarray(theta, dtype=np.float64)
-    rng = np.random.default_rng(seed)
+    rng = seeded(seed)
     right = rng.random((abilities.size, known.n_items)) < icc(abilities, known)
     values = ResponseMatrix(right.astype(np.float64), numbered("r", abilities.size), known.item_ids)
     return replay_adaptive(items, values, settings, columns=columns, seed=seed, **keywords)
@@ -194,7 +194,7 @@ def _first(
     keywords: Mapping[str, Any],
 ) -> Adaptive:
     wanted = with_keywords(settings or AdaptiveSettings(), keywords)
-    return Adaptive(items, wanted, columns=columns, rng=np.random.default_rng(seed))
+    return Adaptive(items, wanted, columns=columns, rng=seeded(seed))
 
 
 def _run(

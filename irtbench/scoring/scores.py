@@ -15,7 +15,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import LeftOut, among, items_left_out
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
-from irtbench.data.checked_settings import Count, Inside, Settings, settings_from, with_keywords
+from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, with_keywords
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
 from irtbench.data.input_error import InputError
@@ -66,7 +66,7 @@ class ScoringSettings(Settings):
     norm: Norm = "normal"
     norm_group: tuple[str, str] | None = None
     level: Inside = 0.95
-    seed: Count = 0
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

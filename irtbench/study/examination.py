@@ -31,6 +31,7 @@ from irtbench.study.findings import (
 )
 
 #: Findings that keep every fit from being what it seems, whatever the prior.
+MOST_ROWS = 2**25  # trials that are laid out, a row each
 OBSTACLES = {
     "duplicates": "repeated pairs",
     "finer_scores": "scores are not 1 or 0 (--threshold)",
@@ -221,6 +222,8 @@ def one_row_a_trial(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     n = frame["n_trials"].fillna(0).to_numpy(dtype=np.intp)
     right = frame["n_correct"].fillna(0).to_numpy(dtype=np.intp)
+    if n.sum() > MOST_ROWS:
+        raise InputError(f"responses: {n.sum():,} trials; expected at most {MOST_ROWS:,} to be examined one by one")
     rows = frame.drop(columns=["n_correct", "n_trials"]).loc[frame.index.repeat(n)]
     trial = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n) + 1
     return rows.assign(response=(trial <= np.repeat(right, n)).astype(np.float64), trial=trial).reset_index(drop=True)

@@ -15,7 +15,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.building.checkpoint import from_plain, to_plain
 from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import StudyFile
-from irtbench.data.harmless_text import escaped
+from irtbench.data.harmless_text import escaped, lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.local_dependence import LocalDependence
@@ -57,6 +57,15 @@ def save_study(study: Study, file: Path) -> None:
     file.write_text(escaped(text) + "\n", encoding="utf-8")
 
 
+def told_of(file: Path) -> tuple[str | None, str | None]:
+    """Title and name of the answers of the study that a record is of; None where it does not say, or is damaged."""
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))["study"]["settings"]
+        return settings["study"]["title"], settings["data"]["answers"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None, None
+
+
 def load_study(folder: Path) -> Study:
     """The study that a folder of results holds, as far as its page needs it.
 
@@ -74,6 +83,8 @@ def load_study(folder: Path) -> Study:
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or "is no JSON"
         raise InputError(f"file {file}: {why}; {again}") from None
+    if broken := lone_surrogate(record):
+        raise InputError(f"file {file}: half a character in the text {broken}; {again}")
     if not isinstance(record, dict) or (record.get("format"), record.get("version")) != (FORMAT, VERSION):
         raise InputError(f"file {file}: holds no study of version {VERSION}; {again}")
     try:

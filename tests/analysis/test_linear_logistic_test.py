@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.optimize import approx_fprime
 
-from irtbench.analysis.linear_logistic_test import linear_logistic_test
+from irtbench.analysis.linear_logistic_test import linear_logistic_test, newton
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
@@ -92,3 +93,16 @@ def test_features_that_determine_each_other_are_refused() -> None:
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), np.stack([x, 2 * x], axis=1)))
     with pytest.raises(InputError, match="3 features of 4 items"):
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y", "z"), rng.normal(size=(4, 3))))
+
+
+def test_newton_goes_uphill_where_the_surface_is_hollow() -> None:
+    """-(cosh x - 1.5 x^2) is hollow at 0 and highest where sinh x = 3x; steps that are far too long overflow cosh."""
+
+    def height(at: torch.Tensor) -> torch.Tensor:
+        return -1000 * (torch.cosh(at[0]) - 1.5 * at[0] ** 2) - at[1] ** 2
+
+    values, hessian, _, converged = newton(height, torch.tensor([0.1, 5.0], dtype=torch.float64))
+    assert converged
+    assert np.isfinite(hessian).all()
+    assert np.sinh(values[0]) == pytest.approx(3 * values[0], rel=1e-6)
+    assert values[1] == pytest.approx(0, abs=1e-6)

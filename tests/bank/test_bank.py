@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
+from irtbench.bank.known_items import read_bank
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.bank.schema import BankDocument
@@ -94,8 +95,8 @@ def scales(draw: st.DrawFn, name: str) -> Scale:
     covariance[np.array(column(st.booleans())) & (np.arange(n) > 0)] = np.nan
     items = ItemParameters(
         ids,
-        np.array(column(finite)),
-        np.array(column(finite)),
+        np.array(column(st.floats(-100, 100))),
+        np.array(column(st.floats(-50, 50))),
         np.array(column(st.floats(0, 1, exclude_max=True))),
         np.array(column(st.booleans())),
         draw(st.sampled_from([None, covariance])),
@@ -106,7 +107,8 @@ def scales(draw: st.DrawFn, name: str) -> Scale:
     log_weights = draw(st.none() | st.lists(st.floats(-700, 0), min_size=3, max_size=5))
     population = None
     if log_weights is not None:
-        population = Quadrature(np.linspace(-3, 3, len(log_weights)), np.array([*log_weights[:-1], -np.inf]))
+        mass = np.array([*log_weights[:-1], -np.inf])
+        population = Quadrature(np.linspace(-3, 3, len(log_weights)), mass - np.logaddexp.reduce(mass))
     return Scale(
         name,
         items,
@@ -242,6 +244,60 @@ def test_fields_that_contradict_each_other_are_refused_even_with_a_good_hash(
     del document["content_hash"]
     path.write_text(BankDocument.model_validate(document).to_text())
     assert_refused(path, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s["items"][1].update(discrimination=1e300), "item n02: discrimination 1e+300; expected at most 100"),
+        (lambda s: s["items"][0].update(intercept=-1e308), "item n01: intercept -1e+308; expected at most 62.5"),
+        (lambda s: s["items"][1].update(intercept=51.0), "item n02: intercept 51; expected at most 50"),
+        (lambda s: s["items"][0].update(covariance=[1e300] + [0.0] * 5), "item n01: a covariance 1e+300"),
+        (lambda s: s["norms"].update(theta=[0.0, 1e300]), "each of at most 100 in size"),
+        (lambda s: s["norms"].update(weights=[1.0, 1e300]), "of at most 1e+12"),
+        (lambda s: s["norms"].update(standard_error=[1.0, 1e300]), "of at most 100"),
+        (
+            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 1e300], "log_weights": [-1.1] * 3}),
+            "population.nodes: expected at most 100 in size but got 1e+300",
+        ),
+        (
+            lambda s: s.update(population={"kind": "grid", "nodes": [0.0, 1.0, 2.0], "log_weights": [0.0] * 3}),
+            "population.log_weights: expected weights whose sum is 1",
+        ),
+    ],
+)
+def test_numbers_that_no_scale_has_are_refused_even_with_a_good_hash(
+    bank: ItemBank, tmp_path: Path, change: Change, message: str
+) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    document = json.loads(path.read_text())
+    change(document["scales"][0])
+    del document["content_hash"]
+    path.write_text(BankDocument.model_validate(document).to_text())
+    assert_refused(path, message)
+
+
+def test_an_item_that_hardly_tells_people_apart_is_no_error(bank: ItemBank, tmp_path: Path) -> None:
+    """Its difficulty is far off, its curve is not."""
+    items = replace(bank.scales[0].items, discrimination=np.array([1.25, 1e-6]), intercept=np.array([0.5, 2.0]))
+    save_bank(ItemBank((replace(bank.scales[0], items=items),)), tmp_path / "bank.json")
+    assert load_bank(tmp_path / "bank.json").scales[0].items.difficulty[1] == -2e6
+
+
+def test_half_a_character_in_a_name_is_refused(bank: ItemBank, tmp_path: Path) -> None:
+    path = tmp_path / "bank.json"
+    save_bank(bank, path)
+    path.write_text(path.read_text().replace('"n01"', '"n\\ud8001"'))
+    assert_refused(path, "half a character in the text 'n\\ud8001'")
+
+
+def test_a_table_of_items_has_the_same_bounds(bank: ItemBank, tmp_path: Path) -> None:
+    table = bank.scales[0].items.table()
+    table.assign(intercept=[0.0, 1e300]).to_csv(tmp_path / "items.csv", index=False)
+    for read in (load_bank, read_bank):
+        with pytest.raises(InputError, match=r"items\.csv: item n02: intercept 1e\+300; expected at most 50 in size"):
+            read(tmp_path / "items.csv")
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])

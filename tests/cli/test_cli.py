@@ -214,6 +214,27 @@ def test_a_closed_terminal_stops_a_run_unless_it_was_told_to_go_on(ignored: bool
     assert done.stderr == ("" if ignored else "irtbench: stopped by SIGHUP\n")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals here")
+def test_a_library_that_does_not_let_go_is_ended_and_nothing_stays(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, time\nfrom pathlib import Path\n"
+        "from irtbench.cli import main as command\nfrom irtbench.cli.result_files import output_folder\n"
+        "command.MOST_SECONDS = 0.2\n"
+        "def work(*names):\n"
+        "    with output_folder(Path('made/out')) as folder:\n"
+        "        (folder / 'half').write_text('half')\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        while True:\n            try:\n                time.sleep(60)\n"
+        "            except BaseException:\n                pass\n"
+        "command.application = work\ncommand.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, "irtbench: stopped by SIGTERM\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_system_says_of_a_file_is_one_line_with_its_name() -> None:
     program = (
         "from irtbench.cli import main as command\n"

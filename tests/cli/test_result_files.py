@@ -177,3 +177,84 @@ def test_names_cannot_drive_terminals_pages_figures_or_spreadsheets(tmp_path: Pa
     assert "\n=1+1," not in (tmp_path / "out" / "breakdown.csv").read_text()
     ended = run_main("score", "bank.json", "wide.csv", "--json", cwd=tmp_path)
     assert "\x1b" not in ended.out
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Valid inputs, and a finished study of them in ``st``."""
+    folder = tmp_path_factory.mktemp("studied")
+    write_valid_inputs(folder)
+    assert run_main("build", "study.toml", "-o", "st", "-q", cwd=folder).status == 0
+    return folder
+
+
+def test_a_finished_study_is_replaced_by_its_own_build_alone(studied: Path) -> None:
+    before = {file.name: file.read_bytes() for file in (studied / "st").iterdir()}
+    (studied / "other.csv").write_bytes((studied / "answers.csv").read_bytes())
+    text = (studied / "study.toml").read_text().replace("A study", "Another").replace("answers.csv", "other.csv")
+    (studied / "other.toml").write_text(text)
+    for arguments in (
+        ["fit", "responses.csv", "-o", "st"],
+        ["score", "bank.json", "systems.csv", "-o", "st/scores.csv"],
+        ["build", "other.toml", "-o", "st"],
+        ["sample", "corpus.csv", "-o", "st"],
+    ):
+        ended = run_main(*arguments, "-q", cwd=studied)
+        assert ended.status == 2, (arguments, ended)
+        assert "holds a finished study" in ended.err
+    assert {file.name: file.read_bytes() for file in (studied / "st").iterdir()} == before
+    assert run_main("build", "study.toml", "-o", "st", "-q", cwd=studied).status == 0
+    assert run_main("report", "st", cwd=studied).status == 0
+    assert run_main("fit", "responses.csv", "-o", "st", "-q", "--overwrite", cwd=studied).status == 0
+    assert (studied / "st" / "fit.json").exists()
+
+
+def test_an_empty_path_is_no_working_folder(studied: Path) -> None:
+    for arguments in (["-o", ""], ["--output="], ["-o", "x", "--card", ""]):
+        ended = run_main("fit", "responses.csv", *arguments, cwd=studied)
+        assert ended.status == 2
+        assert "expected a path but it is empty" in ended.err
+    assert run_main("fit", "", "-o", "x", cwd=studied).status == 2
+    assert not (studied / "fit.json").exists()
+
+
+def test_scores_are_not_left_where_the_explanation_cannot_be_written(studied: Path) -> None:
+    ended = run_main("score", "bank.json", "systems.csv", "-o", "x.csv", "--explain", "items.csv", "-q", cwd=studied)
+    assert ended.status == 2
+    assert not (studied / "x.csv").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no pipes by name here")
+def test_what_comes_from_a_pipe_is_read(studied: Path) -> None:
+    reads, writes = os.pipe()
+    os.write(writes, (studied / "systems.csv").read_bytes())
+    os.close(writes)
+    try:
+        assert run_main("score", "bank.json", f"/dev/fd/{reads}", "-o", "p.csv", "-q", cwd=studied).status == 0
+    finally:
+        os.close(reads)
+    assert run_main("score", "bank.json", "systems.csv", "-o", "q.csv", "-q", cwd=studied).status == 0
+    assert (studied / "p.csv").read_bytes() == (studied / "q.csv").read_bytes()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions here")
+@pytest.mark.parametrize(("mask", "folder", "file"), [(0o077, 0o700, 0o600), (0o022, 0o755, 0o644)])
+def test_results_have_the_permissions_that_were_asked_for(tmp_path: Path, mask: int, folder: int, file: int) -> None:
+    before = os.umask(mask)
+    try:
+        with output_folder(tmp_path / "out") as inner:
+            (inner / "a.csv").write_text("a")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == folder
+    assert (tmp_path / "out" / "a.csv").stat().st_mode & 0o777 == file
+
+
+def test_a_quiet_control_that_fails_says_why(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from irtbench.study import run
+
+    found = run.run_study
+    monkeypatch.setattr(run, "run_study", lambda settings, **options: found(settings))  # nothing is shuffled
+    ended = run_main("build", "study.toml", "--control", "-o", "c", "-q", cwd=studied)
+    assert ended.status == 1
+    assert "control: the rules find a scale where there is nothing: all" in ended.err

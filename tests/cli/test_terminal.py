@@ -291,3 +291,33 @@ def test_no_bar_moves_beside_a_prompt(folder: Path) -> None:
     seen = run_on_terminal("adapt", "bank.json", cwd=folder, typed="\nq\n")
     assert seen.status == 0
     assert "choosing items" not in seen.raw
+
+
+@pytest.mark.skipif(os.name == "nt", reason="what is closed is closed by a shell here")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
+    write_valid_inputs(tmp_path)
+    words = f"{sys.executable} -m irtbench predict bank.json wide.csv -o out.csv {closed}"
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out.csv").read_text().startswith("respondent_id,")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such locale here")
+def test_no_home_and_a_locale_without_letters(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    (tmp_path / "wide.csv").write_text((tmp_path / "wide.csv").read_text().replace("\na,", "\nÄ,"), encoding="utf-8")
+    bare = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PATH": os.environ["PATH"]}
+    words = [sys.executable, "-m", "irtbench", "predict", "bank.json", "wide.csv"]
+    kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    done = subprocess.run(words, capture_output=True, check=False, cwd=tmp_path, timeout=60, env=bare | kept)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u00c4" in done.stdout
+
+
+def test_a_million_columns_are_refused_at_once(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    (tmp_path / "w.csv").write_text("system" + ",c" * 10**6 + "\nr" + ",1" * 10**6 + "\n" + "x" * 10_000_000)
+    ended = run_main("score", "bank.json", "w.csv", "-o", "out.csv", cwd=tmp_path)
+    assert ended.status == 2
+    assert "columns; expected at most 100000" in ended.err

@@ -14,10 +14,11 @@ import pytest
 
 from irtbench.building.prune_rules import Exclusion, PruneRules
 from irtbench.config import OutputSettings, ScoreSettings, StudySettings, read_study
-from irtbench.data.checked_settings import Range, Settings, settings_from
+from irtbench.data.checked_settings import Range, Settings, checked_seed, settings_from
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.screening import ScreeningSettings
+from irtbench.estimation.fit import fit_model
 from irtbench.scoring.scores import ScoringSettings
 
 
@@ -56,7 +57,7 @@ class Outer(Settings):
         (ScreeningSettings, {"min_responses": -3}, "ScreeningSettings.min_responses: expected a number of at least 1"),
         (GradingSettings, {"normalise": "strip"}, "GradingSettings.normalise: expected a list but got 'strip'"),
         (ScoringSettings, {"level": math.inf}, "ScoringSettings.level: expected a finite number but got inf"),
-        (ScoringSettings, {"seed": -1}, "ScoringSettings.seed: expected a number of at least 0 but got -1"),
+        (ScoringSettings, {"seed": -1}, "ScoringSettings.seed: expected a number in [0, 4.29497e+09] but got -1"),
         (ScoringSettings, {"norm": "empirical", "norm_group": ("country",)}, "ScoringSettings.norm_group.1: expected"),
         (ScoreSettings, {"norm_group": {"country": 3}}, "ScoreSettings.norm_group.country: expected a text but got 3"),
         (StudySettings, {"seed": 1.0}, "StudySettings.seed: expected a whole number but got 1.0"),
@@ -115,3 +116,10 @@ def test_a_range_says_what_it_holds(limits: Range, words: str, inside: float, ou
 def test_who_makes_no_settings_does_not_wait_for_the_check() -> None:
     code = "import sys, irtbench.scoring.scores, irtbench.data.screening; assert 'pydantic' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("seed", [-1, "a", 1.5, True, None, 2**32, 99999999999999999999999])
+def test_one_door_for_seeds(seed: object) -> None:
+    with pytest.raises(InputError, match="seed: expected a whole number from 0 to 4294967295 but got"):
+        fit_model(np.tile([[1.0, 0.0], [0.0, 1.0]], (10, 1)), seed=seed)
+    assert checked_seed(np.int64(2**32 - 1)) == 2**32 - 1

@@ -179,3 +179,27 @@ def test_counted_trials_in_a_long_frame() -> None:
     assert found.correct.tolist() == [[1.0], [2.0]]
     assert found.trials is not None
     assert found.trials.tolist() == [[2], [5]]
+
+
+@pytest.mark.parametrize("kind", [np.complex128, "datetime64[ns]", "timedelta64[s]"])
+def test_values_of_other_kinds_are_no_responses(kind) -> None:
+    array = np.array([[1, 0], [0, 1]]).astype(kind)
+    for given in (array, pd.DataFrame(array)):
+        with pytest.raises(InputError, match="expected 1, 0 or missing but got values of type"):
+            as_responses(given)
+
+
+def test_tensors_of_any_precision_are_taken_and_sparse_ones_refused() -> None:
+    tensor = torch.tensor(VALUES)
+    assert same(as_responses(tensor.to(torch.bfloat16), item_ids=ITEMS), ["r1", "r2"])
+    for other in (tensor.to_sparse(), tensor.to("meta")):
+        with pytest.raises(InputError, match="expected a dense tensor of numbers"):
+            as_responses(other)
+
+
+def test_a_relation_and_a_number_beyond_all_floats_are_refused() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with pytest.raises(InputError, match="but got DuckDBPyRelation"):
+        as_responses(duckdb.sql("SELECT 1 AS i1, 0 AS i2"))
+    with pytest.raises(InputError, match=r"responses\[0, 0\]: expected 1, 0 or missing but got inf"):
+        as_responses([[10**400, 1]])

@@ -129,3 +129,9 @@ def test_trials_a_row_each_are_counted_and_without_them_nothing_changes(tmp_path
         read_responses(path, trials="count")
     path.write_text("respondent_id,item_id,trial,answer\ns,a,1,x\ns,a,2,y\n")
     assert len(read_answers(path, trials="count").frame) == 2  # counted once they are graded
+
+
+def test_a_number_of_trials_has_a_bound(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"respondent_id,item_id,n_correct,n_trials\na,i1,1,{'9' * 38}\n")
+    with pytest.raises(InputError, match=r"a whole number of trials, at most 1,000,000, but got 1 of 1e\+38"):
+        read_responses(tmp_path / "a.csv")

@@ -415,7 +415,9 @@ def test_equations_without_a_solution_leave_the_rest(monkeypatch: pytest.MonkeyP
     assert 0 < fit.srmsr < 0.1
 
 
-@pytest.mark.parametrize(("n", "n_items", "available"), [(30, 8, False), (49, 8, False), (50, 8, True), (60, 61, False)])
+@pytest.mark.parametrize(
+    ("n", "n_items", "available"), [(30, 8, False), (49, 8, False), (50, 8, True), (60, 61, False)]
+)
 def test_too_few_respondents_say_nothing_of_the_whole(n: int, n_items: int, available: bool) -> None:
     items = ItemParameters.from_difficulty([1.0] * n_items, np.linspace(-1, 1, n_items).tolist())
     rng = np.random.default_rng(2)

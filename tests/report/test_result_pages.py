@@ -51,7 +51,10 @@ def table_of(page: object) -> ItemsTable:
             ["bias", "responses.csv", "--groups", "groups.csv", "--method", "mantel-haenszel", "-o", "{out}/b"],
             r"\d+ of \d+ items differ between ",
         ),
-        (["keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"], r"\d+ respondents are too few to call a key wrong"),
+        (
+            ["keys", "answers.csv", "--items", "items.csv", "-o", "{out}/k"],
+            r"\d+ respondents are too few to call a key wrong",
+        ),
         (["assemble", "bank.json", "--length", "3", "-o", "{out}/f"], r"3 items; none is better"),
         (["assemble", "parameters.csv", "--length", "2", "--forms", "2", "-o", "{out}/f"], r"2 forms of 2 items each"),
     ],

@@ -21,7 +21,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of, without_credentials
 from irtbench.data.readers.file_systems import content_tag, each_in_time, failures_of, first_line, in_time
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.table import MISSING, separator_of
+from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
 from irtbench.data.responses import name_first
 
 BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
@@ -76,6 +76,7 @@ class TableFile:
                 found = cls(path, tuple(unguarded(name) for name in names), separator)
         except (OSError, pa.ArrowException, csv.Error) as error:
             raise InputError(f"file {path}: cannot be read ({error})") from None
+        demand_few_columns(len(found.names), path)
         if len(set(found.names)) < len(found.names):
             repeated = sorted({name for name in found.names if found.names.count(name) > 1})
             raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")

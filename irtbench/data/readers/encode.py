@@ -66,6 +66,8 @@ def encode_table(
     >>> irtbench.fit_model(stored)
     <FittedModel: 6 items (2pl), 300 respondents, log-likelihood -930.74, converged>
     """
+    if not isinstance(table, LargeTable):
+        raise InputError(f"table: expected a LargeTable (LargeTable.open makes one) but got {type(table).__name__}")
     choice, folder = choice or ColumnChoice(), Path(folder)
     table.demand_alike()
     chosen = {"columns": dict(choice.columns), "items": choice.items, "exclude": list(choice.exclude)}

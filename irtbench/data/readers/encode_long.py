@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_columns import TableLayout, coded_responses, names_of
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.table import text_bytes
 from irtbench.data.response_store import ResponseStore
 
 ROWS_READ = 2**20  # at a time
@@ -90,7 +91,7 @@ class _LongRows:
     ) -> None:
         self.table, self.layout, self.progress = table, layout, progress
         self.items = pa.array(item_ids, pa.string())
-        self.error: InputError | None = None
+        self.error: BaseException | None = None
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows as a stream."""
@@ -99,7 +100,7 @@ class _LongRows:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._checked()
-        except InputError as error:
+        except BaseException as error:  # a signal's too, of which DuckDB would make another
             self.error = error
             raise
 
@@ -107,7 +108,8 @@ class _LongRows:
         layout, n = self.layout, 0
         columns = [layout.respondent, layout.item, layout.response]
         for file, groups in self.table.parts():
-            for first_row, batch in self.table.batches(file, groups, columns, rows=ROWS_READ, coded=[layout.item]):
+            for first_row, batch in self.table.batches(file, groups, columns, rows=ROWS_READ, coded=columns[:2]):
+                self.table.demand_bounded(text_bytes(batch.column(0)), len(batch))
                 names = names_of(batch.column(0), file, layout.respondent, first_row)
                 places = pa.compute.index_in(without_guards(batch.column(1).cast(pa.string())), value_set=self.items)
                 responses = pa.array(coded_responses(batch.column(2), file, layout.response, first_row))

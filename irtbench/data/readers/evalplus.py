@@ -10,9 +10,10 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.json_stream import JsonText, open_bytes
+from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings
+from irtbench.data.readers.packed import open_bytes
 
 _NAME = re.compile(r"(?P<model>.*?)([-_.]sanitized)?[-_.]?eval_results\.json(\.gz)?")
 _STATUS = {"pass": 1.0, "fail": 0.0, "timeout": 0.0}

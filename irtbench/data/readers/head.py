@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, open_bytes
+from irtbench.data.readers.json_stream import BYTES_READ, JsonText, json_lines, json_value
+from irtbench.data.readers.packed import ZipArchive, open_bytes
 
 LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
 
@@ -74,15 +73,13 @@ def look_at(path: Path) -> Head:
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a file")
     with open_bytes(path) as file:
-        try:
-            start = file.read(4)
-            if start == b"PK\x03\x04":
-                return Head(path, "zip", members=_zip_members(path))
-            if start == b"PAR1":
-                return Head(path, "parquet", columns=_parquet_columns(path))
-            start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"file {path}: damaged gzip file ({error})") from None
+        start = file.read(4)
+        if start == b"PK\x03\x04":
+            with ZipArchive.open(path) as archive:
+                return Head(path, "zip", members=archive.names)
+        if start == b"PAR1":
+            return Head(path, "parquet", columns=_parquet_columns(path))
+        start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
         if start.startswith(b"{"):
             line, _, rest = start.partition(b"\n")
             if not rest:
@@ -97,7 +94,7 @@ def look_at(path: Path) -> Head:
 
 def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Head:
     try:
-        first = json.loads(line)
+        first = json_value(line)
     except ValueError:
         first = None
     if isinstance(first, dict):
@@ -118,18 +115,6 @@ def _header(start: bytes) -> tuple[str, ...]:
         return tuple(next(islice(csv.reader([line], delimiter=separator), 1), []))
     except csv.Error:
         return ()  # no table; who reads it says what is wrong
-
-
-def _zip_members(path: Path) -> tuple[str, ...]:
-    import zipfile
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return tuple(archive.namelist())
-    except zipfile.BadZipFile as error:
-        raise InputError(
-            f"file {path}: begins as a zip archive or a spreadsheet and is damaged ({error}); expected a table or a log"
-        ) from None
 
 
 def _parquet_columns(path: Path) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ Perturbed copies of an instance share its id: they are left out unless the metri
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
 
@@ -102,7 +102,7 @@ def _mean(stat: Fields) -> float:
 def _run(spec: Path, of: Path) -> tuple[str, str]:
     """The model and the name of the run without it."""
     try:
-        run = json.loads(spec.read_bytes())
+        run = json_value(spec.read_bytes())
     except FileNotFoundError:
         raise InputError(f"file {of}: of which model? expected run_spec.json beside it") from None
     except ValueError:

@@ -1,32 +1,23 @@
 """inspect_ai logs, .eval and .json (as of inspect_ai 0.3.285).
 
-An .eval file is a zip archive whose members are compressed with zstandard (method 93), which Python's ``zipfile``
-reads from 3.14 on only: the members are found by the archive's directory and decoded here. The summaries of the
-samples say all that is needed; a log of a run that did not end has them in its journal. Of a .json log one sample is
-in memory at a time.
+An .eval file is a zip archive of JSON. The summaries of the samples say all that is needed; a log of a run that did
+not end has them in its journal. Of a .json log one sample is in memory at a time.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import Any
 
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
-from irtbench.data.readers.json_stream import JsonText, open_bytes
+from irtbench.data.readers.json_stream import JsonText
 from irtbench.data.readers.metric_choice import MetricChoice
-from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
+from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, number_in
+from irtbench.data.readers.packed import ZipArchive, open_bytes
 
-if TYPE_CHECKING:
-    import zipfile
-
-ZSTANDARD = 93
-LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
 VALUES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 LONGEST_HASHED = 5120  # characters of a text that the summaries keep
 _CUT = "...\n(content truncated)"
@@ -115,7 +106,7 @@ def _number(score: Fields, value: Any) -> float:
 def value_of_score(value: Any) -> float | None:
     """A score's value as a number: C is 1, I and N are 0, P is .5; NaN where there is none; None if it is no score."""
     if isinstance(value, bool | int | float):
-        return float(value)
+        return number_in(value)
     if isinstance(value, str):
         known = VALUES.get(value, VALUES.get(value.lower()) if len(value) > 1 else None)
         if known is not None:
@@ -175,32 +166,28 @@ def _description(text: JsonText, path: Path) -> Fields:
 
 def _archive(head: Head) -> tuple[Fields, Iterator[Any]]:
     """What describes the evaluation of an .eval log, and the summaries of its samples."""
-    import zipfile
-
     names = set(head.members)
     header = "header.json" if "header.json" in names else "_journal/start.json"
     journal = [name for name in names if name.startswith("_journal/summaries/") and name.endswith(".json")]
     parts = ["summaries.json"] if "summaries.json" in names else sorted(journal, key=_journal_order)
 
     def summaries() -> Iterator[Any]:
-        with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+        with ZipArchive.open(head.path) as archive:
             for part in parts:
-                yield from JsonText(_member(archive, file, part, head.path), head.path).elements()
+                yield from JsonText(archive.member(part), head.path).elements()
 
-    with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
-        description = _description(JsonText(_member(archive, file, header, head.path), head.path), head.path)
+    with ZipArchive.open(head.path) as archive:
+        description = _description(JsonText(archive.member(header), head.path), head.path)
     return description, summaries()
 
 
 def _invalid(head: Head) -> set[str]:
     """The members of samples that were invalidated, which the summaries do not say."""
-    import zipfile
-
     found = set()
-    with zipfile.ZipFile(head.path) as archive, head.path.open("rb") as file:
+    with ZipArchive.open(head.path) as archive:
         for name in head.members:
             if name.startswith("samples/"):
-                text = JsonText(_member(archive, file, name, head.path), head.path)
+                text = JsonText(archive.member(name), head.path)
                 if any(text.value() and field == "invalidation" for field in text.members()):
                     found.add(name)
     return found
@@ -209,43 +196,6 @@ def _invalid(head: Head) -> set[str]:
 def _journal_order(name: str) -> tuple[int, str]:
     stem = Path(name).stem
     return (int(stem), name) if stem.isdigit() else (0, name)
-
-
-def _member(archive: zipfile.ZipFile, file: IO[bytes], name: str, path: Path) -> IO[bytes]:
-    """The decoded bytes of a member, as a stream."""
-    info = archive.getinfo(name)
-    if info.compress_type != ZSTANDARD:
-        return archive.open(info)
-    try:
-        import zstandard
-    except ModuleNotFoundError:
-        raise InputError(
-            f"file {path}: its members are compressed with zstandard; install it: pip install 'irtbench[inspect]'"
-        ) from None
-    file.seek(info.header_offset)
-    signature, n_name, n_extra = LOCAL_HEADER.unpack(file.read(LOCAL_HEADER.size))
-    if signature != b"PK\x03\x04":
-        raise InputError(f"file {path}: damaged zip archive (member {name})")
-    file.seek(n_name + n_extra, io.SEEK_CUR)
-    raw = io.BytesIO(file.read(info.compress_size))
-    stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-    return cast("IO[bytes]", _Checked(stream, name, path))
-
-
-class _Checked(io.RawIOBase):
-    """A decoded member, whose damage is an error of the file."""
-
-    def __init__(self, stream: IO[bytes], name: str, path: Path) -> None:
-        self._stream, self._name, self._path = stream, name, path
-
-    def read(self, size: int = -1) -> bytes:
-        """Read on."""
-        import zstandard
-
-        try:
-            return self._stream.read(size)
-        except zstandard.ZstdError as error:
-            raise InputError(f"file {self._path}: damaged member {self._name} ({error})") from None
 
 
 def accompanies(head: Head) -> bool:

@@ -6,36 +6,26 @@ The bare ``NaN`` that some writers leave (inspect_ai) is read as the number it s
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.packed import open_bytes
 
 BYTES_READ = 2**20
 LONGEST_WORD = 64  # characters: what may still be the unfinished number, true, false or null at the end of a part
-_GZIP = b"\x1f\x8b"
+MOST_VALUE = 2**27  # bytes of one value; as an object it takes up to twenty times that in memory
+TOO_DEEP = "nested too deep"
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, gzipped or not.
-
-    Raises
-    ------
-    InputError
-        If there is no such file or it cannot be read.
-    """
+def json_value(text: str | bytes) -> Any:
+    """The value of a JSON text; a ValueError where it is none, or is nested too deep to be read."""
     try:
-        with path.open("rb") as file:
-            zipped = file.read(2) == _GZIP
-        return cast("IO[bytes]", gzip.open(path, "rb")) if zipped else path.open("rb")
-    except FileNotFoundError:
-        raise InputError(f"file {path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
@@ -47,23 +37,17 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any]]:
         At the first line that is no JSON, or not UTF-8.
     """
     with open_bytes(path) as file:
-        for number, line in enumerate(_undamaged(file, path), start=1):
+        for number, line in enumerate(iter(lambda: file.readline(MOST_VALUE + 1), b""), start=1):
             if not line.strip():
                 continue
+            if len(line) > MOST_VALUE:
+                raise InputError(f"file {path}, line {number}: {_too_long()}")
             try:
-                yield number, json.loads(line)
+                yield number, json_value(line)
             except UnicodeDecodeError as error:
                 raise InputError(f"file {path}, line {number}: expected UTF-8 text ({error.reason})") from None
-            except json.JSONDecodeError as error:
+            except ValueError as error:
                 raise InputError(f"file {path}, line {number}: expected a JSON value but {_said(error)}") from None
-
-
-def _undamaged(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    """The lines of a file, which may be a damaged gzip file."""
-    try:
-        yield from file
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"file {path}: damaged gzip file ({error})") from None
 
 
 class JsonText:
@@ -131,6 +115,10 @@ class JsonText:
                 if unfinished and self._more():
                     continue
                 raise InputError(f"file {self._path}: no JSON, or damaged: {_said(error)}") from None
+            except RecursionError:
+                raise InputError(f"file {self._path}: no JSON that can be read: {TOO_DEEP}") from None
+            except ValueError as error:  # a number of thousands of digits
+                raise InputError(f"file {self._path}: no JSON that can be read: {error}") from None
             if len(self._text) - end < 3 and not self._ended:
                 self._more()  # a number may go on: 1.5e-
                 continue
@@ -161,16 +149,22 @@ class JsonText:
         if self._ended:
             return False
         waiting = self._text[self._at :]
+        if len(waiting) > MOST_VALUE:
+            raise InputError(f"file {self._path}: {_too_long()}")
         try:
             data = self._file.read(max(BYTES_READ, 2 * len(waiting)))
             self._ended = not data
             self._text, self._at = waiting + self._utf8.decode(data, final=self._ended), 0
         except UnicodeDecodeError as error:
             raise InputError(f"file {self._path}: expected UTF-8 text ({error.reason})") from None
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"file {self._path}: damaged gzip file ({error})") from None
         return not self._ended
 
 
-def _said(error: json.JSONDecodeError) -> str:
+def _said(error: ValueError) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
     return f"{error.msg[:1].lower()}{error.msg[1:]} (character {error.pos + 1})"
+
+
+def _too_long() -> str:
+    return f"one JSON value of more than {MOST_VALUE >> 20} MiB; expected records, each smaller"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash, records
 from irtbench.data.readers.table import read_table
@@ -145,7 +145,7 @@ def _flat(head: Head) -> Iterator[Fields]:
 def _plain(given: Any) -> str | None:
     if isinstance(given, str) and given[:1] in ("{", "["):
         try:
-            given = json.loads(given)
+            given = json_value(given)
         except ValueError:
             return given
     if isinstance(given, dict):

@@ -26,6 +26,8 @@ from irtbench.data.readers.file_systems import (
     first_line,
     in_time,
 )  # fmt: skip
+from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES
+from irtbench.data.readers.table import demand_few_columns
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 
@@ -120,6 +122,7 @@ class LargeTable(Shown):
                 own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
             except failures_of(filesystem) as error:
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
+            demand_few_columns(len(own.names), info.path)
             if schema is None:
                 schema = own
             rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
@@ -191,6 +194,26 @@ class LargeTable(Shown):
                     first += len(batch)
         except failures_of(self.filesystem) as error:
             raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
+
+    def demand_bounded(self, n_bytes: int, n_rows: int) -> None:
+        """Refuse a table whose names, once each row has its own, are far larger than its files.
+
+        Parameters
+        ----------
+        n_bytes, n_rows
+            Bytes of the names in so many of its rows.
+
+        Raises
+        ------
+        InputError
+            Saying what they would take.
+        """
+        there, wanted = sum(file.size for file in self.files), n_bytes * self.n_rows // max(1, n_rows)
+        if wanted > max(MOST_BYTES, MOST_TIMES * there):
+            raise InputError(
+                f"{self.place}: the names of its respondents unpack to about {wanted / 1e9:.1f} GB from "
+                f"{there / 1e6:.1f} MB; expected at most {MOST_TIMES:,} times its size (shorter names, or numbers)"
+            )
 
     def demand_alike(self) -> None:
         """Refuse files of which one has other columns, or two of one name.

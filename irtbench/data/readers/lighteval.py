@@ -5,7 +5,6 @@ The file has no id of an item: it is named by the hash of its query and choices,
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import MetricChoice
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
 
@@ -69,7 +69,7 @@ def _parsed(value: Any) -> Any:
     """Nested values may stand as text."""
     if isinstance(value, str):
         try:
-            return json.loads(value)
+            return json_value(value)
         except ValueError:
             return value
     return value

@@ -6,7 +6,6 @@ results file, or else in the name of the folder.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.metric_choice import choose_metric
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, records
 
@@ -131,7 +131,7 @@ def _run(path: Path, date: str | None, task: str) -> tuple[str, set[str]]:
 
 def _results(path: Path) -> dict[str, Any]:
     try:
-        results = json.loads(path.read_bytes())
+        results = json_value(path.read_bytes())
     except (OSError, ValueError):
         raise InputError(f"file {path}: expected the results of lm-evaluation-harness; it is no JSON") from None
     return results if isinstance(results, dict) else {}

@@ -21,6 +21,7 @@ from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.batches import TableFile, without_guards
 from irtbench.data.readers.part_values import Keys, numbers_of
 from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
+from irtbench.data.responses import MOST_TRIALS
 
 ROWS_READ = 2**21  # rows of the file in memory at once
 CELLS = 2**24  # respondents x items of a part at most
@@ -185,11 +186,12 @@ class LongFile:
             for name in (self.response, self.n_trials)
         )
         wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
+        wrong |= asked > MOST_TRIALS
         if wrong.any():
             row = int(wrong.argmax())
             raise InputError(
                 f"file {source}, row {first_row + row}: expected a whole number {self.response} of a whole number "
-                f"{self.n_trials} but got {right[row]:g} of {asked[row]:g}"
+                f"{self.n_trials}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
             )
         return right.astype(np.int64), asked.astype(np.int64)
 

@@ -20,7 +20,7 @@ from irtbench.data.readers.table import (
     read_table,
     to_numbers,
 )
-from irtbench.data.responses import name_first
+from irtbench.data.responses import MOST_TRIALS, name_first, trials_words
 from irtbench.data.shown import Shown, counted
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
@@ -219,11 +219,12 @@ def _to_counts(
         np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
     )
     wrong = (right < 0) | (right > asked) | (right != np.floor(right)) | (asked != np.floor(asked))
+    wrong |= asked > MOST_TRIALS
     if wrong.any():
         first = int(wrong.argmax())
         raise InputError(
-            f"{field_places(path, chosen['n_correct'])(first)}: expected a whole number right of a whole number of "
-            f"trials but got {right[first]:g} of {asked[first]:g}"
+            f"{field_places(path, chosen['n_correct'])(first)}: expected a whole number right of "
+            f"{trials_words(asked[first])} but got {right[first]:g} of {asked[first]:g}"
         )
     return pd.Series(right, index=frame.index), pd.Series(asked, index=frame.index)
 

@@ -7,13 +7,13 @@ its inputs joins items that came in several HITs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 from irtbench.data.readers.observations import Fields, Observation, Reader, ReadSettings, content_hash
 from irtbench.data.readers.table import read_table
 
@@ -72,7 +72,7 @@ def _answers(row: Fields) -> dict[str, str]:
     if not text:
         return plain
     try:
-        forms = json.loads(text)
+        forms = json_value(text)
     except ValueError:
         raise row.wrong(_JSON, "a JSON list") from None
     for form in forms if isinstance(forms, list) else [forms]:

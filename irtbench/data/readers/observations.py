@@ -178,7 +178,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool | int | float):
-            return float(value)
+            return number_in(value)
         raise self.wrong(name, "a number")
 
     def score(self, name: str) -> float:
@@ -218,6 +218,14 @@ def records(head: Head) -> Iterator[Fields]:
     """The records of JSON lines or of a JSON array, one at a time."""
     for number, value in head.values():
         yield Fields.of(value, head.path, head.record_word, number)
+
+
+def number_in(value: float) -> float:
+    """A number of JSON as a float; infinite where it is a whole number beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def content_hash(*parts: Any) -> str:

@@ -8,7 +8,6 @@ the curve, and no lower one.
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
+from irtbench.data.readers.json_stream import json_value
 
 NEARLY_ONE = 0.99  # an upper asymptote from here on is taken for 1
 
@@ -38,8 +38,8 @@ def read_py_irt_parameters(path: str | Path) -> pd.DataFrame:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = json_value(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise InputError(f"file {path}: not JSON: {error}; expected best_parameters.json of py-irt") from None
     model = str(content.get("irt_model", "2pl" if "disc" in content else "1pl"))
     upper = {"3pl": lambda values: 1 - values, "4pl": lambda values: values}.get(model)

@@ -135,6 +135,8 @@ def respondents_of(table: pd.DataFrame, names: Sequence[str], path: str | Path) 
         If a column is missing, or a respondent has two values in it.
     """
     demand_columns(table, names, path)
+    if "respondent_id" in names:
+        raise InputError(f"file {path}: column respondent_id names the respondents; expected one that says more")
     found = pd.DataFrame(index=pd.Index(table["respondent_id"].unique(), name="respondent_id"))
     for name in names:
         pairs = table.loc[~table[name].isna() & ~table[name].isin(MISSING), ["respondent_id", name]].drop_duplicates()

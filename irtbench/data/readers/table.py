@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import zlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.packed import MOST_BYTES, unpacked_gzip
 from irtbench.data.responses import name_first
 
 #: Fields that stand for "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
 
-#: A table that is read whole: bytes of text (unpacked, where it is gzipped), fields of a Parquet file, columns. Text
-#: takes eight times its size in memory.
-MOST_BYTES, MOST_FIELDS, MOST_COLUMNS = 2**29, 2**27, 100_000
+#: A table that is read whole: at most ``MOST_BYTES`` of text (unpacked, where it is gzipped), which takes eight times
+#: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
+MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
@@ -107,7 +108,10 @@ def row_place(path: str | Path, row: int) -> str:
     place = f"file {path}, row {row + 1}"
     if data.startswith(_PARQUET):
         return place
-    line, _ = next(islice(_numbered_rows(data), row + 1, None))
+    try:
+        line, _ = next(islice(_numbered_rows(data), row + 1, None))
+    except csv.Error:  # a field above is longer than Python's csv reads
+        return place
     return f"{place} (line {line})"
 
 
@@ -161,13 +165,11 @@ def _read_bytes(path: Path) -> bytes:
     try:
         data = _at_most(path, MOST_BYTES) if path.is_file() else _read_pipe(path)
         if data.startswith(_GZIP):
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-                data = unpacked.read(MOST_BYTES + 1)
+            stream = gzip.GzipFile(fileobj=io.BytesIO(data))
+            data = unpacked_gzip(stream, len(data), path, most=math.inf).read(MOST_BYTES + 1)
             _demand_size(data, path)
     except FileNotFoundError:
         raise InputError(f"file {path}: no such file") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"file {path}: damaged gzip file ({error})") from None
     except OSError as error:
         raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
     if not data.strip():
@@ -201,7 +203,7 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
     try:
         _demand_text(data, path)
         _, header = next(_numbered_rows(data))
-        _demand_columns_few(len(header), path)
+        demand_few_columns(len(header), path)
         _demand_distinct(header, path)
         table = pa.csv.read_csv(
             pa.BufferReader(data),
@@ -222,18 +224,24 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
     try:
         file = pa.parquet.ParquetFile(pa.BufferReader(data))
-        _demand_columns_few(file.metadata.num_columns, path)
+        demand_few_columns(file.metadata.num_columns, path)
         if file.metadata.num_rows * file.metadata.num_columns > MOST_FIELDS:
             raise InputError(
                 f"file {path}: {file.metadata.num_rows} rows of {file.metadata.num_columns} columns; expected at most "
                 f"{MOST_FIELDS} fields in a table read whole (score reads larger files of responses part by part)"
             )
-        table = file.read()
+        text = [field.name for field in file.schema_arrow if is_text(field.type)]
+        table = pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=text).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
     _demand_distinct(table.column_names, path)
     columns = {}
     for name in table.column_names:
+        if text_bytes(table[name]) > MOST_COLUMN_BYTES:
+            raise InputError(
+                f"file {path}, column {name}: unpacks to more than {MOST_COLUMN_BYTES >> 20} MiB of text; expected at "
+                "most that in a table read whole"
+            )
         try:
             columns[name] = table[name].cast(pa.string()).fill_null("")
         except (pa.ArrowException, UnicodeDecodeError):
@@ -241,6 +249,23 @@ def _parse_parquet(data: bytes, path: Path) -> pa.Table:
                 f"file {path}, column {name}: expected text or numbers but it holds {table[name].type}"
             ) from None
     return pa.table(columns)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def text_bytes(column: pa.ChunkedArray | pa.Array) -> int:
+    """Bytes of a column of texts that is read as a dictionary, once each row has its own; 0 for any other."""
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    total = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        n_bytes = pa.compute.fill_null(pa.compute.binary_length(chunk.dictionary), 0).to_numpy(zero_copy_only=False)
+        counts = np.bincount(chunk.indices.drop_null().to_numpy(zero_copy_only=False), minlength=len(n_bytes))
+        total += int(counts @ n_bytes.astype(np.int64))
+    return total
 
 
 def _demand_text(data: bytes, path: Path) -> None:
@@ -254,7 +279,8 @@ def _demand_text(data: bytes, path: Path) -> None:
         raise InputError(f"file {path}: is no text; expected CSV or Parquet")
 
 
-def _demand_columns_few(n: int, path: Path) -> None:
+def demand_few_columns(n: int, path: str | Path) -> None:
+    """Refuse a table of more than `MOST_COLUMNS`, which no command reads in sensible time."""
     if n > MOST_COLUMNS:
         raise InputError(
             f"file {path}: {n} columns; expected at most {MOST_COLUMNS} (a table of more items is given in long form)"

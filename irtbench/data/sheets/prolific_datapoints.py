@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from irtbench.data.harmless_text import guarded
+
 
 def prolific_datapoints(placed: pd.DataFrame, options: Sequence[str], question: str) -> dict[str, str]:
     """``prolific.csv``, ``prolific_schema.json`` and ``prolific_instructions.json``.
@@ -18,7 +20,8 @@ def prolific_datapoints(placed: pd.DataFrame, options: Sequence[str], question: 
     Each participant does one task group, hence one booklet. Only the text is shown: item and position are metadata.
     """
     table = placed[["text", "item_id", "booklet", "position"]].assign(
-        booklet=[f"booklet_{number:04d}" for number in placed["booklet"]]
+        item_id=[guarded(item) for item in placed["item_id"]],
+        booklet=[f"booklet_{number:04d}" for number in placed["booklet"]],
     )
     schema = {
         "strict": False,

@@ -355,3 +355,8 @@ def test_names_of_one_hash_are_compared_themselves(tmp_path: Path, monkeypatch: 
     assert repeated_name(file) is None
     file.append(pa.array(["b"]))
     assert repeated_name(file) == "b"
+
+
+def test_a_path_is_no_table(tmp_path):
+    with pytest.raises(InputError, match=r"table: expected a LargeTable .* but got str"):
+        encode_table("responses.parquet", tmp_path)

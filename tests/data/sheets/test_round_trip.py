@@ -154,3 +154,13 @@ def test_sheets_that_nobody_could_answer_are_refused(booklets: pd.DataFrame) -> 
     for options in (("yes",), ("yes", "yes"), ("yes", "")):
         with pytest.raises(InputError, match="at least two different answers"):
             crowd_sheets(booklets, TEXTS, format="mturk", options=options)
+
+
+def test_no_formula_in_a_sheet_and_no_foreign_script_in_a_page() -> None:
+    booklets = pd.DataFrame({"booklet": [1], "position": [1], "item_id": ["@SUM(1+1)"]})
+    texts = {"@SUM(1+1)": "=2+3 is five"}
+    files = crowd_sheets(booklets, texts, format="mturk", options=["yes", "no"])
+    assert files["mturk.csv"].splitlines()[1] == "1,'@SUM(1+1),&#61;2+3 is five"
+    assert files["mturk.html"].startswith('<meta http-equiv="Content-Security-Policy" content="default-src \'none\';')
+    files = crowd_sheets(booklets, texts, format="prolific", options=["yes", "no"])
+    assert "'@SUM(1+1)" in files["prolific.csv"]
