@@ -58,7 +58,7 @@ def with_bootstrap(
     """Add p by parametric bootstrap to the local dependence of every pair.
 
     Of complete responses the statistic is X2. Where responses are missing it is s^2, with the score of the pair's
-    dependence (a score test; Glas & Suarez Falcon, 2003)
+    dependence (a score test; Glas, 1999)
 
         s = sum over respondents i of E[(x_ik - P_k(theta))(x_il - P_l(theta)) | all answers of i],
 

@@ -120,8 +120,8 @@ def item_fit(
         T_g = sum over respondents and abilities theta_q of group g of w_q(i) (x_ij - P_j(theta_q)),
 
     for up to ten groups of abilities of equal expected sum of P (1 - P), at least 5 each, and s_x2 = T' C T with C the
-    inverse of their covariance less what the item's own parameters explain, found by simulation (a score test; Glas &
-    Suarez Falcon, 2003). Scores have expectation 0 also where who answers depends on earlier answers, as in a
+    inverse of their covariance less what the item's own parameters explain, found by simulation (a score test; Glas,
+    1999). Scores have expectation 0 also where who answers depends on earlier answers, as in a
     second stage chosen by the first, and keep their level where abler people answer more (docs: diagnostics).
 
     ``groups`` is S-X2 itself within the respondents who answered the same items: groups of 30 or more, and those who

@@ -131,8 +131,7 @@ def score_forms(residuals: Residuals, scores: Scores, n_scores: int, rng: np.ran
     """Sums of scores over the respondents and their covariance, shapes (..., n_scores) and (..., n_scores, n_scores).
 
     The covariance is that of respondents simulated with abilities from their posteriors and asked the same. Its
-    inverse is on average the true one: it is larger by the factor that the number of simulated respondents makes
-    (Anderson, 2003, sec. 7.7).
+    inverse is on average the true one, as that of a Wishart matrix less n_scores + 1 of its degrees of freedom.
     """
     total = sum(part.sum(axis=-2) for part in scores(residuals))
     product, rows = np.zeros(1), 0
