@@ -99,7 +99,8 @@ def test_bash_completes_by_the_script_that_is_shown(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_command_with_a_line() -> None:
     program = (
-        "import time, typer\nfrom irtbench.cli import main as command\n"
+        "import signal, time, typer\nfrom irtbench.cli import main as command\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background is born deaf to it
         "def work() -> None:\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "def application(names):\n    app = typer.Typer(callback=lambda: None)\n    app.command('fit')(work)\n"
         "    return app\n"
