@@ -235,6 +235,7 @@ def test_what_is_drawn(n: int, n_items: int, free: bool, drawn: bool) -> None:
     assert drawn_together(make_problem(simulated(n, n_items)[2], PRIORS, free=free)) == drawn
 
 
+@pytest.mark.slow
 def test_a_fit_with_guessing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint_draws, "SWEEPS", 250)
     theta, _, responses = simulated(30, 120)

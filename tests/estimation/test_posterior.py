@@ -48,6 +48,7 @@ from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
 
 PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))
+QUICK = {"n_particles": 1, "tolerance": 0.05}
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
@@ -152,7 +153,7 @@ def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
     priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=GuessingPrior("beta", 5.0, 15.0))
     problem = make_problem(responses, priors, free=True)
-    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, **QUICK)
     a, d, logit = np.meshgrid(
         np.linspace(0.0, 2.4, 41), np.linspace(-6, 5, 111), np.linspace(-5, 1.5, 66), indexing="ij"
     )
@@ -193,9 +194,6 @@ def five() -> ResponseMatrix:
 def equal(one: ItemPosterior, other: ItemPosterior) -> bool:
     same = np.array_equal(one.mean, other.mean) and np.array_equal(one.covariance, other.covariance)
     return same and one.elbo == other.elbo and one.steps == other.steps
-
-
-QUICK = {"n_particles": 1, "tolerance": 0.05}
 
 
 @pytest.fixture(scope="module")
