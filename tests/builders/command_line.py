@@ -26,6 +26,11 @@ def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> 
     return subprocess.CompletedProcess([*map(str, arguments)], ended.status, ended.out, ended.err)
 
 
+def printed_by(*arguments: object) -> str:
+    """What the command prints, once it has ended well."""
+    return run(*arguments).stdout
+
+
 def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own, where that is what is tested: it takes seconds to start."""
     done = subprocess.run(

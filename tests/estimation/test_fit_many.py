@@ -76,16 +76,17 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("prior", ["none", "weak"])
-@pytest.mark.parametrize("missing", [0.0, 0.25])
 @pytest.mark.parametrize(
-    "sizes",
-    [[(400, 12)] * 4, [(300, 9), (150, 14), (211, 5), (180, 11), (299, 10)], [(200, 3), (220, 2), (190, 3)]],
+    ("sizes", "missing"),
+    [([(250, 8)] * 3, 0.0), ([(200, 7), (150, 10), (161, 5)], 0.25), ([(200, 3), (220, 2), (190, 3)], 0.0)],
     ids=["alike", "uneven", "tiny"],
 )
 def test_estimates_and_errors_are_those_of_single_fits(
     sizes: list[tuple[int, int]], missing: float, prior: str, model: str
 ) -> None:
     with_guessing = model not in ("rasch", "1pl", "2pl")  # slopes are then hardly determined, least by two items
+    if model == "2pl" and prior == "none":  # two items have three frequencies for four parameters
+        sizes = [(n, max(n_items, 3)) for n, n_items in sizes]
     sizes = [(n, n_items + 2) for n, n_items in sizes] if with_guessing else sizes
     drawn = scales_of(sizes, missing=missing, guessing=0.25 if with_guessing else 0.0)
     scales = [irtbench.ResponseMatrix(*answered(one)) for one in drawn]
@@ -142,10 +143,10 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
 @pytest.mark.parametrize("model", ["rasch", "2pl", "fixed guessing"])
 def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
     rng = np.random.default_rng(0)
-    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(30)]
+    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(10)]
     found = fit_many(scales, standard_errors=True, **MODELS[model])
     alone = [fit_model(scale, **MODELS[model]) for scale in scales]
-    assert 0 < sum(fitted.converged for fitted in alone) < 30
+    assert 0 < sum(fitted.converged for fitted in alone) < 10
     for one, other in zip(found.fits, alone, strict=True):
         assert one is not None
         assert one.status.stop is other.status.stop
@@ -165,7 +166,7 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
             assert one.nodes == other.nodes
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=5)
 @given(
     model=st.sampled_from(["rasch", "1pl", "2pl", "3pl"]),
     seed=st.integers(0, 10_000),

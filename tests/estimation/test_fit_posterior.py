@@ -22,6 +22,7 @@ def responses() -> ResponseMatrix:
     return drawn(300, 5)
 
 
+@pytest.mark.slow
 def test_means_and_covariances_of_the_posterior_are_the_estimates(responses: ResponseMatrix) -> None:
     fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"), seed=3)
     posterior = fitted.posterior

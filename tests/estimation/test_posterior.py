@@ -268,6 +268,7 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     five_fitted: tuple[Problem, ItemTensors, ItemPosterior], monkeypatch: pytest.MonkeyPatch
@@ -281,6 +282,7 @@ def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     np.testing.assert_allclose(blocks.standard_deviations[:, :2], deviation, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, ItemTensors, ItemPosterior]) -> None:
     problem, mode, double = five_fitted
     single = replace(problem, nodes=replace(problem.nodes, dtype=torch.float32))
@@ -353,6 +355,7 @@ def test_the_change_beside_an_endless_slope_is_the_likelihood_of_a_step(five: Re
     assert (drop > 0).all()
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     mode = find_mode(problem).items

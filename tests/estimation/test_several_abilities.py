@@ -248,6 +248,7 @@ def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorMod
     assert abs(float(along)) < 0.02 * float(found.sizes[0])
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_estimates() -> None:
     slopes = np.zeros((12, 2))
     slopes[:, 0], slopes[6:, 1] = 1.3, 1.5

@@ -256,8 +256,10 @@ def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
         score_file(bank, source, tmp_path / "s.parquet")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
-@pytest.mark.parametrize("form", ["wide", "long", "scattered", "words", "wide answers", "long answers"])
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [("wide", "csv.gz"), *((form, "csv") for form in ("long", "scattered", "words", "wide answers", "long answers"))],
+)
 def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str, suffix: str) -> None:
     responses = responses_to(bank, 40, missing=0.1)
     source = write(responses, tmp_path / "r.parquet")

@@ -63,6 +63,7 @@ def test_the_script_makes_the_shipped_files_again(tmp_path: Path) -> None:
     assert packed[0][4:8] == bytes(4)  # the date in a gzip header
 
 
+@pytest.mark.slow
 def test_another_seed_makes_another_study(tmp_path: Path) -> None:
     make_study(tmp_path, "--seed", "1")
     made, shipped = contents(tmp_path), contents(SHIPPED)
