@@ -14,7 +14,7 @@ def of_counts(counts: list[tuple[tuple[int, ...], int]]) -> ResponseMatrix:
 
 
 def test_an_empty_cell_counts_as_half_a_respondent_and_is_said() -> None:
-    # i0 and i1: 20, 10, 10, 20 by hand r = sin(2 pi (1/3 - 1/4)) = 1/2; i2 is right only where i0 is; with i1: 11, 1, 19, 29
+    # i0 and i1: 20, 10, 10, 20, by hand r = sin(2 pi (1/3 - 1/4)) = 1/2; i2 is right only where i0 is
     patterns = [((1, 1, 1), 11), ((1, 1, 0), 9), ((1, 0, 1), 1), ((1, 0, 0), 9), ((0, 1, 0), 10), ((0, 0, 0), 20)]
     found = tetrachoric(of_counts(patterns))
     assert found.correlations[0, 1] == pytest.approx(0.5, abs=1e-9)
