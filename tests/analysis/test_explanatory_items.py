@@ -109,6 +109,7 @@ def test_a_normal_posterior_gives_the_estimate_back() -> None:
     assert [float(part[0]) for part in told.by_responses(1, expected, residual)] == pytest.approx([estimate, error])
 
 
+@pytest.mark.slow
 def test_with_many_answers_both_ways_are_one() -> None:
     data, features, _ = study(3000, 30, seed=2)
     joint = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))

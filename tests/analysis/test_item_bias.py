@@ -127,6 +127,7 @@ def test_purified_anchors_keep_many_biased_items_from_making_others_look_biased(
     assert found.focal_mean == pytest.approx(-0.7, abs=0.1)
 
 
+@pytest.mark.slow
 def test_machines_against_people_with_missing_responses() -> None:
     responses, focal = two_groups(seed=11, n=(1000, 60), mean=1.2, sd=0.7, shift={6: 2.5}, missing=0.3)
     found = item_bias(responses, focal)
@@ -176,6 +177,7 @@ def population_of(linked: LinkedGroups) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([linked.mean]).double(), torch.tensor([linked.sd]).double().log()
 
 
+@pytest.mark.slow
 @settings(max_examples=2)
 @given(seed=st.integers(0, 1000))
 def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
@@ -237,6 +239,7 @@ def test_the_likelihood_ratio_with_all_others_as_anchors_is_that_of_mirt(referen
     assert found.focal_sd**2 == pytest.approx(group["var"], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_quarter_of_the_items_biased_one_way_leaves_the_others_at_their_level() -> None:
     biased = dict.fromkeys(range(5), 0.8)
     flagged = {True: 0, False: 0}

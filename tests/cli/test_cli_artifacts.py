@@ -49,6 +49,7 @@ def test_it_writes_a_table_that_a_study_can_use(items: Path, tmp_path: Path) -> 
     assert (tmp_path / "again" / "artifacts.csv").read_text() == (out / "artifacts.csv").read_text()
 
 
+@pytest.mark.slow
 def test_winograd_schemas_from_their_own_columns(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_here("artifacts", real_data / "wsc273" / "items.csv", "--repeats", 1)
     assert "0 of 273 items are given away" in capsys.readouterr().out

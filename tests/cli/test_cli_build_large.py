@@ -117,7 +117,7 @@ def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
 def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
     layout: str, in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +318,7 @@ def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
     assert words in said[0]
 
 
+@pytest.mark.slow
 def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     for part in (in_memory / "wide").iterdir():
@@ -332,6 +333,7 @@ def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: P
     assert 's3://bucket/study: an address goes with content = "responses"' in ended.err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +376,7 @@ def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

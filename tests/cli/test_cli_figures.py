@@ -92,6 +92,7 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
         assert b"Description" in png
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     assert run_main("power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0

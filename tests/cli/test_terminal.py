@@ -72,6 +72,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_options_and_choices() -> None:
     assert completed("irtbench con") == ["convert", "consistency"]
     assert completed("irtbench score --norm-g") == ["--norm-groups", "--norm-group"]

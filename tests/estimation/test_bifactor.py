@@ -225,6 +225,7 @@ def test_without_an_effect_slopes_are_small_and_one_ability_is_preferred(
     assert (fitted.standard_errors()["slope_specific"][~at_bound] > 0).all()
 
 
+@pytest.mark.slow
 def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> None:
     responses, testlets, *_ = drawn(300, [3, 3, 3], 0.0, seed=1)
     free = fit_bifactor(responses, testlets)

@@ -278,6 +278,7 @@ def test_a_density_of_guessing_that_was_given_stays(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(fitted.items.guessing, 1 / (1 + np.exp(1.4)), atol=0.02)
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_agree_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     responses, settings = simulated(12, 30)[2], FitSettings(kind="3pl", prior="hierarchical")
     monkeypatch.setattr(joint_draws, "MOST_CELLS", 0)

@@ -149,6 +149,7 @@ def test_the_laplace_approximation_would_not_pass(
     assert not agrees(mode.linear.numpy(), errors, mean, deviation)
 
 
+@pytest.mark.slow
 def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
     priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=GuessingPrior("beta", 5.0, 15.0))
@@ -249,6 +250,7 @@ def test_what_is_fixed_has_no_variance_and_a_mixture_works(five: ResponseMatrix)
     np.testing.assert_allclose(found.covariance, found.covariance.transpose(0, 2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     priors = Priors.named("hierarchical", guessing_estimated=False)

@@ -71,6 +71,7 @@ def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
     return slopes @ rotation, theta, responses
 
 
+@pytest.mark.slow
 def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
     slopes, _, responses = steep
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
