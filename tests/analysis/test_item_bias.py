@@ -21,6 +21,9 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
+slowly_by_likelihood = pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "likelihood_ratio" else []) for m in METHODS]
+)
 
 
 def two_groups(
@@ -79,7 +82,7 @@ def test_delta_is_2_35_times_the_shift_in_logits() -> None:
     assert np.abs(np.delete(delta, 4)).max() < 0.5
 
 
-@pytest.mark.parametrize("method", METHODS)
+@slowly_by_likelihood
 def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     responses, focal = two_groups(seed=3, n=(2000, 2000), mean=0.0, slope_ratio={5: 0.35})
     found = item_bias(responses, focal, method=method)
@@ -88,9 +91,7 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     assert found.rms_difference[5] == max(found.rms_difference)
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "likelihood_ratio" else []) for m in METHODS]
-)
+@slowly_by_likelihood
 def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
     p = np.concatenate(
         [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(20)]
@@ -138,7 +139,7 @@ def test_machines_against_people_with_missing_responses() -> None:
     assert np.mean(np.delete(found.p, 6) < 0.05) < 0.2
 
 
-@pytest.mark.parametrize("method", METHODS)
+@slowly_by_likelihood
 def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None:
     responses, focal = two_groups(seed=4, n=(400, 100))
     values = responses.values.copy()

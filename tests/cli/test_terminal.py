@@ -151,8 +151,8 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
     ("arguments", "name"),
     [
         (["fit", "responses.csv", "-o", "out"], "torch"),
-        (["build", "study.toml", "-o", "out"], "torch"),
-        (["quickstart", "-o", "out/q"], "torch"),
+        pytest.param(["build", "study.toml", "-o", "out"], "torch", marks=pytest.mark.slow),
+        pytest.param(["quickstart", "-o", "out/q"], "torch", marks=pytest.mark.slow),
         (["artifacts", "choices.csv"], "scikit-learn"),
     ],
 )

@@ -177,8 +177,7 @@ def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, 
     return path
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("missing", "shuffled"), [(0.3, True), pytest.param(0.0, False, marks=pytest.mark.slow)])
 def test_the_long_form_gives_the_scores_of_the_wide_one(
     bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
