@@ -1,7 +1,4 @@
-"""The documentation is built without a warning, and no page of it asks the network.
-
-Not marked slow, though it takes half a minute: what every change must pass is to build the pages.
-"""
+"""The documentation is built without a warning, and no page of it asks the network."""
 
 import re
 import subprocess
@@ -43,6 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
+@pytest.mark.slow
 def test_every_page_is_built_and_reached(built: Path) -> None:
     pages = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
     assert {page for page in pages if not (built / page).is_file()} == set()
@@ -50,6 +48,7 @@ def test_every_page_is_built_and_reached(built: Path) -> None:
     assert all(f'href="{page}"' in index for page in ("tutorial_crowd.html", "study_file.html", "api/index.html"))
 
 
+@pytest.mark.slow
 def test_no_page_asks_the_network(built: Path) -> None:
     pages = {page: page.read_text(encoding="utf-8") for page in built.rglob("*.html")}
     styles = {style: style.read_text(encoding="utf-8") for style in built.rglob("*.css")}
@@ -65,6 +64,7 @@ def test_a_page_that_asks_it_would_be_seen() -> None:
     assert FROM_STYLES.search('@import url("https://fonts.example.org/a.css")')
 
 
+@pytest.mark.slow
 def test_references_made_from_the_code_stand_in_the_pages(built: Path) -> None:
     study_file = (built / "study_file.html").read_text(encoding="utf-8")
     assert all(key in study_file for key in ("min_seconds", "chance_p", "normalise", "most_overlap"))

@@ -55,7 +55,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if is_run(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, marks=pytest.mark.slow if p.name == "uncertainty.md" else (), id=p.name)
+        for p in PAGES
+        if is_run(p)
+    ],
+)
 def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks_of(page):

@@ -261,8 +261,8 @@ class Adaptive(Shown):
     def _update(self) -> None:
         mass = np.exp(self._log_mass - self._log_mass.max())
         self._mass: NDArray[np.float64] = mass / mass.sum()
-        mean, variance = self._curves.moments(self._mass)
-        self._theta, self._se = float(mean[0]), float(np.sqrt(variance[0]))
+        (theta,), (variance,) = self._curves.moments(self._mass)
+        self._theta, self._se = float(theta), float(np.sqrt(variance))
 
     def _candidates(self) -> NDArray[np.intp]:
         """Free items of the kind whose share lacks most; all of them without shares."""

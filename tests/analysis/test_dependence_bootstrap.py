@@ -57,7 +57,7 @@ def test_p_of_an_order_by_hand() -> None:
     assert (p[1], adjusted[1]) == (3 / 4, 3 / 4)  # alone it is its own largest: 2, 0, 1
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.5])
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.5])
 def test_level_with_and_without_missing_responses(missing: float) -> None:
     found = [bootstrapped(clean(seed, missing=missing), seed=seed, n_samples=19) for seed in range(8)]
     p = np.concatenate([pairs.p_bootstrap for pairs in found])
@@ -129,6 +129,7 @@ def test_q3_less_its_mean_is_centred_on_zero() -> None:
     assert np.isnan(local_dependence(responses, items).q3_centred).all()
 
 
+@pytest.mark.slow
 def test_the_samples_end_early_where_little_is_to_be_found_and_p_says_on_how_many_it_stands() -> None:
     responses = clean(8, n_items=6)
     items = refit(responses)

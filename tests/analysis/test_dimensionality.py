@@ -162,6 +162,7 @@ def test_an_item_on_the_wrong_factor_does_not_follow() -> None:
     assert rotated.table().loc[~rotated.follows, "item_id"].tolist() == ["i2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("set_name", ["4gs", "5gs"])
 def test_three_abilities_in_the_papers_data_and_they_are_the_labels(real_data: Path, set_name: str) -> None:
     """On all 90 items of each set the paper finds three factors, one a label."""

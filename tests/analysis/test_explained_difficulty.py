@@ -61,6 +61,7 @@ def test_features_that_say_nothing_are_worth_nothing() -> None:
     assert found.answers_worth < 1
 
 
+@pytest.mark.slow
 def test_with_many_features_effects_are_drawn_to_nothing_and_new_items_still_predicted() -> None:
     effects = np.zeros(30)
     effects[:10] = 0.3

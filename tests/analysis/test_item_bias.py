@@ -21,6 +21,9 @@ from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
+slowly_by_likelihood = pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "likelihood_ratio" else []) for m in METHODS]
+)
 
 
 def two_groups(
@@ -79,7 +82,7 @@ def test_delta_is_2_35_times_the_shift_in_logits() -> None:
     assert np.abs(np.delete(delta, 4)).max() < 0.5
 
 
-@pytest.mark.parametrize("method", METHODS)
+@slowly_by_likelihood
 def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     responses, focal = two_groups(seed=3, n=(2000, 2000), mean=0.0, slope_ratio={5: 0.35})
     found = item_bias(responses, focal, method=method)
@@ -88,9 +91,7 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     assert found.rms_difference[5] == max(found.rms_difference)
 
 
-@pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=[pytest.mark.slow] if m == "likelihood_ratio" else []) for m in METHODS]
-)
+@slowly_by_likelihood
 def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
     p = np.concatenate(
         [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(20)]
@@ -127,6 +128,7 @@ def test_purified_anchors_keep_many_biased_items_from_making_others_look_biased(
     assert found.focal_mean == pytest.approx(-0.7, abs=0.1)
 
 
+@pytest.mark.slow
 def test_machines_against_people_with_missing_responses() -> None:
     responses, focal = two_groups(seed=11, n=(1000, 60), mean=1.2, sd=0.7, shift={6: 2.5}, missing=0.3)
     found = item_bias(responses, focal)
@@ -137,7 +139,7 @@ def test_machines_against_people_with_missing_responses() -> None:
     assert np.mean(np.delete(found.p, 6) < 0.05) < 0.2
 
 
-@pytest.mark.parametrize("method", METHODS)
+@slowly_by_likelihood
 def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None:
     responses, focal = two_groups(seed=4, n=(400, 100))
     values = responses.values.copy()
@@ -176,7 +178,8 @@ def population_of(linked: LinkedGroups) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor([linked.mean]).double(), torch.tensor([linked.sd]).double().log()
 
 
-@settings(max_examples=5, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=2)
 @given(seed=st.integers(0, 1000))
 def test_order_of_respondents_and_items_is_no_matter(seed: int) -> None:
     responses, focal = two_groups(seed=21, n=(150, 150), n_items=6)
@@ -237,6 +240,7 @@ def test_the_likelihood_ratio_with_all_others_as_anchors_is_that_of_mirt(referen
     assert found.focal_sd**2 == pytest.approx(group["var"], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_quarter_of_the_items_biased_one_way_leaves_the_others_at_their_level() -> None:
     biased = dict.fromkeys(range(5), 0.8)
     flagged = {True: 0, False: 0}

@@ -72,6 +72,7 @@ def test_py_irt_converted_scores_as_py_irt_itself_says(estimated: Path, tmp_path
     assert pd.read_csv(tmp_path / "0.csv")["n_items"].tolist() == [2]
 
 
+@pytest.mark.slow
 def test_what_needs_covariances_or_responses_says_so(estimated: Path, tmp_path: Path) -> None:
     lines = [f'{{"subject_id": "m{x}", "responses": {{"q1": 1, "q3": {x}}}}}\n' for x in (0, 1)]
     (tmp_path / "r.jsonl").write_text("".join(lines))

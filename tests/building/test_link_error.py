@@ -145,11 +145,11 @@ def test_two_links_by_independent_errors_add_up() -> None:
 
 
 def test_errors_of_a_chain_are_right_where_each_link_alone_would_add_too_much() -> None:
-    """60 chains of three links: the true line lies within two standard errors; intermediate crowds cancel."""
+    """30 chains of three links: the true line lies within two standard errors; intermediate crowds cancel."""
     rng, within, alone = np.random.default_rng(5), [], []
     truth = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 60), rng.normal(size=60))
     crowds = ((0.0, 1.0), (0.3, 1.1), (-0.2, 0.9), (0.4, 1.2))
-    for _ in range(60):
+    for _ in range(30):
         scales = []
         for year, (mean, sd) in enumerate(crowds):
             names = truth.item_ids[10 * year : 10 * year + 20]
@@ -169,7 +169,7 @@ def test_errors_of_a_chain_are_right_where_each_link_alone_would_add_too_much() 
         assert linked.line.generation == 3
         assert (np.diagonal(linked.line.covariance) < np.diagonal(link.covariance)).all()
     share = np.mean(within, axis=0)
-    assert (share > 0.86).all()  # 95.4% of 60 with a standard error of 2.7%
+    assert (share > 0.83).all()  # 95.4% of 30 with a standard error of 3.8%
     assert np.median(alone) > 1.4
 
 

@@ -150,6 +150,7 @@ def test_marks_missed_by_chance_and_two_abilities_of_which_nothing_is_known() ->
     assert misfit_as_a_whole(poor, LALOR2016, unknown) == f"{verdict}; of two abilities it cannot be said: so it is"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:item fit. no degree of freedom")
 def test_five_items_go_through_the_procedure_of_2016() -> None:
     # two abilities take 14 parameters for 15 shares
@@ -262,6 +263,7 @@ def test_rules_are_asked_in_their_order() -> None:
         PruneRules(bootstrap_samples=3)
 
 
+@pytest.mark.slow
 def test_a_twin_among_missing_responses_goes_by_the_bootstrap() -> None:
     responses = clean(1500, 10, seed=12)
     rng = np.random.default_rng(0)
@@ -518,6 +520,7 @@ def test_samples_of_the_bootstrap_may_be_refitted_together() -> None:
     )
 
 
+@pytest.mark.slow
 def test_many_respondents_whose_ability_is_skewed_are_told_of_the_remedy() -> None:
     """A normal population is then what misfits; with the population estimated no item leaves."""
     rng = np.random.default_rng(1)

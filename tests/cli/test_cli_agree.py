@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import run_here, run_without_torch
+from builders.command_line import printed_by, run_here
 from irtbench.data.input_error import InputError
 
 
@@ -26,7 +26,7 @@ def crowd(tmp_path: Path) -> Path:
 
 def test_tables_by_item_and_respondent_stand_beside_the_figures(crowd: Path) -> None:
     out = crowd / "out"
-    printed = run_without_torch("agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
+    printed = printed_by("agree", crowd / "answers.csv", "--items", crowd / "items.csv", "-o", out, "--json")
     found = json.loads(printed)
     assert json.loads((out / "agreement.json").read_text()) == found
     assert found["contradicts_key"] == ["i0"]

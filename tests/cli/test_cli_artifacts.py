@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without_torch
+from builders.command_line import printed_by, refused, run_here
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.item_table import read_items
 
@@ -28,9 +28,9 @@ def items(tmp_path: Path) -> Path:
     return tmp_path / "items.csv"
 
 
-def test_it_writes_a_table_that_a_study_can_use_without_torch(items: Path, tmp_path: Path) -> None:
+def test_it_writes_a_table_that_a_study_can_use(items: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = run_without_torch("artifacts", items, "--repeats", 2, "-o", out, "--json")
+    printed = printed_by("artifacts", items, "--repeats", 2, "-o", out, "--json")
     assert sorted(file.name for file in out.iterdir()) == ["artifacts.csv", "artifacts.json", "artifacts.svg"]
     found = json.loads(printed)
     assert json.loads((out / "artifacts.json").read_text()) == found
@@ -49,6 +49,7 @@ def test_it_writes_a_table_that_a_study_can_use_without_torch(items: Path, tmp_p
     assert (tmp_path / "again" / "artifacts.csv").read_text() == (out / "artifacts.csv").read_text()
 
 
+@pytest.mark.slow
 def test_winograd_schemas_from_their_own_columns(real_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_here("artifacts", real_data / "wsc273" / "items.csv", "--repeats", 1)
     assert "0 of 273 items are given away" in capsys.readouterr().out

@@ -49,7 +49,7 @@ def test_bias_writes_its_files_and_finds_the_item(study: Path, tmp_path: Path, m
     assert {row["item_id"]: row for row in json.loads(turned.stdout)["items"]}["item5"]["delta"] > 1.5
 
 
-@pytest.mark.parametrize("method", ["likelihood", "mantel-haenszel"])
+@pytest.mark.parametrize("method", [pytest.param("likelihood", marks=pytest.mark.slow), "mantel-haenszel"])
 def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path: Path, method: str) -> None:
     given = ("bias", study / "responses.csv", "--groups", study / "groups.csv", "--method", method)
     done = run(
@@ -103,6 +103,7 @@ def test_groups_that_cannot_be_compared_are_refused(
     assert [file.name for file in tmp_path.iterdir()] == ["groups.csv"]
 
 
+@pytest.mark.slow
 def test_the_model_and_its_prior_are_chosen_and_reported(study: Path, tmp_path: Path) -> None:
     found = {}
     for model, prior in (("2pl", "none (marginal maximum likelihood)"), ("3pl", "c ~ Beta(4, 16)")):

@@ -45,6 +45,7 @@ def test_systems_against_the_people_of_a_bank(study: Path, tmp_path: Path) -> No
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bias.csv", "bias.json", "systems.csv"]
 
 
+@pytest.mark.slow
 def test_families_and_the_control_are_said(study: Path, tmp_path: Path) -> None:
     done = run("bias", study / "systems.csv", "--bank", study / "items.csv", "--families", study / "families.csv",
                "--control", study / "people.csv", "--permutations", "3", "-o", tmp_path / "out")  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without_torch
+from builders.command_line import printed_by, refused, run_here
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
@@ -33,8 +33,8 @@ def arguments(study: Path, *more: object) -> list[object]:
     return ["breakdown", study / "r.csv", "--items", study / "items.csv", "--type", "kind", "--separator", ";", *more]
 
 
-def test_it_writes_tables_a_json_and_figures_without_torch(study: Path) -> None:
-    found = json.loads(run_without_torch(*arguments(study, "-o", study / "out", "--json")))
+def test_it_writes_tables_a_json_and_figures(study: Path) -> None:
+    found = json.loads(printed_by(*arguments(study, "-o", study / "out", "--json")))
     names = sorted(file.name for file in (study / "out").iterdir())
     assert [name for name in names if name.endswith(".csv")] == ["advantage.csv", "breakdown.csv", "types.csv"]
     assert [name for name in names if name.endswith(".svg")] == ["advantage_1.svg", "breakdown.svg"]

@@ -117,7 +117,7 @@ def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
 def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
     layout: str, in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +208,7 @@ def reason(item: str) -> str:
     return f'{{ item_id = "{item}", reason = "of the sample" }}'
 
 
+@pytest.mark.slow
 def test_items_that_nobody_was_asked_and_person_fit(
     in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +227,7 @@ def test_items_that_nobody_was_asked_and_person_fit(
     assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
 
 
-@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
 def test_a_part_of_the_items_is_built_alone(
     layout: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_part_of_the_items_is_built_alone(
     assert "responses: unknown item item1" in ended.err
 
 
+@pytest.mark.slow
 def test_what_screening_changes_and_a_control_are_of_a_sample(
     in_memory: Path, tmp_path: Path, everything_is_large: None
 ) -> None:
@@ -316,6 +318,7 @@ def test_rules_that_cannot_be_asked_are_refused_as_in_memory(
     assert words in said[0]
 
 
+@pytest.mark.slow
 def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     for part in (in_memory / "wide").iterdir():
@@ -330,6 +333,7 @@ def test_an_address_is_built_from_whatever_its_size(in_memory: Path, tmp_path: P
     assert 's3://bucket/study: an address goes with content = "responses"' in ended.err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +376,7 @@ def stopped(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -391,6 +396,7 @@ def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
     assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
 
 
+@pytest.mark.slow
 def test_no_scale_may_be_left(in_memory: Path, tmp_path: Path, everything_is_large: None) -> None:
     rules = RULES.replace("min_share_kept = 0.6", "min_share_kept = 0.99")
     out = build(study(in_memory, "wide", rules=rules), tmp_path / "out", "--sample", 1000)

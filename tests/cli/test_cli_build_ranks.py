@@ -50,6 +50,7 @@ def study(tmp_path: Path) -> Path:
     return tmp_path / "study.toml"
 
 
+@pytest.mark.slow
 def test_two_processes_build_what_one_builds(study: Path, tmp_path: Path) -> None:
     given = ("build", study, "--sample", 1000, "--quiet")
     alone = torchrun(1, *given, "-o", tmp_path / "alone")
@@ -85,6 +86,7 @@ def test_a_process_that_is_killed_is_started_again(study: Path, tmp_path: Path) 
             assert (tmp_path / f"again{rank}" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_what_one_process_builds_is_refused_in_a_line(study: Path, tmp_path: Path) -> None:
     study.write_text(study.read_text() + '[model]\nprior = "hierarchical"\n')
     ended = torchrun(2, "build", study, "-o", tmp_path / "out")

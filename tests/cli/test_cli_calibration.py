@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without, run_without_torch
+from builders.command_line import printed_by, refused, run_here, run_without
 from irtbench.data.input_error import InputError
 
 COLUMNS = ["system", "bin", "n", "mean_predicted", "observed_share", "lower", "upper", "overconfidence"]
@@ -26,9 +26,9 @@ def predictions(tmp_path: Path) -> Path:
     return tmp_path / "p.csv"
 
 
-def test_it_writes_a_table_a_json_and_a_figure_without_torch(predictions: Path, tmp_path: Path) -> None:
+def test_it_writes_a_table_a_json_and_a_figure(predictions: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = run_without_torch(
+    printed = printed_by(
         "calibration", predictions, "--by", "system", "--item", "item", "--paired", "-o", out, "--json"
     )
     assert sorted(file.name for file in out.iterdir()) == ["calibration.json", "reliability.csv", "reliability.svg"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without_torch
+from builders.command_line import printed_by, refused, run_here
 from irtbench.data.input_error import InputError
 
 
@@ -28,9 +28,9 @@ def arguments(study: Path, *more: object) -> list[object]:
     return ["consistency", study / "r.csv", "--items", study / "items.csv", "--tag", "easy", *more]
 
 
-def test_it_writes_tables_a_json_and_a_figure_without_torch(study: Path) -> None:
+def test_it_writes_tables_a_json_and_a_figure(study: Path) -> None:
     found = json.loads(
-        run_without_torch(*arguments(study, "--annotations", study / "labels.csv", "-o", study / "out", "--json"))
+        printed_by(*arguments(study, "--annotations", study / "labels.csv", "-o", study / "out", "--json"))
     )
     names = sorted(file.name for file in (study / "out").iterdir())
     assert names == ["consistency.csv", "consistency.json", "consistency.svg", "contrasts.csv", "systems.csv"]

@@ -33,7 +33,7 @@ def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["one ability", *(pytest.param(k, marks=pytest.mark.slow) for k in list(KINDS)[1:])])
 def test_the_tables_are_the_same_on_another_device(kind: str, responses: Path, tmp_path: Path) -> None:
     run_here("fit", responses, *KINDS[kind], "--device", "cpu", "-o", tmp_path / "here")
     with pretended_gpu() as wanted:

@@ -21,11 +21,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("diagnose")
     rng = np.random.default_rng(4)
     items = ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10))
-    values = simulate_responses(rng.normal(size=500), items, rng=rng).values.astype(int)
-    copied = rng.random(500) < 0.35
+    values = simulate_responses(rng.normal(size=400), items, rng=rng).values.astype(int)
+    copied = rng.random(400) < 0.5
     values[copied, 7] = values[copied, 3]
     wide = pd.DataFrame(values, columns=list(items.item_ids)).assign(easy=1)
-    wide.insert(0, "respondent_id", [f"r{i}" for i in range(500)])
+    wide.insert(0, "respondent_id", [f"r{i}" for i in range(400)])
     wide.to_csv(folder / "responses.csv", index=False)
     (folder / "study.toml").write_text(
         '[data]\nanswers = "responses.csv"\ncontent = "responses"\n[scales]\nby = "none"\n'
@@ -37,11 +37,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_diagnose_gives_the_bootstraps_p(study: Path, tmp_path: Path) -> None:
     run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "d",
-        "--bootstrap", 39, "--quiet")  # fmt: skip
+        "--bootstrap", 19, "--quiet")  # fmt: skip
     pairs = pd.read_csv(tmp_path / "d" / "local_dependence.csv")
     least = pairs.loc[pairs["p_bootstrap_adjusted"].idxmin()]
     assert {least["item_1"], least["item_2"]} == {"item4", "item8"}
-    assert least["p_bootstrap_adjusted"] == 1 / 40
+    assert least["p_bootstrap_adjusted"] == 1 / 20
     run("diagnose", study / "responses.csv", "--items", study / "fit" / "items.csv", "-o", tmp_path / "n",
         "--bootstrap", 0, "--quiet")  # fmt: skip
     assert "p_bootstrap" not in pd.read_csv(tmp_path / "n" / "local_dependence.csv")
@@ -76,46 +76,50 @@ def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
 
 
-def test_an_interrupted_build_goes_on_where_it_was(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build, interrupted when all but its page was done, and gone on with where it was."""
+    folder = tmp_path_factory.mktemp("built")
+
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr("irtbench.report.html.study_page", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            build(study / "study.toml", tmp_path / "out", quiet=True)
-    assert [file.name for file in tmp_path.iterdir()] == [".out.unfinished"]
-    finished = {file.name for file in (tmp_path / ".out.unfinished").rglob("*.json")}
+            build(study / "study.toml", folder / "out", quiet=True)
+    assert [file.name for file in folder.iterdir()] == [".out.unfinished"]
+    finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
-    with monkeypatch.context() as patched:  # whoever does any of it again fails
+    with pytest.MonkeyPatch.context() as patched:  # whoever does any of it again fails
         for done in (
             "study.number_of_abilities.find_dimensions",
             "building.pruning.check_scale",
             "study.scale_study.fit_model",
         ):
             patched.setattr(f"irtbench.{done}", None)
-        build(study / "study.toml", tmp_path / "out", quiet=True)
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+        build(study / "study.toml", folder / "out", quiet=True)
+    return folder / "out"
 
 
-def test_build_keeps_every_round_and_what_was_checked_first(study: Path, tmp_path: Path) -> None:
-    run("build", study / "study.toml", "-o", tmp_path / "out", "--quiet")
-    removed = pd.read_csv(tmp_path / "out" / "pruning.csv")
+def test_an_interrupted_build_goes_on_where_it_was(built: Path) -> None:
+    assert [file.name for file in built.parent.iterdir()] == ["out"]  # nothing is left of the checkpoint
+
+
+def test_build_keeps_every_round_and_what_was_checked_first(built: Path) -> None:
+    removed = pd.read_csv(built / "pruning.csv")
     assert removed.loc[0, ["round", "item_id", "reason"]].tolist() == [0, "easy", "all_correct"]
     assert set(removed["item_id"]) & {"item4", "item8"}
-    rounds = pd.read_csv(tmp_path / "out" / "rounds_items.csv")
+    rounds = pd.read_csv(built / "rounds_items.csv")
     assert rounds["round"].max() == removed["round"].max() + 1
     assert set(rounds.loc[rounds["removed"].notna(), "item_id"]) == set(removed["item_id"]) - {"easy"}
-    assert len(pd.read_csv(tmp_path / "out" / "rounds_pairs.csv").query("round == 1")) == 45
-    checks = json.loads((tmp_path / "out" / "checks.json").read_text())
+    assert len(pd.read_csv(built / "rounds_pairs.csv").query("round == 1")) == 45
+    checks = json.loads((built / "checks.json").read_text())
     assert checks["dimensions"]["n_abilities"] == 1
     assert [model["model"] for model in checks["dimensions"]["models"]] == ["1 factor", "2 factors", "3 factors"]
     assert checks["dimensions"]["rotation"] is None  # one scale: there is no label to turn to
     assert [model["model"] for model in checks["scales"]["all"]["models"]] == ["one ability", "two abilities"]
     assert len(checks["scales"]["all"]["guessing"]) == 10
-    assert not list(tmp_path.glob(".*"))  # nothing is left of the checkpoint
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

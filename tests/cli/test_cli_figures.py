@@ -46,6 +46,7 @@ WITHOUT = {
     "report",
     "quickstart",
 }  # nothing to draw, or the figures are there
+FIRST = ("fit", "items", "score", "power")  # the others are drawn by the same few lines
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -61,7 +62,9 @@ def test_every_command_is_thought_of() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("command", DRAWN)
+@pytest.mark.parametrize(
+    "command", [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in DRAWN]
+)
 def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: Path, command: str) -> None:
     arguments = ["power", "-n", "100"] if command == "power" else COMMANDS_READING[command][0]
     words = [str(tmp_path / word) if word.startswith("out") else word for word in arguments]
@@ -89,6 +92,7 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
         assert b"Description" in png
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
     folder = tmp_path / "figures"
     assert run_main("power", "-n", "100", "-n", "200", "--figures", folder, "-q").status == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without_torch
+from builders.command_line import printed_by, refused, run_here
 from irtbench.data.input_error import InputError
 
 
@@ -20,10 +20,10 @@ def responses(tmp_path: Path) -> Path:
     return tmp_path / "votes.csv"
 
 
-def test_it_writes_its_tables_and_figures_without_torch(responses: Path, tmp_path: Path) -> None:
+def test_it_writes_its_tables_and_figures(responses: Path, tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("system,seed,accuracy\nm,1,0.5\nm,2,0.7\nother,1,0.4\nother,2,0.4\n")
     out = tmp_path / "out"
-    printed = run_without_torch("human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", out, "--json")
+    printed = printed_by("human-bound", responses, "--runs", tmp_path / "runs.csv", "-o", out, "--json")
     names = ["crowd_filter.csv", "crowd_filter.svg", "human_bound.json", "human_bound.svg"]
     assert sorted(file.name for file in out.iterdir()) == names
     found = json.loads(printed)

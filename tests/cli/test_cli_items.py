@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import run_without_torch
+from builders.command_line import printed_by
 from builders.commands_here import run_main
 
 SCORE_TABLE = [
@@ -44,7 +44,7 @@ def test_a_fit_alone_leaves_a_bank_that_scores(fitted: Path) -> None:
 
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
-    shown = run_without_torch("items", bank, "-o", fitted / "out", "--figures")
+    shown = printed_by("items", bank, "-o", fitted / "out", "--figures")
     for words in ("hardest", "easiest", "most informative", "least discriminating", "raw score", "percentile"):
         assert words in shown
     out = fitted / "out"

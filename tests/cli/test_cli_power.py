@@ -6,14 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run_here, run_without_torch
+from builders.command_line import printed_by, refused, run_here
 from irtbench.data.input_error import InputError
 
 
-def test_it_writes_a_table_a_json_and_a_figure_for_each_size_without_torch(tmp_path: Path) -> None:
-    printed = run_without_torch(
-        "power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json"
-    )
+def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> None:
+    printed = printed_by("power", "-n", 100, "-n", 273, "--hurt", 0, "--hurt", 0.02, "-o", tmp_path / "out", "--json")
     names = sorted(file.name for file in (tmp_path / "out").iterdir())
     assert names == ["power.csv", "power.json", "power_100.svg", "power_273.svg"]
     found = json.loads(printed)

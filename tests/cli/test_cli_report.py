@@ -12,11 +12,11 @@ from builders.valid_inputs import write_valid_inputs
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that build wrote, with figures beside; the data are gone."""
+    """A folder that build wrote; the data are gone."""
     folder = tmp_path_factory.mktemp("built")
     data = tmp_path_factory.mktemp("data")
     write_valid_inputs(data)
-    ended = run_main("build", "study.toml", "-o", folder / "out", "--figures", folder / "figures", "-q", cwd=data)
+    ended = run_main("build", "study.toml", "-o", folder / "out", "-q", cwd=data)
     assert ended.status == 0, ended.err
     shutil.rmtree(data)
     return folder
@@ -33,14 +33,22 @@ def test_the_page_comes_out_the_same(built: Path, tmp_path: Path) -> None:
     page.write_text("an older page")
     assert run_main("report", built / "out", "-q").status == 0
     assert page.read_bytes() == first
-    ended = run_main("report", built / "out", "-o", tmp_path / "p.html", "--figures", tmp_path / "figures", "--json")
+    ended = run_main("report", built / "out", "-o", tmp_path / "p.html", "--json")
     assert json.loads(ended.out)["report"] == str(tmp_path / "p.html")
     assert (tmp_path / "p.html").read_bytes() == first
-    names = {file.name for file in (built / "figures").iterdir()}
+
+
+@pytest.mark.slow
+def test_the_figures_come_out_the_same(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    built, again = tmp_path / "built", tmp_path / "again"
+    assert run_main("build", "study.toml", "-o", "out", "--figures", built, "-q", cwd=tmp_path).status == 0
+    assert run_main("report", tmp_path / "out", "--figures", again, "-q").status == 0
+    names = {file.name for file in built.iterdir()}
     assert len(names) > 10
-    assert {file.name for file in (tmp_path / "figures").iterdir()} == names
+    assert {file.name for file in again.iterdir()} == names
     for name in names:
-        assert (tmp_path / "figures" / name).read_bytes() == (built / "figures" / name).read_bytes()
+        assert (again / name).read_bytes() == (built / name).read_bytes()
 
 
 def test_the_record_is_strict_json_without_paths(built: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import run_here, run_without_torch
+from builders.command_line import printed_by, run_here
 from irtbench.data.input_error import InputError
 
 
@@ -34,7 +34,7 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
         "4/5", "--agreement", "5/5", "--per-label", 3, "--text", "{premise} / {claim}", "--checks",
         corpus / "checks.csv", "--sheets", "mturk", "--booklets", 4, "--each", 6, "--checks-each", 1, "--seed", 7,
     )  # fmt: skip
-    printed = run_without_torch(*arguments, "-o", out, "--json")
+    printed = printed_by(*arguments, "-o", out, "--json")
     found = json.loads(printed)
     assert json.loads((out / "sample.json").read_text()) == found
     assert (found["n_items"], found["n_attention"], found["n_places"]) == (12, 2, 7)
@@ -49,7 +49,7 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
         "booklets.csv", "items.csv", "mturk.csv", "mturk.html", "sample.json",
     ]  # fmt: skip
     again = corpus / "again"
-    run_without_torch(*arguments, "-o", again, "--quiet")
+    printed_by(*arguments, "-o", again, "--quiet")
     assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
 
 
@@ -79,9 +79,9 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     assert not (corpus / "out").exists()
 
 
-def test_a_plan_is_printed_and_written_without_torch(tmp_path: Path) -> None:
+def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    printed = run_without_torch("plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")
+    printed = printed_by("plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")
     found = json.loads(printed)
     assert json.loads((out / "plan.json").read_text()) == found
     assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
@@ -89,7 +89,7 @@ def test_a_plan_is_printed_and_written_without_torch(tmp_path: Path) -> None:
     assert len(by_item) == 20
     # nine tenths of the items reach what was wanted
     assert (by_item["se_difficulty"] <= 0.3 * 1.01).sum() >= 18
-    pilot = run_without_torch("plan", "--pilot", out / "items.csv", "--respondents", 300, "--json")
+    pilot = printed_by("plan", "--pilot", out / "items.csv", "--respondents", 300, "--json")
     assert json.loads(pilot)["n_each"] == 20
 
 

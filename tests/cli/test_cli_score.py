@@ -127,6 +127,7 @@ def test_a_large_parquet_file_goes_part_by_part(folder: Path, tmp_path: Path, mo
     assert found["theta"].tolist() == pytest.approx(expected(folder)["theta"].tolist(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_large_long_parquet_file_goes_part_by_part_too(folder: Path, tmp_path: Path) -> None:
     graded = pd.read_csv(folder / "responses.csv")
     people = [graded.assign(respondent_id=[f"{name}{k}" for name in graded["respondent_id"]]) for k in range(8_500)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import run_here, run_without_torch
+from builders.command_line import printed_by, run_here
 from irtbench.data.input_error import InputError
 
 CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
@@ -16,7 +16,7 @@ SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-col
 
 def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
-    printed = run_without_torch(
+    printed = printed_by(
         "screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
     )
     found = json.loads(printed)

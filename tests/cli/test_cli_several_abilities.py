@@ -43,6 +43,7 @@ def test_two_abilities_have_standard_errors_and_are_refused_where_one_is_expecte
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_items_with_a_posterior_end_with_quantiles(responses: Path, tmp_path: Path) -> None:
     run("fit", responses, "--posterior", "normal", "--prior", "weak", "--output", tmp_path / "one")
     items = pd.read_csv(tmp_path / "one" / "items.csv")

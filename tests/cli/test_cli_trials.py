@@ -129,6 +129,7 @@ def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> N
     assert away.abs().mean() < 0.1
 
 
+@pytest.mark.slow
 def test_a_study_of_trials(tmp_path: Path) -> None:
     run_here("simulate", "-o", tmp_path / "s", "--respondents", 150, "--items", 8, "--trials", 3, "--seed", 2, "-q")
     study = """

@@ -105,7 +105,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (20, 24), (200, 50)])
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [pytest.param(80, 24, marks=pytest.mark.slow), (20, 24), pytest.param(200, 50, marks=pytest.mark.slow)],
+)
 def test_a_command_on_terminals_of_all_sizes(folder: Path, columns: int, lines: int) -> None:
     seen = run_on_terminal("score", "bank.json", "systems.csv", columns=columns, lines=lines, cwd=folder)
     assert seen.status == 0

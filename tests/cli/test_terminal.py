@@ -72,6 +72,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_options_and_choices() -> None:
     assert completed("irtbench con") == ["convert", "consistency"]
     assert completed("irtbench score --norm-g") == ["--norm-groups", "--norm-group"]
@@ -99,7 +100,8 @@ def test_bash_completes_by_the_script_that_is_shown(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_a_command_with_a_line() -> None:
     program = (
-        "import time, typer\nfrom irtbench.cli import main as command\n"
+        "import signal, time, typer\nfrom irtbench.cli import main as command\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background is born deaf to it
         "def work() -> None:\n    print('ready', flush=True)\n    time.sleep(60)\n"
         "def application(names):\n    app = typer.Typer(callback=lambda: None)\n    app.command('fit')(work)\n"
         "    return app\n"
@@ -149,8 +151,8 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
     ("arguments", "name"),
     [
         (["fit", "responses.csv", "-o", "out"], "torch"),
-        (["build", "study.toml", "-o", "out"], "torch"),
-        (["quickstart", "-o", "out/q"], "torch"),
+        pytest.param(["build", "study.toml", "-o", "out"], "torch", marks=pytest.mark.slow),
+        pytest.param(["quickstart", "-o", "out/q"], "torch", marks=pytest.mark.slow),
         (["artifacts", "choices.csv"], "scikit-learn"),
     ],
 )
@@ -167,24 +169,40 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "score bank.json systems.csv -o out/scores.csv --explain out/explained",
-        "compare wide.csv --bank bank.json --item-error none -o out",
-        "predict bank.json wide.csv",
-        "convert answers.csv -o out.csv",
-        "doctor answers.csv --items items.csv",
-        "items bank.json -o out",
-        "agree answers.csv --items items.csv",
-        "adapt bank.json --replay wide.csv",
-        "assemble bank.json --length 3 -o out",
-        "simulate --respondents 20 --items 5 -o out",
-        "screen answers.csv --items items.csv --min-responses 2 -o out",
-    ],
+LIGHT = (
+    "score bank.json systems.csv -o out/scores.csv --explain out/explained",
+    "compare wide.csv --bank bank.json --item-error none -o out/compared",
+    "predict bank.json wide.csv",
+    "convert answers.csv -o out.csv",
+    "doctor answers.csv --items items.csv",
+    "items bank.json -o out/items",
+    "agree answers.csv --items items.csv",
+    "adapt bank.json --replay wide.csv",
+    "assemble bank.json --length 3 -o out/form",
+    "simulate --respondents 20 --items 5 -o out/simulated",
+    "screen answers.csv --items items.csv --min-responses 2 -o out/screened",
 )
-def test_scoring_and_reading_go_without_what_fits_and_draws(folder: Path, arguments: str) -> None:
-    done = run_missing(LEFT_OUT, *arguments.split(), cwd=folder)
+DRAWN_LIGHT = (
+    "items bank.json -o out/drawn --figures", "plan --items 20 --se-difficulty 0.3 --each 10 -o out/plan",
+    "power -n 100 -o out/power", "breakdown wide.csv --items items.csv --type type -o out/types",
+    "consistency wide.csv --items twins.csv --twin-of twin_of -o out/twins",
+    "calibration predictions.csv -o out/calibration --samples 20",
+    "human-bound responses.csv --other-counts share -o out/bound", "agree answers.csv --items items.csv -o out/agree",
+    "artifacts choices.csv -o out/artifacts --folds 2 --repeats 1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("modules", "lines"), [(LEFT_OUT, LIGHT), ({"torch", "pyro"}, DRAWN_LIGHT)])
+def test_scoring_and_reading_go_without_what_fits(folder: Path, modules: set[str], lines: tuple[str, ...]) -> None:
+    one_after_the_other = (
+        "for line in sys.argv[1:]:\n    sys.argv = ['irtbench', *line.split()]\n"
+        "    try:\n        main()\n    except SystemExit as stop:\n        assert not stop.code, line\n"
+    )
+    program = WITHOUT.format(modules=modules).removesuffix("main()\n") + one_after_the_other
+    done = subprocess.run(
+        [sys.executable, "-c", program, *lines], cwd=folder, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

@@ -216,6 +216,7 @@ def test_too_few_responses_are_nan_with_a_warning() -> None:
         assert np.isnan(item_fit(responses, items).s_x2).any()
 
 
+@pytest.mark.slow
 def test_many_steep_items_need_finer_nodes_and_get_them() -> None:
     # 400 items tell abilities .07 apart; the default nodes stand .2 apart, and on them some S-X2 are off by a tenth.
     # (Slopes must differ: with equal ones the expected shares do not depend on the nodes at all.)

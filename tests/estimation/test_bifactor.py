@@ -171,7 +171,7 @@ def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame,
 
 
 def test_free_slopes_are_found_again_and_covered() -> None:
-    responses, testlets, slopes, intercept, theta = drawn(3000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
+    responses, testlets, slopes, intercept, theta = drawn(2000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
     fitted = fit_bifactor(responses, testlets)
     assert fitted.converged
     errors = fitted.standard_errors()
@@ -225,6 +225,7 @@ def test_without_an_effect_slopes_are_small_and_one_ability_is_preferred(
     assert (fitted.standard_errors()["slope_specific"][~at_bound] > 0).all()
 
 
+@pytest.mark.slow
 def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> None:
     responses, testlets, *_ = drawn(300, [3, 3, 3], 0.0, seed=1)
     free = fit_bifactor(responses, testlets)
@@ -239,7 +240,7 @@ def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> No
 
 
 def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
-    responses, _, slopes, *_ = drawn(2000, [2] * 6, 1.2, seed=3)
+    responses, _, slopes, *_ = drawn(1000, [2] * 6, 1.2, seed=3)
     testlets = {f"i{j}": f"pair {j // 2}" for j in range(12)}
     fitted = fit_bifactor(responses, testlets)
     assert fitted.converged

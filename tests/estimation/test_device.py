@@ -39,7 +39,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] if "posterior" in CASES[case][0] else []) for case in CASES]
+)
 def test_a_fit_on_another_device_gives_the_same_numbers(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # few steps and draws of a posterior, for all operations are slow where the device is pretended
     monkeypatch.setitem(item_posterior.fit_posterior.__kwdefaults__, "max_steps", 200)

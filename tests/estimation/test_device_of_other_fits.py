@@ -174,7 +174,10 @@ ROUTES: dict[str, Callable[[Device], Numbers]] = {
 SINGLE: dict[str, Callable[..., Numbers]] = {"two abilities": factors, "testlets": bifactor}
 
 
-@pytest.mark.parametrize("route", ROUTES)
+SLOW = ("quasi-Monte Carlo", "two abilities, missing", "testlets", "testlets, missing, equal slopes", "adam")
+
+
+@pytest.mark.parametrize("route", [pytest.param(r, marks=pytest.mark.slow if r in SLOW else ()) for r in ROUTES])
 def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
     assert_same_if_pretended(ROUTES[route])
 
@@ -204,6 +207,7 @@ def test_random_numbers_of_a_gpu_are_as_before() -> None:
     assert bool((torch.cuda.get_rng_state() == before).all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", SINGLE)
 def test_sums_in_float32_lead_to_the_same_numbers(route: str) -> None:
     double, single = SINGLE[route]("cpu"), SINGLE[route]("cpu", dtype="float32")
@@ -221,6 +225,7 @@ def drawn_together(device: Device, *, seed: int = 0) -> FittedModel:
     return fit_model(drawn(n=20, n_items=40), kind="3pl", prior="hierarchical", seed=seed, device=device)
 
 
+@pytest.mark.slow
 def test_draws_of_few_respondents_are_the_same_on_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("WARM_UP", 5), ("SWEEPS", 20), ("MOST_ROUNDS", 1), ("MOST_R_HAT", np.inf)):
         monkeypatch.setattr(joint_draws, name, value)

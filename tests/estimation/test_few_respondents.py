@@ -48,6 +48,7 @@ def few(n_respondents: int, n_items: int, *, seed: int) -> tuple[FittedModel, di
     }
 
 
+@pytest.mark.slow
 def test_a_hundred_systems_and_a_thousand_items() -> None:
     fitted, found = few(100, 1000, seed=0)
     assert fitted.converged

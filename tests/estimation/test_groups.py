@@ -229,13 +229,13 @@ def test_the_order_of_the_other_groups_does_not_matter() -> None:
 
 def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
     z = []
-    for seed in range(60):
+    for seed in range(40):
         responses, groups = drawn(seed=1000 + seed)
         fitted = fit_groups(responses, groups, reference="g0")
         z.append([(fitted.mean[1] + 0.6) / fitted.se_mean[1], (fitted.sd[1] - 1.3) / fitted.se_sd[1]])
     covered = (np.abs(z) < 1.96).mean(axis=0)
-    assert (covered > 0.86).all()  # .95 less three standard errors of .028
-    assert np.abs(np.mean(z, axis=0)).max() < 0.45  # three standard errors of a mean of 60
+    assert (covered > 0.84).all()  # .95 less three standard errors of .034
+    assert np.abs(np.mean(z, axis=0)).max() < 0.48  # three standard errors of a mean of 40
     assert (np.std(z, axis=0) > 0.75).all()  # nor are the intervals too wide
 
 

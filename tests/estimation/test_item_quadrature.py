@@ -18,7 +18,7 @@ PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("n", [12, 100])
+@pytest.mark.parametrize("n", [12, pytest.param(100, marks=pytest.mark.slow)])
 def test_moments_and_evidence_are_those_of_a_fine_grid(n: int, sign: float) -> None:
     rng = np.random.default_rng(n)
     theta = rng.normal(size=n)

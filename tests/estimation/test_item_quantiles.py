@@ -91,6 +91,7 @@ def cell_middles(low: float, high: float, number: int) -> NDArray[np.float64]:
     return (edges[1:] + edges[:-1]) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_an_item_of_which_guessing_tells_all_has_the_width_of_a_grid() -> None:
     problem = one_item(200, 60, FitSettings(kind="3pl"))
@@ -125,6 +126,7 @@ def pair_on_grid(counts: dict[tuple[int, int], int]) -> tuple[NDArray[np.float64
     return a, d, mass.sum(axis=1), mass.sum(axis=0)
 
 
+@pytest.mark.slow
 def test_quantiles_of_two_items_agree_with_a_grid_and_those_of_normal_densities_do_not() -> None:
     rng = np.random.default_rng(3)
     p = 1 / (1 + np.exp(-(rng.normal(size=(400, 1)) * [1.8, 1.4] + [-1.8, 0.7])))
@@ -254,6 +256,7 @@ def test_a_step_is_the_limit_of_steep_items(real_data: Path) -> None:
                 assert here - there > float(drop[2]) - 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_columns_of_items_csv() -> None:
     rng = np.random.default_rng(6)

@@ -235,6 +235,7 @@ def test_what_is_drawn(n: int, n_items: int, free: bool, drawn: bool) -> None:
     assert drawn_together(make_problem(simulated(n, n_items)[2], PRIORS, free=free)) == drawn
 
 
+@pytest.mark.slow
 def test_a_fit_with_guessing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint_draws, "SWEEPS", 250)
     theta, _, responses = simulated(30, 120)
@@ -277,6 +278,7 @@ def test_a_density_of_guessing_that_was_given_stays(monkeypatch: pytest.MonkeyPa
     np.testing.assert_allclose(fitted.items.guessing, 1 / (1 + np.exp(1.4)), atol=0.02)
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_agree_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     responses, settings = simulated(12, 30)[2], FitSettings(kind="3pl", prior="hierarchical")
     monkeypatch.setattr(joint_draws, "MOST_CELLS", 0)

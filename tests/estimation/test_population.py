@@ -155,6 +155,7 @@ def few_items(seed: int) -> ResponseMatrix:
     return simulate_responses(theta, items, rng=rng)
 
 
+@pytest.mark.slow
 def test_ten_items_settle_a_density_in_fewer_updates_than_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     responses = few_items(2)
     settings = FitSettings(population="estimated", standard_errors=False)
@@ -178,6 +179,7 @@ def test_ten_items_settle_a_density(seed: int) -> None:
     assert found.converged
 
 
+@pytest.mark.slow
 def test_a_component_at_its_least_width_settles() -> None:
     # standardised, it once came out a little narrower than may be, and every accelerated update was taken back
     rng = np.random.default_rng(1)

@@ -48,6 +48,7 @@ from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
 
 PAIR_PRIORS = Priors("weak", slope=(1.0, 0.6), intercept=(0.0, 2.0))
+QUICK = {"n_particles": 1, "tolerance": 0.05}
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
@@ -148,11 +149,12 @@ def test_the_laplace_approximation_would_not_pass(
     assert not agrees(mode.linear.numpy(), errors, mean, deviation)
 
 
+@pytest.mark.slow
 def test_one_item_with_guessing_agrees_with_integration_over_a_grid() -> None:
     responses = simulated(200, [1.5], [0.3], guessing=0.2, seed=5)
     priors = Priors("weak", slope=(1.2, 0.25), intercept=(0.0, 1.5), guessing=GuessingPrior("beta", 5.0, 15.0))
     problem = make_problem(responses, priors, free=True)
-    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, n_particles=2, tolerance=0.05)
+    found = fit_posterior(problem, find_mode(problem).items, "normal", seed=0, **QUICK)
     a, d, logit = np.meshgrid(
         np.linspace(0.0, 2.4, 41), np.linspace(-6, 5, 111), np.linspace(-5, 1.5, 66), indexing="ij"
     )
@@ -193,9 +195,6 @@ def five() -> ResponseMatrix:
 def equal(one: ItemPosterior, other: ItemPosterior) -> bool:
     same = np.array_equal(one.mean, other.mean) and np.array_equal(one.covariance, other.covariance)
     return same and one.elbo == other.elbo and one.steps == other.steps
-
-
-QUICK = {"n_particles": 1, "tolerance": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +250,7 @@ def test_what_is_fixed_has_no_variance_and_a_mixture_works(five: ResponseMatrix)
     np.testing.assert_allclose(found.covariance, found.covariance.transpose(0, 2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     priors = Priors.named("hierarchical", guessing_estimated=False)
@@ -270,6 +270,7 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     assert (np.abs(found.mean[:, 0] - expected) < 0.25 * found.standard_deviations[:, 0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     five_fitted: tuple[Problem, ItemTensors, ItemPosterior], monkeypatch: pytest.MonkeyPatch
@@ -283,6 +284,7 @@ def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
     np.testing.assert_allclose(blocks.standard_deviations[:, :2], deviation, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_single_precision_sums_give_the_same(five_fitted: tuple[Problem, ItemTensors, ItemPosterior]) -> None:
     problem, mode, double = five_fitted
     single = replace(problem, nodes=replace(problem.nodes, dtype=torch.float32))
@@ -355,6 +357,7 @@ def test_the_change_beside_an_endless_slope_is_the_likelihood_of_a_step(five: Re
     assert (drop > 0).all()
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     mode = find_mode(problem).items

@@ -98,6 +98,7 @@ def test_a_tight_prior_holds_guessing_and_groups_know_it_too(guessed: ResponseMa
     np.testing.assert_allclose(fit_groups(guessed, halves, settings).items[0].guessing, special.expit(-3), atol=0.002)
 
 
+@pytest.mark.slow
 def test_a_normal_prior_is_enough_for_a_posterior(guessed: ResponseMatrix) -> None:
     settings = FitSettings(kind="3pl", prior="weak", prior_guessing="normal:-1.4,0.2", posterior="normal")
     posterior = fit_model(guessed, settings).posterior

@@ -235,6 +235,7 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
     assert (done.status, "--prior-items: go with rasch, 2pl or 3pl" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=50)

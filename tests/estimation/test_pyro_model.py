@@ -371,7 +371,7 @@ def state() -> tuple[Any, ...]:
     return {name: value.tolist() for name, value in store.items()}, seeds, flags, checks
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", [pytest.param(c, marks=pytest.mark.slow if c == "posterior" else ()) for c in CALLS])
 @pytest.mark.parametrize("fails", [False, True])
 def test_parameters_random_numbers_and_settings_are_as_before(
     monkeypatch: pytest.MonkeyPatch, call: str, fails: bool

@@ -71,6 +71,7 @@ def steep() -> tuple[NDArray[np.float64], NDArray[np.float64], ResponseMatrix]:
     return slopes @ rotation, theta, responses
 
 
+@pytest.mark.slow
 def test_the_lattice_is_right_for_three_abilities_known_well_and_the_old_grid_is_not(steep) -> None:  # type: ignore[no-untyped-def]
     slopes, _, responses = steep
     items = as_items(slopes, np.log(responses.values.mean(axis=0) / (1 - responses.values.mean(axis=0))) * 1.8)
@@ -248,6 +249,7 @@ def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorMod
     assert abs(float(along)) < 0.02 * float(found.sizes[0])
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_estimates() -> None:
     slopes = np.zeros((12, 2))
     slopes[:, 0], slopes[6:, 1] = 1.3, 1.5

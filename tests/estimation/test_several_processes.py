@@ -46,6 +46,7 @@ def assert_same_results(found: Path, expected: Path) -> None:
     assert sorted(file.name for file in found.iterdir()) == sorted(file.name for file in expected.iterdir())
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     place = write_parts(wide_frame(with_a_constant_item()), tmp_path / "in")
     fit_alone(place, tmp_path / "alone")

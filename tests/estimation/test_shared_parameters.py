@@ -126,7 +126,9 @@ def simulated() -> irtbench.ResponseMatrix:
     return irtbench.simulate_responses(rng.normal(0, 1.6, 400), truth, rng=rng, missing=0.2)
 
 
-@pytest.mark.parametrize("options", [{}, {"prior": "weak"}, {"guessing": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, *(pytest.param(o, marks=pytest.mark.slow) for o in ({"prior": "weak"}, {"guessing": 0.1}))], ids=str
+)
 def test_adam_on_pyros_elbo_reaches_the_same_optimum(simulated, options) -> None:
     anchors = irtbench.ItemParameters.from_difficulty([1.0, 1.2], [-2.0, 1.0], item_ids=["item1", "item9"])
     for more in ({"model": "1pl"}, {"anchors": anchors}):

@@ -62,6 +62,7 @@ def test_moments_are_those_of_the_target_and_not_of_the_guide() -> None:
     assert float(torch.logsumexp(found.log_ratios, 0)) - math.log(len(found)) == pytest.approx(0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_draws() -> None:
     first, again = (weighted_draws(SkewedTarget(), seed=3) for _ in range(2))  # type: ignore[arg-type]
     assert first is not None

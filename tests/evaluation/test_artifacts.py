@@ -62,6 +62,7 @@ def test_a_planted_word_tells_nothing_to_the_one_that_looks_for_odd_ones() -> No
     assert found["longest_option"].p_adjusted > 0.01
 
 
+@pytest.mark.slow
 def test_items_without_artifacts_are_not_flagged() -> None:
     flagged = [artifacts(draw_items(80, seed=s), n_folds=4, n_repeats=1, rng=rng()).suspect.any() for s in range(20)]
     assert sum(flagged) <= 4  # each with chance .05 at most: P(more than 4 of 20) = .003

@@ -10,6 +10,11 @@ from irtbench.study.results import Study
 from irtbench.study.run import run_study
 
 
+@pytest.fixture(autouse=True, scope="module")
+def drawings_on_pages() -> None:
+    """They are drawn: they are what is tested."""
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("study")

@@ -177,6 +177,7 @@ def small(*, two_booklets: bool = False) -> ResponseMatrix:
     return ResponseMatrix(values, tuple(map(str, range(200))), items.item_ids)
 
 
+@pytest.mark.slow
 def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() -> None:
     ids = small().item_ids
     one, none_said = study_dimensions(small(), {"all": ids}, 0, None, print)

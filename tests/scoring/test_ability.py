@@ -1,7 +1,8 @@
 """Ability: against R mirt, against brute-force integration, by hand, and at the corners."""
 
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import ability_posterior
-from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
+from irtbench.scoring.ability import Abilities, Method, abilities_of, eap, estimate_ability
 from irtbench.scoring.modal import BOUND
 
 
@@ -384,6 +385,21 @@ def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
     bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
     assert bias["wle"] < 0.05
     assert bias["wle"] < min(bias["ml"], bias["eap"])
+
+
+def test_abilities_fitted_with_the_items_keep_their_errors_and_get_normal_intervals() -> None:
+    items = varied_items(3)
+    own = SimpleNamespace(theta=np.array([-0.5, 1.2]), standard_error=np.array([0.4, 0.3]))
+    fitted: Any = SimpleNamespace(items=items, estimated_population=None, abilities=own)
+    found = abilities_of(fitted, matrix([[0, 1, 0], [1, 1, np.nan]], items), level=0.9)
+    # z of 90% is 1.64485: -.5 -+ .65794 and 1.2 -+ .49346
+    assert found.lower == pytest.approx([-1.15794, 0.70654], abs=1e-5)
+    assert found.upper == pytest.approx([0.15794, 1.69346], abs=1e-5)
+    assert (found.method, found.level) == ("joint", 0.9)
+    assert found.theta.tolist() == [-0.5, 1.2]
+    assert found.standard_error.tolist() == [0.4, 0.3]
+    assert (found.n_items.tolist(), found.n_correct.tolist()) == ([3, 2], [1, 2])
+    assert found.at_bound.tolist() == [False, False]
 
 
 def test_an_unknown_method_is_refused() -> None:

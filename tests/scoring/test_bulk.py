@@ -177,8 +177,7 @@ def long_file(responses: ResponseMatrix, path: Path, *, shuffled: bool = False, 
     return path
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize(("missing", "shuffled"), [(0.3, True), pytest.param(0.0, False, marks=pytest.mark.slow)])
 def test_the_long_form_gives_the_scores_of_the_wide_one(
     bank: ItemBank, tmp_path: Path, missing: float, shuffled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,8 +255,10 @@ def test_what_is_wrong_in_a_long_file_is_named(  # type: ignore[no-untyped-def]
         score_file(bank, source, tmp_path / "s.parquet")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
-@pytest.mark.parametrize("form", ["wide", "long", "scattered", "words", "wide answers", "long answers"])
+@pytest.mark.parametrize(
+    ("form", "suffix"),
+    [("wide", "csv.gz"), *((form, "csv") for form in ("long", "scattered", "words", "wide answers", "long answers"))],
+)
 def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str, suffix: str) -> None:
     responses = responses_to(bank, 40, missing=0.1)
     source = write(responses, tmp_path / "r.parquet")

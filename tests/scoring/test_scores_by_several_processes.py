@@ -20,6 +20,7 @@ def frame() -> pd.DataFrame:
     return wide_responses(BANK, 300)
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes(frame: pd.DataFrame, tmp_path: Path) -> None:
     """Five files are five pieces of work."""
     save_bank(BANK, tmp_path / "bank.json")

@@ -167,7 +167,7 @@ def test_accuracy_counts_an_item_once() -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("batch", [7, 10_000])
+@pytest.mark.parametrize("batch", [7, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_table_scored_part_by_part(
     tmp_path: Path, counted: bool, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,7 +202,14 @@ def test_a_tool_of_another_environment_is_found_by_its_interpreter(monkeypatch: 
     assert tool.installed
 
 
-@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if tool.on_gpu])
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name != "irtbench-se" else ())
+        for name, t in TOOLS.items()
+        if t.on_gpu
+    ],
+)
 def test_a_fit_on_a_gpu_is_that_of_the_processor(tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark_parts.tools.MOST_SCORED", 150)
     monkeypatch.setattr("benchmark_parts.one_fit.WARM_UP", (50, 5))
@@ -244,6 +251,7 @@ def test_responses_take_a_byte_each(tmp_path: Path) -> None:
     assert prepared < 6 * size.n_responses  # names of respondents included
 
 
+@pytest.mark.slow
 def test_a_run_of_irtbench_alone(tmp_path: Path) -> None:
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(SCRIPTS / "benchmark.py"), "--sizes", "2pl:200x10", "--tools", "irtbench"]
@@ -271,6 +279,7 @@ def test_a_run_of_irtbench_alone(tmp_path: Path) -> None:
     assert "expected the same options" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_fit_over_the_time_limit_is_stopped_and_said_so(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPTS / "benchmark.py"), "--sizes", "2pl:2000x60", "--tools", "irtbench"]
     given = ["--time-limit", "0.002", "--threads", "1", "-o", str(tmp_path)]

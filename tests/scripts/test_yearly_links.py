@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_two_short_chains() -> None:
     sizes = ["--chains", "2", "--years", "2", "--people", "200", "--items", "12", "--common", "6", "--scored", "20"]
     done = subprocess.run(

@@ -52,6 +52,7 @@ def make_study(output: Path, *options: str) -> None:
     subprocess.run([sys.executable, script, "--output", output, *options], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_the_script_makes_the_shipped_files_again(tmp_path: Path) -> None:
     make_study(tmp_path / "one")
     made, shipped = contents(tmp_path / "one"), contents(SHIPPED)
@@ -63,6 +64,7 @@ def test_the_script_makes_the_shipped_files_again(tmp_path: Path) -> None:
     assert packed[0][4:8] == bytes(4)  # the date in a gzip header
 
 
+@pytest.mark.slow
 def test_another_seed_makes_another_study(tmp_path: Path) -> None:
     make_study(tmp_path, "--seed", "1")
     made, shipped = contents(tmp_path), contents(SHIPPED)
