@@ -113,7 +113,7 @@ INNER_FILES = {
     "models": "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
-    "diagnostics": "checks correlation logistic_regression moments pattern_likelihood quadratic_form",
+    "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "effect_size explanatory_items linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",

@@ -310,7 +310,7 @@ def _respondents_used(responses: ResponseMatrix, margins: Margins, n_respondents
     if margins.n_pairs:
         words += f", {margins.n_per_pair:.0f} on average to a pair of items"
     if margins.n_pairs_left_out:
-        words += f"; {margins.n_pairs_left_out} of {n_pairs} pairs that fewer than {FEWEST_TOGETHER} answered left out"
+        words += f"; {margins.n_pairs_left_out} of {n_pairs} pairs that too few answered left out"
     if margins.n_pairs_not_drawn:
         words += f"; {margins.n_pairs} pairs drawn from {margins.n_pairs + margins.n_pairs_not_drawn}"
     return words

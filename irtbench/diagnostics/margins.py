@@ -11,6 +11,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.moments import Moments
 
 FEWEST_TOGETHER = 20  # respondents who answered both items of a pair
+LEAST_VARIANCE = 1.0  # of the sum of (x_k - P_k)(x_l - P_l) over them, or their score hangs on one rare answer
 MOST_COMPLETE_ITEMS = 1_000  # with complete responses, of which all pairs are used
 MOST_MOMENTS = 4_100  # otherwise; a matrix of 134 MB
 MOST_SCORES = 1_000, 2_000  # of incomplete responses: all of 44 items, four of each item up to 500
@@ -55,7 +56,11 @@ class Margins:
         seen = responses.observed.astype(np.float64)
         n_together = seen.T @ seen
         singles = np.flatnonzero(np.diagonal(n_together) > 0)
-        pairs = np.flatnonzero(n_together[first, second] >= FEWEST_TOGETHER)
+        enough = n_together >= FEWEST_TOGETHER
+        if not responses.is_complete:
+            size = moments.deviation**2
+            enough &= n_together * moments.joint_spread * np.outer(size, size) >= LEAST_VARIANCE
+        pairs = np.flatnonzero(enough[first, second])
         left_out = first.size - pairs.size
         most_scores = min(max(MOST_SCORES[0], 4 * n_items), MOST_SCORES[1])
         most = max((MOST_MOMENTS if responses.is_complete else most_scores) - singles.size, 0)

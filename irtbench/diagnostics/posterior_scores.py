@@ -23,7 +23,7 @@ from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import normalise
 
 ROWS_TO_A_SCORE = 12  # simulated respondents for each score whose covariance they give
-FEWEST_ROWS = 5_000
+FEWEST_ROWS = 10_000
 ROWS_AT_ONCE = 256
 CELLS_AT_ONCE = 2**22  # respondents x items x nodes
 LEAST_MASS = 1e-10  # of a posterior at a node that is reached

@@ -158,8 +158,8 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
     assert fit.df == wanted.df == 28 - 14
     for name in ("m2", "p", "rmsea_upper", "tli", "cfi", "srmsr", "n_per_pair"):
         assert getattr(fit, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
-    assert fit.respondents_used == "all 600, 543 on average to a pair of items; 7 of 28 pairs that fewer than 20 " \
-        "answered left out"  # fmt: skip
+    assert fit.respondents_used == "all 600, 543 on average to a pair of items; 7 of 28 pairs that too few answered "\
+        "left out"  # fmt: skip
 
 
 def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
@@ -171,8 +171,8 @@ def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
         rng = np.random.default_rng([seed, 1])
         at_random, booklets = rng.random((800, 10)) < 0.4, block == rng.integers(3, size=(800, 1))
         fits.append(global_fit(holed(responses, at_random if seed % 2 else booklets), items))
-    assert {fit.df for fit in fits} == {35}
-    assert np.mean([fit.m2 for fit in fits]) == pytest.approx(35, abs=3.5 * np.sqrt(70 / 60))
+    assert {fit.df for fit in fits} <= set(range(15, 36))  # pairs of two very easy or hard items are left out
+    assert np.mean([fit.m2 - fit.df for fit in fits]) == pytest.approx(0, abs=3.5 * np.sqrt(70 / 60))
     assert sum(fit.p < 0.05 for fit in fits) <= 8
     assert all(fit.reason == "" for fit in fits)
 

@@ -1,5 +1,7 @@
 """Scores of departures from the model against their definition, and whoever answered what."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -74,6 +76,10 @@ def answered(design: str, theta: np.ndarray, items: ItemParameters, x: np.ndarra
     return np.where(up[:, None], (stage < 5) | (stage >= 9), stage < 9)
 
 
+def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+    return [None if fitted is None else fitted.items for fitted in fit_many(samples, FAST).fits]
+
+
 @pytest.mark.parametrize("design", ["the abler more", "hard items less", "a second stage"])
 def test_clean_data_pass_whoever_answered_what(design: str) -> None:
     found: dict[str, list[float]] = {"items": [], "pairs": [], "whole": []}
@@ -91,10 +97,7 @@ def test_clean_data_pass_whoever_answered_what(design: str) -> None:
         with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
             patch.setattr("warnings.warn", lambda *said, **how: None)  # pairs that nobody was asked together
             pairs = local_dependence(responses, fitted)
-        pairs = with_bootstrap(
-            pairs, responses, fitted, None, rng=rng, n_samples=19,
-            refit_many=lambda samples: [one and one.items for one in fit_many(samples, FAST).fits],
-        )  # fmt: skip
+        pairs = with_bootstrap(pairs, responses, fitted, None, rng=rng, n_samples=19, refit_many=refit_many)
         assert pairs.p_bootstrap is not None
         found["pairs"] += pairs.p_bootstrap[pairs.n_respondents > 0].tolist()
         found["whole"].append(global_fit(responses, fitted).p)
