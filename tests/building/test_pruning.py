@@ -537,3 +537,20 @@ def test_many_respondents_whose_ability_is_skewed_are_told_of_the_remedy() -> No
     assert (estimated.rejected, estimated.removals) == (None, ())
     few = prune(responses.select_respondents(np.arange(6_000) < 1_000), fit_model, rules)
     assert (few.rejected, few.removals) == (None, ())
+
+
+def test_a_few_pairs_do_not_reject_a_scale_and_the_verdict_names_them() -> None:
+    # three pairs nine tenths alike among 16 items: CFI or TLI below .90 as given, and one item of each leaves
+    responses = clean(700, 16, seed=0)
+    rng = np.random.default_rng(0)
+    values = responses.values.copy()
+    for first in (0, 2, 4):
+        copied = rng.random(700) < 0.8
+        values[copied, first + 1] = values[copied, first]
+    pruning = prune(with_values(responses, values), fit_model, QUICK)
+    assert pruning.rejected is None
+    assert len(pruning.kept) >= 12
+    assert pruning.mended.startswith("one ability does not fit its items: ")
+    for first in (1, 3, 5):
+        assert f"(depends on item{first})" in pruning.mended or f"(depends on item{first + 1})" in pruning.mended
+    assert prune(responses, fit_model, QUICK).mended == ""
