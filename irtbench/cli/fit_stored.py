@@ -93,7 +93,10 @@ def scale_of(fitted: FittedModel, data: StoredResponses) -> Scale:
     from irtbench.scoring.shared_grid import SharedGridScorer
 
     items = fitted.items
-    scale = Scale("all", items, ItemTable.plain(items.item_ids), population=fitted.estimated_population)
+    scale = Scale(
+        "all", items, ItemTable.plain(items.item_ids), population=fitted.estimated_population,
+        joint_error=fitted.joint_error,
+    )  # fmt: skip
     places = norm_places(data.n_respondents, fitted.seed)
     scorer = SharedGridScorer(scale, items.item_ids, ScoringSettings())
     rows, ids = data.at(places), tuple(map(str, places))

@@ -34,6 +34,7 @@ SMALLEST_GROUP = 30
 # responses are expected.
 MOST_GROUPS = 10
 LEAST_VARIANCE = 5.0
+LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,12 +254,15 @@ def _by_scores(
 
     k = groups.shape[2]
     total, covariance = score_forms(residuals, scores, weights.shape[2], np.random.default_rng(0))
-    x2, n_groups = np.zeros(items.n_items), groups.any(axis=1).sum(axis=1)
+    x2, n_groups = np.zeros(items.n_items), np.zeros(items.n_items, dtype=np.int64)
     for j in range(items.n_items):
-        used, free = np.flatnonzero(groups[j].any(axis=0)), np.flatnonzero(own[j].any(axis=0))
-        if used.size > free.size:
-            within, moved = covariance[j][np.ix_(used, used)], covariance[j][np.ix_(used, k + free)]
-            x2[j] = dense_form(within, total[j, used], moved, free.size)[0]
+        sizes, axes = np.linalg.eigh(covariance[j, :k, :k])
+        told = sizes > max(LEAST_SIZE * sizes[-1], 0.0)  # of few items groups of abilities are hardly told apart
+        n_groups[j], free = told.sum(), own[j].any(axis=0)
+        if n_groups[j] > free.sum():
+            root = axes[:, told] / np.sqrt(sizes[told])
+            moved = root.T @ covariance[j, :k, k:][:, free]
+            x2[j] = dense_form(np.eye(n_groups[j]), root.T @ total[j, :k], moved, int(free.sum()))[0]
     return x2, n_groups
 
 

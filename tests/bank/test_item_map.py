@@ -80,7 +80,7 @@ def test_whose_parameters_they_are_is_kept_by_bank_and_table(tmp_path) -> None:
         ITEMS.item_ids, ITEMS.discrimination, ITEMS.intercept, ITEMS.guessing, ITEMS.guessing_estimated, kind=kind
     )
     assert items.model == ("rasch", "2pl_fixed_guessing", "fixed", "1pl")
-    assert items.n_free.tolist() == [2, 2, 0, 2]
+    assert items.n_free.tolist() == [1, 2, 0, 1]
     # own: intercepts of a and d, slope and intercept of b; shared: one slope, mean and sd beside known items
     assert items.n_parameters == 1 + 2 + 0 + 1 + 1 + 2
     assert items.select(["c", "b"]).kind == ("fixed", "own")

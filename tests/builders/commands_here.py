@@ -13,6 +13,7 @@ import typer
 
 from irtbench.cli import main as command_line
 from irtbench.cli.main import COMMANDS, application
+from irtbench.data import place
 
 _APPLICATIONS: dict[str, object] = {}
 
@@ -41,6 +42,8 @@ def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
     out, err = io.StringIO(), io.StringIO()
     status = 0
     with (
+        patch.dict(place._secrets, clear=True),  # of a command are its own process's
+        patch.dict(place._given, clear=True),
         patch.object(sys, "argv", ["irtbench", *words]),
         patch.object(command_line, "application", lambda chosen: _APPLICATIONS[key]),
         patch.object(command_line, "STOPPING", ()),

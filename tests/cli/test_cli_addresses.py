@@ -60,6 +60,7 @@ def assert_told_nowhere(ended: Ended, folder: Path, *, but: tuple[str, ...] = ()
             assert secret.encode() not in content, f"{secret} in {place}: {content[-400:]!r}"
 
 
+@pytest.mark.filterwarnings("ignore:local dependence. the refit failed")
 def test_no_credential_is_written_or_printed_where_all_goes_well(
     store: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:

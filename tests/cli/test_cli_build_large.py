@@ -79,7 +79,8 @@ def study(folder: Path, answers: object, *, rules: str = RULES, data: str = "", 
 def build(file: Path, output: Path, *options: object) -> str:
     ended = run_main("build", file, "-o", output, *options)
     assert ended.status == 0
-    assert "warning" not in ended.err
+    # people screened at the chance level leave abilities cut off below, which may look like guessing
+    assert [line for line in ended.err.splitlines() if "warning" in line and "guessing" not in line] == []
     assert not list(output.parent.glob(".*"))
     return ended.out
 

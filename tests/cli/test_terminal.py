@@ -183,7 +183,7 @@ LIGHT = (
     "screen answers.csv --items items.csv --min-responses 2 -o out/screened",
 )
 DRAWN_LIGHT = (
-    "items bank.json -o out/drawn --figures", "plan --items 20 --se-difficulty 0.3 --each 10 -o out/plan",
+    "items bank.json -o out/drawn --figures",
     "power -n 100 -o out/power", "breakdown wide.csv --items items.csv --type type -o out/types",
     "consistency wide.csv --items twins.csv --twin-of twin_of -o out/twins",
     "calibration predictions.csv -o out/calibration --samples 20",

@@ -65,6 +65,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
         checks=None,
         kept=("i1", "i2"),
         not_available="",
+        mended="",
         guessing=0.0,
         fit_after=None,
     )

@@ -418,9 +418,9 @@ def test_scale_too_small_to_fit_is_reported(study):
 def test_global_fit_before_and_after(study):
     table = table_of(paper_tables.global_fit_table, study)
     before, after = study.scales[0].pruning.fit_before, study.scales[0].pruning.fit_after
-    assert table["items"].tolist() == ["before removals", "after removals", "none removed"]
-    assert table["m2"].tolist() == [before.m2, after.m2, study.scales[1].pruning.fit_after.m2]
-    assert table["good"].tolist() == [None, study.scales[0].pruning.globally_good, False]
+    assert table["items"].tolist() == ["before removals", "after removals", "before removals"]
+    assert table["m2"].tolist() == [before.m2, after.m2, study.scales[1].pruning.fit_before.m2]
+    assert table["good"].tolist() == [None, study.scales[0].pruning.globally_good, None]
     last = study.scales[0].pruning.rounds[-1]
     assert table["least_p_items"][1] == last.item_fit.p_adjusted.min()
     assert table["least_p_pairs"][1] == last.local_dependence.p_bootstrap_adjusted.min()
@@ -507,9 +507,9 @@ def test_kappas_of_labels_and_of_answers(study):
 def test_item_status_takes_parameters_from_the_last_fit_an_item_was_in(study):
     status = table_of(paper_tables.item_status_table, study).set_index("item_id")
     assert len(status) == 20
-    pruning = study.scales[0].pruning
+    pruning, rejected = study.scales[0].pruning, len(study.scales[1].pruning.removals)
     assert status["outcome"].value_counts().to_dict() == {
-        "scale rejected": 10, "kept": len(pruning.kept), "removed": 10 - len(pruning.kept),
+        "scale rejected": 10 - rejected, "kept": len(pruning.kept), "removed": 10 - len(pruning.kept) + rejected,
     }  # fmt: skip
     for removal in pruning.removals:
         fitted = pruning.rounds[removal.round - 1].fitted.items.select([removal.item_id])
@@ -525,7 +525,8 @@ def test_examples_are_the_easiest_the_hardest_and_one_for_each_reason(study):
     items = study.scales[0].scale.items
     order = np.argsort(items.difficulty)
     assert table["item_id"].tolist()[:2] == [items.item_ids[order[0]], items.item_ids[order[-1]]]
-    assert len(table) == 2 + len({removal.reason for removal in study.scales[0].pruning.removals})
+    reasons = {(scale.name, removal.reason) for scale in study.scales for removal in scale.pruning.removals}
+    assert len(table) == 2 + len(reasons)
 
 
 def test_worst_and_best_fit_are_those_of_the_first_round(study):
@@ -542,7 +543,9 @@ def test_files_tables(study, plain_study):
     assert found["scales"][1]["rejected"] == study.scales[1].pruning.rejected
     assert "difficulty" not in found["scales"][1]
     removals = pruning_table(study.scales)
-    assert removals["item_id"].tolist() == [removal.item_id for removal in study.scales[0].pruning.removals]
+    assert removals["item_id"].tolist() == [
+        removal.item_id for scale in study.scales for removal in scale.pruning.removals
+    ]
     scores = scores_table(study.system_scores, study.respondent_scores)
     assert scores["role"].tolist() == ["system"] + ["respondent"] * 253
     assert scores.columns.tolist() == [*SCORE_COLUMNS, "role"]

@@ -20,7 +20,8 @@ from irtbench.models.likelihood import log_likelihood
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import ability_posterior
-from irtbench.scoring.ability import Abilities, Method, abilities_of, eap, estimate_ability
+from irtbench.scoring.ability import Abilities, Method, eap, estimate_ability
+from irtbench.scoring.item_error import abilities_of
 from irtbench.scoring.modal import BOUND
 
 

@@ -48,6 +48,7 @@ HIGHEST = 0.95  # of the item's proportion correct: no c beyond is tried
 FIRST_REACH = 3.0  # of an item of which nothing else is known, over the root of the number of its responses
 LONGEST_REACH = 0.15
 MOST_ROUNDS = 12
+LARGEST_ASINH = 300.0  # whose hyperbolic sine can still be squared
 FINE = 200  # places at which the profile is read off
 
 
@@ -70,6 +71,11 @@ class Profile:
     at: Array
     variance: Array
 
+    @staticmethod
+    def slope(asinh: float) -> float:
+        """Of asinh 2a; endless ones are finite, too."""
+        return float(np.sinh(np.clip(asinh, -LARGEST_ASINH, LARGEST_ASINH)) / 2)
+
     def ends(self) -> Array:
         """Lower and upper ends of (a, b, c), and their maximum between them, shape (3, 3)."""
         rows = np.vstack([self.fall, self.at, self.variance])
@@ -86,9 +92,9 @@ class Profile:
         among = c[fall - least <= cuts(c, fall)]
         return np.array(
             [
-                [np.sinh(low_a) / 2, low_b, among.min(initial=top)],
-                [np.sinh(centre[0]) / 2, centre[1], top],
-                [np.sinh(high_a) / 2, high_b, among.max(initial=top)],
+                [self.slope(low_a), low_b, among.min(initial=top)],
+                [self.slope(centre[0]), centre[1], top],
+                [self.slope(high_a), high_b, among.max(initial=top)],
             ]
         )
 
