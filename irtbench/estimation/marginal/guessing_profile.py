@@ -79,13 +79,15 @@ class Profile:
     def ends(self) -> Array:
         """Lower and upper ends of (a, b, c), and their maximum between them, shape (3, 3)."""
         rows = np.vstack([self.fall, self.at, self.variance])
-        c = np.linspace(self.c[0], self.c[-1], FINE)
-        fall, *others = interpolated(self.c, rows, c)
+        found = np.isfinite(rows).all(axis=0)  # where slopes grow without end the likelihood is not followed
+        places, rows = self.c[found], rows[:, found]
+        c = np.linspace(places[0], places[-1], FINE)
+        fall, *others = interpolated(places, rows, c)
         best = np.clip(int(fall.argmin()), 1, FINE - 2)
         before, here, after = fall[best - 1 : best + 2]
         bend = before - 2 * here + after
         top = c[best] + (c[1] - c[0]) * np.clip((before - after) / (2 * bend) if bend > 0 else 0.0, -1.0, 1.0)
-        least, *centre = interpolated(self.c, rows, np.array([top]))[:3, 0]
+        least, *centre = interpolated(places, rows, np.array([top]))[:3, 0]
         left, at = CUT - (fall - least), np.array(others[:2])
         reach = np.where(left >= 0, np.sqrt(np.maximum(others[2:], 0.0) * np.maximum(left, 0.0)), -np.inf)
         (low_a, low_b), (high_a, high_b) = (at - reach).min(axis=1), (at + reach).max(axis=1)
