@@ -169,6 +169,6 @@ def test_guessing_does_not_take_clean_items_for_flat_ones(guessing: float) -> No
     assert len(gone) <= 3  # 10 where the slopes of the 2PL decide
     if guessing:
         assert found.guessing == pytest.approx(guessing, abs=0.05)
-        assert "take model 3pl" in found.guessing_in_words
+        assert "compare model 3pl" in found.guessing_in_words
     else:
         assert (found.guessing, found.guessing_in_words) == (0.0, "")
