@@ -160,9 +160,9 @@ class Pruning(Shown):
         if not self.guessing:
             return ""
         return (
-            f"a lower asymptote of about {self.guessing:g} fits significantly better than none, as guessing or careless "
-            "answers make it; low communality was judged by the slopes of a 3PL, the rest by the 2PL asked for: compare "
-            "model 3pl"
+            f"a lower asymptote of about {self.guessing:g} fits significantly better than none, as guessing or "
+            "careless answers make it; low communality was judged by the slopes of a 3PL, the rest by the 2PL asked for: "
+            "compare model 3pl"
         )
 
     def table(self) -> pd.DataFrame:
