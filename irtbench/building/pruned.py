@@ -161,8 +161,8 @@ class Pruning(Shown):
             return ""
         return (
             f"a lower asymptote of about {self.guessing:g} fits significantly better than none, as guessing or "
-            "careless answers make it; low communality was judged by the slopes of a 3PL, the rest by the 2PL asked for: "
-            "compare model 3pl"
+            "careless answers make it; low communality was judged by the slopes of a 3PL, the rest by the 2PL asked "
+            "for: compare model 3pl"
         )
 
     def table(self) -> pd.DataFrame:
