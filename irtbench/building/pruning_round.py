@@ -84,9 +84,10 @@ def prune_once(
             flat = any(removal.reason == "low_communality" for removal in found)
             if flat and (third := slopes_beside_guessing(data, fitted, guessing)) is not None:
                 removable = Removable(list(items.item_ids), rules, groups)
-                found = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
-                guessing = third[1]
-                progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
+                beside = flat_or_reversed(number, items, rules, removable, beside_guessing=third[0], sd=sd)
+                if [removal.item_id for removal in beside] != [removal.item_id for removal in found]:
+                    found, guessing = beside, third[1]  # said only where it keeps an item
+                    progress(f"round {number}: guessing of about {guessing:g}; slopes are judged by a 3PL")
         elif rule == "item_fit":
             found = worst_fitting(number, fits, rules, removable)
         elif rule == "local_dependence" and rules.local_dependence_alpha is not None:
