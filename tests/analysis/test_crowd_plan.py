@@ -85,6 +85,7 @@ def test_errors_fall_with_the_root_of_the_number_and_items_each_help_abilities()
     assert errors == sorted(errors, reverse=True)
 
 
+@pytest.mark.slow
 def test_a_plan_reaches_what_is_wanted_and_no_more() -> None:
     items = typical_items(40)
     wanted = PlanSettings(se_difficulty=0.25, se_theta=0.45, percentile_width=0.5, share=0.8)
@@ -101,6 +102,7 @@ def test_a_plan_reaches_what_is_wanted_and_no_more() -> None:
     assert plan.n_answers == plan.n_recruited * (plan.n_each + 3)
 
 
+@pytest.mark.slow
 def test_more_items_than_can_be_inverted_are_thinned() -> None:
     few, many = (plan_crowd(typical_items(n), PlanSettings(n_each=30, n_respondents=n * 10), rng=rng())
                  for n in (200, 600))  # fmt: skip

@@ -57,6 +57,7 @@ def test_p_of_an_order_by_hand() -> None:
     assert (p[1], adjusted[1]) == (3 / 4, 3 / 4)  # alone it is its own largest: 2, 0, 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_level_with_and_without_missing_responses(missing: float) -> None:
     found = [bootstrapped(clean(seed, missing=missing), seed=seed, n_samples=19) for seed in range(8)]
@@ -69,6 +70,7 @@ def test_level_with_and_without_missing_responses(missing: float) -> None:
     assert sum((pairs.p_bootstrap_adjusted <= 0.05).any() for pairs in found) <= 2  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_a_twin_among_missing_responses_is_found() -> None:
     responses = clean(3, n_items=12, n_respondents=1500, missing=0.3)
     values = responses.values.copy()
@@ -96,6 +98,7 @@ def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -
     np.testing.assert_allclose(share, expected, atol=0.012)  # 4 standard errors
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_answer() -> None:
     responses = clean(6, n_items=6)
     first, second = bootstrapped(responses, seed=4), bootstrapped(responses, seed=4)
@@ -151,6 +154,7 @@ def test_the_samples_end_early_where_little_is_to_be_found_and_p_says_on_how_man
     assert lines[0] == "local dependence: sample 1 of at most 60"
 
 
+@pytest.mark.slow
 def test_a_dependent_pair_is_not_ended_early() -> None:
     responses = clean(3, n_items=6, n_respondents=800)
     values = responses.values.copy()
@@ -166,6 +170,7 @@ def test_a_dependent_pair_is_not_ended_early() -> None:
     assert (found.bootstrap_samples, found.p_bootstrap_adjusted.min()) == (39, 1 / 40)
 
 
+@pytest.mark.slow
 def test_samples_refitted_together_are_the_same_samples() -> None:
     responses = clean(3)
     items = refit(responses)

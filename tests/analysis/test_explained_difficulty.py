@@ -52,6 +52,7 @@ def test_intervals_cover_effects_r2_and_new_items() -> None:
     assert covered[2:].max() / n_sets < 0.98
 
 
+@pytest.mark.slow
 def test_features_that_say_nothing_are_worth_nothing() -> None:
     found, _, _ = study(60, np.zeros(2), seed=3)
     assert found.r2 < 0.15
@@ -76,6 +77,7 @@ def test_with_many_features_effects_are_drawn_to_nothing_and_new_items_still_pre
     assert noise.r2_cross_validated < 0.2
 
 
+@pytest.mark.slow
 def test_a_prediction_is_worth_the_answers_it_says() -> None:
     """New items answered by n people with the prediction as prior are as well known as by n + worth without it."""
     rng = np.random.default_rng(8)
@@ -107,6 +109,7 @@ def test_a_prediction_is_worth_the_answers_it_says() -> None:
     assert with_prediction == pytest.approx(with_more, rel=0.15)
 
 
+@pytest.mark.slow
 def test_known_items_are_those_of_a_fit() -> None:
     rng = np.random.default_rng(9)
     length = rng.normal(size=30)

@@ -127,6 +127,7 @@ def test_with_many_answers_both_ways_are_one() -> None:
     np.testing.assert_allclose(joint.predicted, steps.predicted, atol=0.01)
 
 
+@pytest.mark.slow
 def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
     residuals = []
     for seed in range(2):
@@ -170,6 +171,7 @@ def test_intervals_cover_with_few_uneven_answers() -> None:
     assert (covered / n_sets > [0.83, 0.75, 0.75, 0.82]).all()
 
 
+@pytest.mark.slow
 def test_features_that_say_nothing_explain_nothing() -> None:
     rng, lower, crossed = np.random.default_rng(8), [], []
     for seed in range(3):

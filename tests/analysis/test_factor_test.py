@@ -40,6 +40,7 @@ def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
     assert (found.statistic, found.df) == (likelihood_ratio(one, two).statistic, 5)
 
 
+@pytest.mark.slow
 def test_two_abilities_are_found_and_no_sample_reaches_them() -> None:
     responses = two_abilities(300, 8, seed=2)
     lines: list[str] = []
@@ -48,6 +49,7 @@ def test_two_abilities_are_found_and_no_sample_reaches_them() -> None:
     assert lines[-1] == "2 factors against 1: sample 19 of at most 19"
 
 
+@pytest.mark.slow
 def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
     found = []
     for seed in range(2):

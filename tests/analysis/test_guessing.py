@@ -23,6 +23,7 @@ def test_guessing_is_found_in_the_items_that_have_it() -> None:
     np.testing.assert_allclose(found.guessing[:4], 0.35, atol=0.1)
 
 
+@pytest.mark.slow
 def test_without_guessing_the_level_is_kept() -> None:
     p = []
     for seed in range(6):

@@ -55,6 +55,7 @@ def two_groups(
     return responses, np.arange(sum(n)) >= n[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_planted_shift_is_found_with_its_size(method: str) -> None:
     responses, focal = two_groups(seed=5, n=(1500, 1500), shift={2: 0.9, 9: -0.9})
@@ -70,6 +71,7 @@ def test_a_planted_shift_is_found_with_its_size(method: str) -> None:
     np.testing.assert_allclose(found.p, chi2.sf(found.x2, 2), atol=1e-12)  # a slope and an intercept are freed
 
 
+@pytest.mark.slow
 def test_delta_is_2_35_times_the_shift_in_logits() -> None:
     # Rasch-like items of slope 1: a shift of .8 in difficulty is .8 logits, delta = -2.35 * .8 = -1.88
     rng = np.random.default_rng(5)
@@ -91,6 +93,7 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     assert found.rms_difference[5] == max(found.rms_difference)
 
 
+@pytest.mark.slow
 @slowly_by_likelihood
 def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
     p = np.concatenate(
@@ -100,6 +103,7 @@ def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(met
     assert 0.01 < np.mean(p < 0.05) < 0.09
 
 
+@pytest.mark.slow
 def test_matching_without_regard_to_ability_would_be_wrong() -> None:
     # The same clean data with groups a whole sd apart: regressing on the sum score sees bias everywhere, since at the
     # same sum score the weaker group's ability is lower. The reported tests do not.
@@ -117,6 +121,7 @@ def test_matching_without_regard_to_ability_would_be_wrong() -> None:
     assert flagged["reported"] < 8  # binomial(40, .05) exceeds 7 once in 1,000
 
 
+@pytest.mark.slow
 def test_purified_anchors_keep_many_biased_items_from_making_others_look_biased() -> None:
     # a quarter of the items is harder for the focal group: with all items as anchors the others look easier for it
     biased = {0: 0.8, 1: 0.8, 2: 0.8, 3: 0.8}

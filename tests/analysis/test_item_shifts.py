@@ -235,6 +235,7 @@ def test_order_is_no_matter() -> None:
     assert second.tau == pytest.approx(first.tau)
 
 
+@pytest.mark.slow
 def test_people_in_the_place_of_systems_show_nothing_and_systems_do() -> None:
     rng = RNG(10)
     items = items_of(30, rng)

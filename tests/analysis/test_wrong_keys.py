@@ -59,6 +59,7 @@ def test_wrong_keys_come_first_with_the_true_option(n: int, n_items: int, answer
     assert [keys[item] for item in found["item_id"][:4]] == found["proposed"][:4].tolist()
 
 
+@pytest.mark.slow
 def test_right_keys_are_left_alone() -> None:
     flagged = 0
     for seed in range(5):
@@ -79,6 +80,7 @@ def test_some_who_answer_much_and_many_who_answer_little() -> None:
     assert len({"i0", "i20", "i40"} & set(found["item_id"][:4])) >= 2
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated_where_evidence_is_thin() -> None:
     said, true = [], []
     for seed in range(6):  # 60 people who answer a quarter of the items: some 15 answers an item

@@ -164,6 +164,7 @@ def test_logs_of_inspect_and_helm_come_home_too(tmp_path: Path) -> None:
         assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[4, 2]]
 
 
+@pytest.mark.slow
 def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
     scale, _ = crowd_scale()
     scale.table().assign(topic=["x", "y"] * 30).to_csv(tmp_path / "items.csv", index=False)

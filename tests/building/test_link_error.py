@@ -144,6 +144,7 @@ def test_two_links_by_independent_errors_add_up() -> None:
     assert irtbench.linked_scale(replace(once, line=None), first, link).line is None  # the first link's is not known
 
 
+@pytest.mark.slow
 def test_errors_of_a_chain_are_right_where_each_link_alone_would_add_too_much() -> None:
     """30 chains of three links: the true line lies within two standard errors; intermediate crowds cancel."""
     rng, within, alone = np.random.default_rng(5), [], []

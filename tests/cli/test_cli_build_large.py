@@ -118,6 +118,7 @@ def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
 def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
     layout: str, in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch

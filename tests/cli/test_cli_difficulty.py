@@ -28,6 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: Path) -> None:
     said = []
     for k, source in enumerate(("fit/bank.json", "fit/items.csv", "responses.csv")):
@@ -61,6 +62,7 @@ def test_rasch_adds_the_lltm_and_figures_the_predictions(study: Path, tmp_path: 
     assert "<svg" in (tmp_path / "out" / "predicted_difficulty.svg").read_text()
 
 
+@pytest.mark.slow
 def test_items_without_a_row_are_left_out_and_said(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "features.csv").iloc[3:]
     table.to_csv(tmp_path / "features.csv", index=False)

@@ -33,6 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_testlets_of_a_long_table_and_of_a_table_of_items_are_the_same(folder: Path, tmp_path: Path) -> None:
     done = run("fit", folder / "long.csv", "--testlets", "passage", "-o", tmp_path / "long")
     assert "model preferred: bifactor" in done.stdout

@@ -117,6 +117,7 @@ def test_a_command_on_terminals_of_all_sizes(folder: Path, columns: int, lines: 
     assert max(map(cell_len, seen.lines[:-1])) <= max(columns, 120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "escapes"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )

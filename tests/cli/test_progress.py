@@ -107,6 +107,7 @@ def test_a_bar_moves_on_one_line_of_a_terminal_and_goes_away(columns: int) -> No
     assert seen.lines[-1].endswith("done")
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_plain_lines() -> None:
     seen = run_on_terminal(program=PROGRAM, TERM="dumb")
     assert "\x1b" not in seen.raw

@@ -37,6 +37,7 @@ def test_items_of_a_fit(responses: Path, tmp_path: Path) -> None:
     same(tmp_path / "out" / "items.csv", irtbench.fit_model(irtbench.read(responses)).table())
 
 
+@pytest.mark.slow
 def test_items_of_several_abilities(responses: Path, tmp_path: Path) -> None:
     run_here("fit", responses, "--factors", "2", "-o", tmp_path / "out", "--quiet", "--allow-unconverged")
     same(tmp_path / "out" / "items.csv", irtbench.fit_factors(irtbench.read(responses), 2).table())

@@ -147,6 +147,7 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

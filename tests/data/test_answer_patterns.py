@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from irtbench.data.answer_patterns import longest_pattern, longest_run
 
@@ -33,6 +34,7 @@ def test_runs_by_hand():
     assert found.to_dict() == {"r0": 3, "r1": 2, "r2": 0}
 
 
+@pytest.mark.slow
 def test_patterns_are_short_where_people_read_and_items_come_in_random_order():
     """90 answers of three kinds: under one in a thousand has a pattern of more than 12; alternators all have."""
     rng = np.random.default_rng(1)

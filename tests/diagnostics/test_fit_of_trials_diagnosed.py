@@ -103,6 +103,7 @@ def test_pairs_by_products_of_shares() -> None:
     assert np.isfinite(found.q3).all()
 
 
+@pytest.mark.slow
 def test_items_that_share_more_than_ability_are_found() -> None:
     rng = np.random.default_rng(4)
     n = rng.integers(0, 5, (600, 15))

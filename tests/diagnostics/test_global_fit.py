@@ -162,6 +162,7 @@ def test_an_item_that_nobody_answered_changes_nothing() -> None:
         "left out"  # fmt: skip
 
 
+@pytest.mark.slow
 def test_with_missing_responses_m2_is_still_a_chi_square_of_its_df() -> None:
     # As for complete ones above; half the sets miss 40% at random, half come from booklets of two blocks of three.
     block = np.arange(10) * 3 // 10
@@ -228,6 +229,7 @@ def test_items_that_coincide_are_said() -> None:
         assert "not positive definite" in global_fit(responses, twins).reason
 
 
+@pytest.mark.slow
 def test_with_very_many_pairs_some_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irtbench.diagnostics.margins.MOST_SCORES", (120, 120))
     ps = []

@@ -80,7 +80,10 @@ def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]
     return [None if fitted is None else fitted.items for fitted in fit_many(samples, FAST).fits]
 
 
-@pytest.mark.parametrize("design", ["the abler more", "hard items less", "a second stage"])
+@pytest.mark.parametrize(
+    "design",
+    ["the abler more", *(pytest.param(one, marks=pytest.mark.slow) for one in ("hard items less", "a second stage"))],
+)
 def test_clean_data_pass_whoever_answered_what(design: str) -> None:
     found: dict[str, list[float]] = {"items": [], "pairs": [], "whole": []}
     for seed in range(5):

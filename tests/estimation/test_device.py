@@ -39,6 +39,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[pytest.mark.slow] if "posterior" in CASES[case][0] else []) for case in CASES]
 )
@@ -71,6 +72,7 @@ def test_a_gpu_gives_the_same_estimates(case: str) -> None:
     np.testing.assert_allclose(there.items.intercept, here.items.intercept, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("form", FORMS)
 def test_whatever_form_the_responses_are_in(

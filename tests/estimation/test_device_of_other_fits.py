@@ -177,6 +177,7 @@ SINGLE: dict[str, Callable[..., Numbers]] = {"two abilities": factors, "testlets
 SLOW = ("quasi-Monte Carlo", "two abilities, missing", "testlets", "testlets, missing, equal slopes", "adam")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", [pytest.param(r, marks=pytest.mark.slow if r in SLOW else ()) for r in ROUTES])
 def test_on_another_device_the_numbers_are_the_same(route: str) -> None:
     assert_same_if_pretended(ROUTES[route])

@@ -77,6 +77,7 @@ def test_exploratory_factors_span_what_the_pattern_has() -> None:
     assert table["delta_bic"].min() == 0
 
 
+@pytest.mark.slow
 def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> None:
     _, responses = two_abilities(400, seed=4)
     two, four = fit_factors(responses, 2), fit_factors(responses, 4)

@@ -82,6 +82,7 @@ def test_items_that_all_got_right_are_estimable_under_a_learnt_prior() -> None:
     assert fitted.items.intercept[-1] > fitted.items.intercept[:-1].mean()
 
 
+@pytest.mark.slow
 def test_the_likelihood_at_posterior_means_is_integrated_on_nodes_that_are_right_there() -> None:
     """Ten people leave a slope open: its posterior mean is 43, far steeper than at the mode."""
     rows = "1111 1111 1110 0000 1111 1111 1111 1111 1111 1111"

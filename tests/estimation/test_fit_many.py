@@ -147,6 +147,7 @@ def test_a_scale_in_trouble_says_so_and_harms_no_other() -> None:
         alike(fit_many(scales, tolerance=TIGHT)[name], fit_model(responses, tolerance=TIGHT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["rasch", "2pl", "fixed guessing"])
 def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model: str) -> None:
     rng = np.random.default_rng(0)
@@ -160,6 +161,7 @@ def test_a_scale_that_cannot_be_estimated_from_noise_ends_as_it_does_alone(model
         assert one.doubts == other.doubts
 
 
+@pytest.mark.slow
 def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone() -> None:
     narrow = scales_of([(150, 140), (140, 130), (130, 120), (130, 125)])
     for one, responses in zip(fit_many(narrow, tolerance=TIGHT).fits, narrow, strict=True):

@@ -67,6 +67,7 @@ def test_evidence_under_a_mixture_is_the_sum_of_that_under_its_components() -> N
     np.testing.assert_allclose(found.mass(TAIL).sum(dim=1), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("easy", "n_components"), [pytest.param(0.0, 1, marks=pytest.mark.slow), (0.3, 2)])
 def test_a_long_easy_tail_takes_a_component_more(easy: float, n_components: int) -> None:
     rng = np.random.default_rng(3)

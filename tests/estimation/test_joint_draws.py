@@ -168,6 +168,7 @@ def test_mean_of_guessing_given_items_has_its_posterior() -> None:
     assert np.std(drawn) == pytest.approx(deviation, rel=0.15)
 
 
+@pytest.mark.slow
 def test_moves_of_items_with_their_density_leave_the_prior_as_it_is() -> None:
     # without responses nothing but the priors is known; every step starts from a draw of them
     nothing = torch.zeros(1, 6, dtype=torch.float64)
@@ -260,6 +261,7 @@ def test_a_fit_with_guessing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted.items.covariance[0, 2, 2] == 0
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("SWEEPS", 30), ("WARM_UP", 10), ("MOST_ROUNDS", 1), ("MOST_R_HAT", 99.0)):
         monkeypatch.setattr(joint_draws, name, value)

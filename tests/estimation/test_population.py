@@ -196,6 +196,7 @@ def test_a_component_at_its_least_width_settles() -> None:
     assert found.status.learning.updates < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3])
 def test_an_accelerated_density_is_where_plain_updates_lead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _, responses = crowd(1000, skewed=True, seed=seed)

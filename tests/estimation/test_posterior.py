@@ -235,6 +235,7 @@ def test_a_seed_gives_the_same_low_rank_result(five_fitted: tuple[Problem, ItemT
     assert equal(one, two)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_what_is_fixed_has_no_variance_and_a_mixture_works(five: ResponseMatrix) -> None:
     priors = Priors.named("weak")
@@ -357,6 +358,7 @@ def test_the_change_beside_an_endless_slope_is_the_likelihood_of_a_step(five: Re
     assert (drop > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_no_convergence_is_said(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))

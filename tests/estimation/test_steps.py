@@ -130,6 +130,7 @@ def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch
     np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "settings"),
     [(0.0, FitSettings()), (0.3, FitSettings()), (0.0, FitSettings(prior="weak")), (0.0, FitSettings(guessing=0.2))],

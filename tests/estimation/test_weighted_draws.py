@@ -70,6 +70,7 @@ def test_a_seed_gives_the_same_draws() -> None:
     assert torch.equal(first.log_ratios, again.log_ratios)
 
 
+@pytest.mark.slow
 def test_a_guide_that_is_nowhere_near_is_of_no_use() -> None:
     far = SkewedTarget(width=0.02)
     assert divergence(elbo_draws(far)) > 0  # type: ignore[arg-type]

@@ -75,6 +75,7 @@ def test_an_option_that_draws_the_able_stands_below_its_key(study: irtbench.Stud
     assert "an option is flagged" in item_analysis_tables.said_of_options(study.scales)
 
 
+@pytest.mark.slow
 def test_the_page_has_the_section(study: irtbench.Study) -> None:
     page = render_report(study)
     section = page[page.index("<h2>Items as they were answered") :]
@@ -83,6 +84,7 @@ def test_the_page_has_the_section(study: irtbench.Study) -> None:
     assert render_report(study) == page
 
 
+@pytest.mark.slow
 def test_without_raw_answers_there_are_no_options(tmp_path: Path) -> None:
     study = study_of(tmp_path, misleads=False, graded=True)
     assert study.scales[0].analysis is not None

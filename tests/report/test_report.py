@@ -279,6 +279,7 @@ def test_a_system_is_explained_beside_people_of_its_ability(study, page):
         assert row["Items"] == str(level["n_items"])
 
 
+@pytest.mark.slow
 def test_surprises_of_a_system_are_named_with_their_text(study):
     # the same system, but wrong on the easiest items and right on the hardest
     (scale,) = study.bank.scales
@@ -306,6 +307,7 @@ def test_surprises_of_a_system_are_named_with_their_text(study):
     assert f"Unlike people of its ability it has 0 of {level['n_items']} items right where" in read.text
 
 
+@pytest.mark.slow
 def test_of_many_systems_those_least_like_people_are_explained(study):
     (scale,) = study.bank.scales
     values = np.ones((20, scale.items.n_items))
@@ -367,6 +369,7 @@ def test_respondents_stand_in_for_systems(study):
     assert rows[-1]["Ability θ [interval]"].startswith(shown(theta.max(), 2))
 
 
+@pytest.mark.slow
 def test_the_card_of_the_bank_is_shown(study, page):
     assert "Data card" not in page.text
     card = DataCard(title="A <b>scale</b>", license="CC-BY-4.0", citation="See there")
@@ -453,6 +456,7 @@ def test_fit_that_did_not_converge_is_said_aloud(study, page):
     assert not re.search(r"\bnan\b", read.text)
 
 
+@pytest.mark.slow
 def test_a_fit_to_all_that_did_not_converge_is_said_aloud_too(study):
     """Where the rounds are of a sample and converged, it is the fit to all that matters."""
     scale = study.scales[0]

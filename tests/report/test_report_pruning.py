@@ -59,6 +59,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return run_study(read_study(folder / "study.toml"))
 
 
+@pytest.mark.slow
 def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
     counted, turned = pruning_prose.abilities(study.dimensions, study.no_dimensions)
     assert "all 16 items and 600 respondents counts 2 abilities" in counted
@@ -127,6 +128,7 @@ def test_every_round_says_what_left_and_why(study: Study) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: Study) -> None:
     page = render_report(study)
     for heading in ("Number of abilities and guessing", "Pruning, round by round", "Loading on left", "ambiguous &lt;"):

@@ -83,6 +83,7 @@ def test_a_result_without_a_figure_says_so() -> None:
     assert not hasattr(Shown, "plot")
 
 
+@pytest.mark.slow
 def test_figures_cost_nothing_until_they_are_asked_for() -> None:
     program = (
         "import sys, irtbench\n"

@@ -35,6 +35,7 @@ def test_beyond_the_goal_information_goes_on_to_order_them() -> None:
     assert irtbench.item_order(items, se=5.0) == ("item3", "item2", "item1")
 
 
+@pytest.mark.slow
 def test_fewer_items_are_asked_than_in_the_order_of_information_alone() -> None:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 200), rng.normal(size=200))

@@ -81,6 +81,7 @@ def test_it_is_said_in_a_line(tmp_path: Path) -> None:
     assert "the link's error is not in these intervals" in " ".join(said["unknown"].split())
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_the_links_error_and_not_without() -> None:
     """A short link between small crowds, many items: 40 replications of 60 people."""
     rng = np.random.default_rng(7)

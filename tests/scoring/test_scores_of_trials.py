@@ -166,6 +166,7 @@ def test_accuracy_counts_an_item_once() -> None:
     assert "all_wrong" in flags["s1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("batch", [7, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_table_scored_part_by_part(

@@ -202,6 +202,7 @@ def test_a_tool_of_another_environment_is_found_by_its_interpreter(monkeypatch: 
     assert tool.installed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tool",
     [

@@ -25,6 +25,7 @@ def again(study: Study, folder: Path) -> Study:
     return load_study(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [FULL, PLAIN], ids=["answers and a system", "graded, and no scale"])
 def test_the_page_is_the_same_to_the_last_byte(folder: Path, tmp_path: Path, text: str) -> None:
     (folder / "study.toml").write_text(text, encoding="utf-8")
@@ -38,6 +39,7 @@ def test_the_page_is_the_same_to_the_last_byte(folder: Path, tmp_path: Path, tex
         assert one.responses.respondent_ids == other.responses.respondent_ids
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:item fit. no degree of freedom is left:RuntimeWarning")
 def test_several_trials_of_an_item_are_kept(folder: Path, tmp_path: Path) -> None:
     text = PLAIN.replace("[data]", '[data]\ntrials = "count"')

@@ -49,6 +49,7 @@ def table_of(parts: list[Screening]) -> pd.DataFrame:
     return pd.concat([part.table() for part in parts], ignore_index=True)
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(60, 150), rows=st.integers(1, 160), missing=st.sampled_from([0.0, 0.2, 0.7]),
     seed=st.integers(0, 1000),
