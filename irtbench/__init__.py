@@ -180,8 +180,6 @@ if TYPE_CHECKING:
     from irtbench.estimation.factors import fit_factors as fit_factors
     from irtbench.estimation.fit import fit_model as fit_model
     from irtbench.estimation.fitted import FittedModel as FittedModel
-    from irtbench.estimation.four_parameters import FourParameterModel as FourParameterModel
-    from irtbench.estimation.four_parameters import fit_4pl as fit_4pl
     from irtbench.estimation.many_scales.fit_many import fit_many as fit_many
     from irtbench.estimation.many_scales.fitted_scales import FittedScales as FittedScales
     from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
@@ -400,7 +398,6 @@ _NAMES = {
     "estimation.multiple_groups": "GroupedModel fit_groups",
     "estimation.bifactor": "bifactor_scores fit_bifactor",
     "estimation.bifactor_model": "BifactorModel",
-    "estimation.four_parameters": "FourParameterModel fit_4pl",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.classical": "ClassicalStatistics classical_statistics",
     "diagnostics.distractors": "distractor_table",

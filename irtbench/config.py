@@ -6,12 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from irtbench.bank.data_card import DataCard
 from irtbench.building.form_wishes import FormWishes
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, PruneRules
-from irtbench.data.checked_settings import Count, Inside, Seed, Settings, WrongSetting, settings_from
+from irtbench.data.checked_settings import Count, Inside, Range, Seed, Settings, WrongSetting, settings_from
 from irtbench.data.format_names import FormatName
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
@@ -44,12 +44,16 @@ class StudySettings(Settings):
     screening_effect
         Whether every scale is fitted twice before pruning, to all respondents and to those kept, to show what screening
         changes.
+    factors
+        Where the number of abilities is counted, compare models of one up to so many factors over all items, and turn
+        the loadings to the scales where there are as many; 0 for parallel analysis alone.
     """
 
     title: str = "Untitled study"
     description: str = ""
     seed: Seed = 0
     screening_effect: bool = False
+    factors: Annotated[int, Range(at_least=0, at_most=3)] = 0
 
 
 @dataclass(frozen=True)
@@ -282,6 +286,11 @@ class StudyFile(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.model.priors.upper is not None:
+            raise InputError(
+                f"{self.path}: model.kind: items with upper asymptotes go with fit, score and diagnose alone; expected "
+                f"2pl or 3pl but got {self.model.kind}"
+            )
         if self.score.item_error not in ("auto", "none") and not self.model.standard_errors:
             raise InputError(
                 f"{self.path}: score.item_error: {self.score.item_error} needs the items' standard errors; "

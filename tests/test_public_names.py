@@ -62,7 +62,7 @@ INNER_FUNCTIONS = {
     "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
-    "models.curve_tensors": "log_probabilities log_probabilities_to_upper",
+    "models.curve_tensors": "log_probabilities",
     "models.theta_posterior": "quantiles_in_cells node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
     "diagnostics.moments": "shares_of",
@@ -110,7 +110,8 @@ INNER_FILES = {
     "readers.py_irt_parameters readers.r_parameters "
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
-    "models": "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
+    "models": "item_models.graded item_models.item_model item_models.logistic pyro_model.categories "
+    "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",

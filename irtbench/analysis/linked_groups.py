@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
+from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.multiple_groups import find_group_mode, group_problem
 from irtbench.estimation.settings import FitSettings
@@ -315,7 +315,5 @@ class StudiedItem:
 
 def maximum(problem: GroupProblem, start: ItemTensors) -> Studied:
     """The mode, or the best that was reached where there is none among finite values."""
-    found = find_mode(
-        problem, start=start, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS, derive=group_derivatives
-    )
+    found = find_mode(problem, start=start, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
     return Studied(found.log_posterior, found.items)

@@ -98,7 +98,7 @@ def diagnose(
         theta = abilities.theta
         four = parameters.upper_asymptote is not None
         if four and bootstrap:
-            raise InputError("--bootstrap: items with upper asymptotes (4pl) are not refitted; expected --bootstrap 0")
+            raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
         n_samples = samples_for(data.n_responses) if bootstrap is None and not four else bootstrap or 0
         settings = bootstrap_settings(parameters) if n_samples else None
         tried = Tried()
@@ -143,7 +143,7 @@ def diagnose(
         progress("global fit")
         whole: dict[str, Any] = {}
         if four:
-            tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes (4pl)"
+            tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
         else:
             whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
         if drawn is not None:

@@ -41,8 +41,11 @@ def dimensions(
         typer.Option("--items", metavar="ITEMS", help="Items with labels, towards which factors are turned."),
     ] = None,
     factors: Annotated[
-        int, typer.Option("--factors", min=0, max=3, help="Compare models of 1 up to this many factors; 0 for none.")
-    ] = 3,
+        int,
+        typer.Option(
+            "--factors", min=0, max=3, help="Compare models of 1 up to this many factors, which takes much longer."
+        ),
+    ] = 0,
     samples: Annotated[int, typer.Option("--samples", help="Samples of independent items.", min=1, max=10_000)] = 20,
     test_samples: Annotated[
         int, typer.Option("--test-samples", min=0, max=10_000, help="Samples for the p of one more factor; 0 for none.")

@@ -138,13 +138,13 @@ def fit(
     from irtbench.models.parameter_table import read_models
 
     settings = FitSettings(
-        kind="3pl" if model == "4pl" else model, prior=prior, guessing=guessing,
+        kind=model, prior=prior, guessing=guessing,
         by_item={} if by_item is None else read_models(by_item), n_options=options, population=population,
-        prior_guessing=prior_guessing, prior_slope=prior_slope, prior_intercept=prior_intercept, posterior=posterior,
-        device=device,
+        prior_guessing=prior_guessing, prior_upper=prior_upper, prior_slope=prior_slope,
+        prior_intercept=prior_intercept, posterior=posterior, device=device,
     )  # fmt: skip
     asked = AskedFit(
-        settings=settings, four_parameters=model == "4pl", prior_upper=prior_upper, prior_items=prior_items,
+        settings=settings, prior_items=prior_items,
         anchors=anchors, factors=factors, pattern=pattern,
         testlets=TestletOptions.of(testlets, item_table, specific_slopes, responses, reading),
         groups=groups, reference=reference, card=card,
@@ -207,7 +207,7 @@ def scores_file(folder: Path, scores_as: ScoresAs) -> Path | None:
 def fit_in_memory(
     data: ResponseMatrix | SparseResponses, asked: AskedFit, seed: int, known: Scale | None
 ) -> FitResults:
-    """Fit what is asked for, which is one of testlets, several abilities, groups, a 4PL, and one ability else."""
+    """Fit what is asked for, which is one of testlets, several abilities, groups, and one ability else."""
     settings = asked.settings
     if asked.testlets is not None:
         found, items, abilities, words = asked.testlets.fit(data, seed, settings.device)
@@ -220,8 +220,6 @@ def fit_in_memory(
             raise InputError("--groups: so sparse a table of so many items goes with one group only")
         groups = groups_of(data, asked.groups)
         return FitResults(*fit_several_groups(data, groups, asked.reference, settings, seed))
-    if asked.four_parameters:
-        return FitResults(*fit_four_parameters(data, settings, asked.prior_upper, seed))
     return FitResults(*fit_one_ability(data, settings, seed, known))
 
 
@@ -232,17 +230,6 @@ def fit_one_ability(
     from irtbench.estimation.fit import fit_model
 
     return with_scores(fit_model(data, settings, anchors=anchors, seed=seed), data)
-
-
-def fit_four_parameters(
-    data: ResponseMatrix | SparseResponses, settings: FitSettings, prior_upper: str | None, seed: int
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
-    """The same with an upper asymptote for each item."""
-    from irtbench.estimation.four_parameters import fit_4pl
-
-    if isinstance(data, SparseResponses):
-        raise InputError("--model 4pl: so sparse a table of so many items goes with up to three parameters only")
-    return with_scores(fit_4pl(data, settings, prior_upper=prior_upper, seed=seed), data)
 
 
 def with_scores(

@@ -25,10 +25,6 @@ class AskedFit:
     ----------
     settings
         Model and prior of the items, and density of ability.
-    four_parameters
-        Whether each item has an upper asymptote beside what the settings say.
-    prior_upper
-        Prior of the upper asymptotes.
     prior_items
         File of priors of the difficulty of single items.
     anchors
@@ -44,8 +40,6 @@ class AskedFit:
     """
 
     settings: FitSettings
-    four_parameters: bool
-    prior_upper: str | None
     prior_items: Path | None
     anchors: Path | None
     factors: int
@@ -67,7 +61,6 @@ class AskedFit:
             "several abilities": self.several_abilities,
             "--testlets": self.testlets is not None,
             "--groups": self.groups is not None,
-            "--model 4pl": self.four_parameters,
             "--posterior": self.settings.posterior is not None,
             "--prior hierarchical": self.settings.prior == "hierarchical",
         }
@@ -95,7 +88,6 @@ def read_what_is_known(asked: AskedFit) -> tuple[Scale | None, DataCard | None]:
     from irtbench.bank.known_items import read_bank
     from irtbench.cli.link_options import chosen_scale
 
-    demand_upper_asymptotes(asked)
     anchors = None if asked.anchors is None else chosen_scale(read_bank(asked.anchors), None, asked.anchors)
     card = None
     if asked.card is not None:
@@ -108,29 +100,15 @@ def read_what_is_known(asked: AskedFit) -> tuple[Scale | None, DataCard | None]:
     return anchors, card
 
 
-def demand_upper_asymptotes(asked: AskedFit) -> None:
-    """Refuse a prior of upper asymptotes that there are none of, and anchors, which have none.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
-    if asked.prior_upper is not None and not asked.four_parameters:
-        raise InputError("--prior-upper: is of an upper asymptote; expected --model 4pl")
-    if asked.four_parameters and asked.anchors is not None:
-        raise InputError("--anchors: do not go with a 4pl; expected 2pl or 3pl")
-
-
 def demand_one_kind(asked: AskedFit) -> None:
-    """Refuse more than one of several abilities, testlets, groups and a 4PL, and options that these do not know.
+    """Refuse more than one of several abilities, testlets and groups, and options that these do not know.
 
     Raises
     ------
     InputError
         Naming the option and what it goes with.
     """
-    several, four = asked.several_abilities, asked.four_parameters
+    several = asked.several_abilities
     testlets, groups = asked.testlets is not None, asked.groups is not None
     not_plain = asked.anchors is not None or not is_plain(asked.settings)
     if several and not_plain:
@@ -139,10 +117,10 @@ def demand_one_kind(asked: AskedFit) -> None:
         )
     if asked.reference is not None and not groups:
         raise InputError("--reference: expected --groups with it")
-    if asked.prior_items is not None and (several or four or testlets or groups):
+    if asked.prior_items is not None and (several or testlets or groups):
         raise InputError("--prior-items: go with rasch, 2pl or 3pl, without factors, testlets or groups")
-    if groups and (several or four or testlets or asked.anchors is not None):
-        raise InputError("--groups: expected neither several abilities, testlets, a 4pl nor anchors with it")
+    if groups and (several or testlets or asked.anchors is not None):
+        raise InputError("--groups: expected neither several abilities, testlets nor anchors with it")
     if testlets and (several or not_plain):
         raise InputError(
             "--testlets: goes with the 2pl without factors, guessing, prior, anchors, estimated population"

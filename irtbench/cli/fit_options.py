@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 Model = Annotated[
-    Literal["rasch", "1pl", "2pl", "3pl", "4pl"],
+    Literal["rasch", "1pl", "2pl", "3pl", "4pl"],  # ModelKind, without the time it takes to load
     typer.Option("--model", help="Rasch, or logistic of one, two, three or four parameters."),
 ]
 Prior = Annotated[

@@ -43,7 +43,7 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
         The prior it ended with.
     """
     doubts, items = [], found.items
-    share = float((items.slope[:, 0] < 0).double().mean())
+    share = float((problem.slopes(items)[:, 0] < 0).double().mean())
     if share > MOST_NEGATIVE:
         doubts.append(f"{share:.0%} of the slopes are negative: this is not a scale of ability; {LOOK_AT}")
     correlation = 1.0 if rises_with_theta(problem, found) else correlation_with_score(problem, items)
@@ -95,7 +95,8 @@ def rises_with_theta(problem: Problem, found: Estimate) -> bool:
         return False
     theta = problem.nodes.theta[:, 0]
     n_observed = counts.n.sum(dim=1)
-    covariance = counts.right[:, 0] - problem.rows.n_correct / n_observed * (counts.n @ theta)
+    right, n_right = problem.of_columns(counts.right[:, 0]), problem.of_columns(problem.rows.n_correct)
+    covariance = right - n_right / n_observed * (counts.n @ theta)
     return float(covariance.sum().abs()) > CLEARLY * float(covariance.abs().sum())
 
 
@@ -107,16 +108,17 @@ def correlation_with_score(problem: Problem, items: ItemTensors) -> float:
     """
     nodes = replace(problem.nodes, dtype=torch.float64)
     row = replace(problem, nodes=nodes).row(items)
-    n_observed = torch.zeros_like(problem.rows.n_correct)
+    n_right = problem.of_columns(problem.rows.n_correct)
+    n_observed = torch.zeros_like(n_right)
     for batch in problem.batches(dtype=torch.float64):
         n_observed += batch.observed_by_item_sums(n_observed.new_ones(len(batch)))
     (n_observed,) = total(problem.rows, n_observed)
-    p = problem.rows.n_correct / n_observed
+    p = n_right / n_observed
     moments = p.new_zeros(5)
     for batch in problem.batches(dtype=torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         mean = posterior @ nodes.theta[:, 0]
-        right = batch.correct @ torch.ones_like(p) - batch.observed_sums(p)
+        right = batch.correct @ problem.column_scores - batch.observed_sums(p)
         score = right / batch.observed_sums(p * (1 - p)).clamp(min=1e-12).sqrt()
         moments += torch.stack([mean.sum(), score.sum(), mean @ mean, score @ score, mean @ score])
     (moments,) = total(problem.rows, moments)
@@ -136,7 +138,7 @@ def dispersion_of_trials(problem: Problem, items: ItemTensors) -> float:
         assert batch.observed is not None
         theta = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1) @ nodes.theta
         k, n = batch.correct.to_dense(), batch.observed.to_dense()
-        p = items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
+        p = problem.probability_right(items, theta)
         repeated = n > 1
         square += float(((k - n * p) ** 2)[repeated].sum())
         variance += float((n * p * (1 - p))[repeated].sum())

@@ -28,7 +28,9 @@ from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchica
 from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
+from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
 from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
+from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
@@ -55,9 +57,11 @@ from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.adam import adam_mode
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
@@ -174,7 +178,7 @@ def estimate(
     quadrature = normal_grid(settings.n_nodes)
     problem = problem_of(responses, settings, quadrature, anchors, ranks)
     with torch.no_grad():
-        start = rough_start(problem) if given_start is None else RoughStart(items_on_device(problem, given_start))
+        start = rough_start(problem) if given_start is None else RoughStart(problem.given(given_start))
         problem = with_adapted_nodes(problem, start.items, room=ROOM)
         if anchors is not None and settings.prior_items:
             problem, priors, found = find_beside_anchors(problem, start, settings)
@@ -184,7 +188,7 @@ def estimate(
         if found.abilities is None and found.status.converged and not priors.is_flat and not shared:
             found = replace(found, abilities=joint_abilities(problem, found.items))
         found = with_positive_direction(problem, found)
-        items = item_parameters(problem, found.items, responses.item_ids)
+        items = problem.told(found.items, responses.item_ids)
         status, quantiles, intervals, joint = found.status, None, None, None
         if status.converged and priors.is_flat and not shared and problem.rows.most_trials is None:
             too_many = more_than_patterns_tell(problem.free.sum(), torch.tensor(responses.n_items))
@@ -286,8 +290,8 @@ def joint_error(
     var / n, and (kurtosis - 1) / (4 n) relative to the unit, which for a normal population is 1 / (2 n). Slopes of 1
     fix the unit; beside anchors both are those of their scale.
     """
-    if covariance is None or not np.isfinite(covariance).all():
-        return None
+    if covariance is None or covariance.shape[1] != 3 or not np.isfinite(covariance).all():
+        return None  # scores carry that of (a, d, c)
     if anchors is not None and anchors.joint is not None:
         return JointError(covariance, anchors.joint.location, anchors.joint.unit)
     fourth = population.weights @ (population.nodes - population.mean) ** 4 / population.deviation**4
@@ -322,6 +326,10 @@ def problem_of(
     if ranks is not None:
         assert isinstance(rows, StoredRows)
         rows = ranks.share_of(rows)
+    if settings.priors.upper is not None:
+        each = [Logistic(lower=True, upper=True)] * responses.n_items
+        items = CategoryItems(each, [2] * responses.n_items, 1, device)
+        return CategoryProblem.of(partial(category_model, items=items, priors=settings.priors), rows, nodes)
     return Problem.of(model, rows, nodes)
 
 
@@ -344,12 +352,6 @@ def choose_device(wanted: Device) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def items_on_device(problem: Problem, items: ItemParameters) -> ItemTensors:
-    """Items in the form that steps are taken in; the inverse of `item_parameters`."""
-    columns = (items.discrimination[:, None], items.intercept, items.guessing)
-    return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=problem.rows.device) for column in columns))
 
 
 def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
@@ -470,8 +472,7 @@ def name_of(responses: AnyResponses, respondent: int) -> str:
 def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
     theta, items = problem.nodes.theta, found.items
-    n_correct = torch.sigmoid(items.logits(problem.nodes.basis)).T @ (1 - items.guessing)
-    covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ n_correct
+    covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ problem.expected_score(items)
     shared = problem.prior.shared
     if shared is not None and POPULATION_SD in shared.names:  # the anchors say which way is up
         covariance_with_theta = shared.nearest(items.linear)[0]
@@ -485,7 +486,7 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     mode = found.mode and found.mode.turned()
     quantiles = None if found.quantiles is None else turned(found.quantiles)
     return replace(
-        found, items=items.turned(), covariance=covariance, quantiles=quantiles, abilities=abilities, mode=mode
+        found, items=problem.turned(items), covariance=covariance, quantiles=quantiles, abilities=abilities, mode=mode
     )
 
 
@@ -497,17 +498,6 @@ def with_names(status: Status, responses: AnyResponses) -> Status:
         return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)
 
     return replace(status, steep_items=named(status.steep), loose_items=named(status.loose))
-
-
-def item_parameters(problem: Problem, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
-    """Copy the items of one ability from the device into the public form."""
-    return ItemParameters(
-        item_ids,
-        items.slope[:, 0].cpu().numpy(),
-        items.intercept.cpu().numpy(),
-        items.guessing.cpu().numpy(),
-        problem.guessing_free.cpu().numpy(),
-    )
 
 
 def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParameters:

@@ -195,6 +195,16 @@ class FittedModel(InformationCriteria):
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
 
     @property
+    def upper_not_identified(self) -> tuple[str, ...]:
+        """Items of whose upper asymptote the data say nothing: logit u is about as uncertain as under the prior."""
+        items, prior = self.items, self.priors.upper
+        if items.covariance is None or items.upper_asymptote is None or prior is None:
+            return ()
+        u = items.upper_asymptote
+        width = np.sqrt(items.covariance[:, 3, 3]) / (u * (1 - u))
+        return tuple(items.item_ids[j] for j in np.flatnonzero(width > WEAKLY_KNOWN * prior.width_at_mode))
+
+    @property
     def prior_decides(self) -> tuple[str, ...]:
         """Items whose estimate of c or b the responses contradict: outside of the interval that they give without the
         prior of guessing (`likelihood_intervals`). Empty without such intervals.
@@ -289,6 +299,7 @@ class FittedModel(InformationCriteria):
             **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             "guessing_not_identified": list(self.guessing_not_identified),
+            **({} if self.priors.upper is None else {"upper_not_identified": list(self.upper_not_identified)}),
             "prior_decides": list(self.prior_decides),
             **self.not_identified(),
             "log_binomial_coefficients": self.log_binomial_coefficients,

@@ -25,7 +25,7 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, precision, with_names
 from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.group_information import group_covariance
-from irtbench.estimation.marginal.group_problem import GroupProblem, group_derivatives
+from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
@@ -273,7 +273,7 @@ def check_groups(
     """Names of the groups, the reference first, the others in the order of the respondents."""
     if labels.shape != (responses.n_respondents,):
         raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
-    if settings.has_common_slope:
+    if settings.kind not in ("2pl", "3pl"):
         raise InputError(f"groups: items common to groups are 2pl or 3pl but kind is {settings.kind}")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
@@ -362,9 +362,7 @@ def find_group_mode(problem: GroupProblem, start: ItemTensors, settings: FitSett
     """The mode of items and populations, found again where these turn out to need other nodes."""
     steps = 0
     while True:
-        mode = find_mode(
-            problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps, derive=group_derivatives
-        )
+        mode = find_mode(problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps)
         steps += mode.status.steps
         nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
         if nodes is None:

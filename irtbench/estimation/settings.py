@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.models.priors import GuessingPrior, PriorName, Priors
 
 ItemModel = Literal["2pl", "3pl"]
-ModelKind = Literal["rasch", "1pl", "2pl", "3pl"]
+ModelKind = Literal["rasch", "1pl", "2pl", "3pl", "4pl"]
 PosteriorKind = Literal["normal", "lowrank"]
 #: Where to compute; ``auto`` is a GPU where there is one.
 Device = Literal["auto", "cpu", "cuda"]
@@ -25,6 +25,7 @@ Asymptote = Annotated[float, Range(at_least=0, below=1)]
 
 FEWEST_RESPONDENTS = 10  # from whom items are estimated
 SAMPLE_TOLERANCE = 1e-3  # standard errors
+USUAL_UPPER = GuessingPrior("beta", 19.0, 1.0)  # of an upper asymptote: a mean of .95, the weight of 20 answers
 MOST_NODES = 2_001  # of a grid: finer ones are placed where they are needed
 
 
@@ -36,7 +37,9 @@ class FitSettings(Settings):
     ----------
     kind
         ``2pl``, or ``3pl`` with an estimated guessing parameter for each item; ``1pl`` with one slope for all items;
-        ``rasch``, the same model with slopes of 1 and the population's standard deviation estimated in their place.
+        ``rasch``, the same model with slopes of 1 and the population's standard deviation estimated in their place;
+        ``4pl``, with an upper asymptote too (Barton & Lord, 1981): the few responses of the ablest to an easy item bear
+        on it, so that it has a prior always, as guessing then has.
     guessing
         Not with ``3pl``: a lower asymptote fixed for all items, such as 1 / options.
     by_item
@@ -51,6 +54,9 @@ class FitSettings(Settings):
     prior_guessing
         A prior of guessing in place of the one that `prior` brings: ``normal:MEAN,SD`` of logit c, or
         ``beta:ALPHA,BETA`` of c. With prior ``none`` it is the only one.
+    prior_upper
+        A prior of the upper asymptote u of a 4pl, in the same words; None for Beta(19, 1), of mean .95 and the weight
+        of 20 responses.
     prior_slope
         A prior ``normal:MEAN,SD`` of the slope a in place of the one that `prior` brings.
     prior_intercept
@@ -87,6 +93,7 @@ class FitSettings(Settings):
     prior: PriorName | None = None
     n_options: Annotated[int, Range(at_least=2)] = 4
     prior_guessing: str | None = None
+    prior_upper: str | None = None
     prior_slope: str | None = None
     prior_intercept: str | None = None
     prior_items: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -115,7 +122,11 @@ class FitSettings(Settings):
         if self.prior_guessing is not None and not self.estimates_guessing:
             raise InputError("FitSettings: prior_guessing goes with guessing that is estimated; expected kind 3pl")
         if self.prior_guessing is not None:
-            guessing_prior(self.prior_guessing)
+            asymptote_prior("prior_guessing", self.prior_guessing)
+        if self.kind == "4pl":
+            self._demand_asymptotes()
+        elif self.prior_upper is not None:
+            raise InputError("FitSettings: prior_upper is of an upper asymptote; expected kind 4pl (--model 4pl)")
         for name in ("prior_slope", "prior_intercept"):
             if (text := getattr(self, name)) is not None:
                 normal_prior(name, text)
@@ -129,6 +140,26 @@ class FitSettings(Settings):
             raise InputError("FitSettings: guessing without a prior has an improper posterior; expected prior weak")
         if self.posterior is not None and not self.standard_errors:
             raise InputError("FitSettings: a posterior brings standard errors; expected standard_errors true")
+
+    def _demand_asymptotes(self) -> None:
+        """Refuse what does not go with two asymptotes, and guessing without a prior."""
+        if self.prior_upper is not None:
+            asymptote_prior("prior_upper", self.prior_upper)
+        for what, there in (
+            ("prior hierarchical", self.prior == "hierarchical"),
+            ("by_item", bool(self.by_item)),
+            ("prior_items", bool(self.prior_items)),
+            ("optimiser adam", self.optimiser == "adam"),
+            ("a posterior", self.posterior is not None),
+            ("guessing", self.guessing > 0),
+        ):
+            if there:
+                raise InputError(f"FitSettings: {what} does not go with a 4pl; expected kind 2pl or 3pl, or none of it")
+        if self.priors.guessing is None:
+            raise InputError(
+                "FitSettings: guessing of a 4pl has a prior; with prior none expected one of its own (prior_guessing, "
+                "--prior-guessing normal:-1.5,0.5)"
+            )
 
     def _demand_common_slope(self) -> None:
         """Refuse what does not go with one slope for all items."""
@@ -169,8 +200,8 @@ class FitSettings(Settings):
 
     @property
     def estimates_guessing(self) -> bool:
-        """Whether any item is a 3PL."""
-        return self.kind == "3pl" or "3pl" in self.by_item.values()
+        """Whether any item has a lower asymptote that is estimated."""
+        return self.kind in ("3pl", "4pl") or "3pl" in self.by_item.values()
 
     @property
     def priors(self) -> Priors:
@@ -178,7 +209,10 @@ class FitSettings(Settings):
         name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
         priors = Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
         if self.prior_guessing is not None:
-            priors = replace(priors, guessing=guessing_prior(self.prior_guessing))
+            priors = replace(priors, guessing=asymptote_prior("prior_guessing", self.prior_guessing))
+        if self.kind == "4pl":
+            given = self.prior_upper
+            priors = replace(priors, upper=USUAL_UPPER if given is None else asymptote_prior("prior_upper", given))
         if self.prior_slope is not None:
             priors = replace(priors, slope=normal_prior("prior_slope", self.prior_slope))
         if self.prior_intercept is not None:
@@ -203,12 +237,15 @@ class FitSettings(Settings):
         return free, np.array([0.0 if isinstance(choice, str) else float(choice) for choice in choices])
 
 
-def guessing_prior(text: str) -> GuessingPrior:
-    """The density of guessing that a setting stands for, see `FitSettings`."""
+def asymptote_prior(setting: str, text: str) -> GuessingPrior:
+    """The density of guessing, or of the upper asymptote, that a setting stands for, see `FitSettings`."""
     try:
         return GuessingPrior.read(text)
     except ValueError as error:
-        raise WrongSetting("FitSettings", "prior_guessing", f"{error} but got {text!r}") from None
+        expected = str(error)
+        if setting == "prior_upper":
+            expected = expected.replace("logit c", "logit u").replace("of c", "of u")
+        raise WrongSetting("FitSettings", setting, f"{expected} but got {text!r}") from None
 
 
 def normal_prior(setting: str, text: str) -> tuple[float, float]:

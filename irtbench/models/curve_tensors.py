@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.models.curve_formulas import Curve, CurveToUpper
+from irtbench.models.curve_formulas import Curve
 
 
 def logistic(z: Tensor) -> Tensor:
@@ -20,28 +20,6 @@ def logistic(z: Tensor) -> Tensor:
 def curve(z: Tensor, c: Tensor) -> Curve[Tensor]:
     """P and its derivatives at these linear predictors; c broadcasts against z."""
     return Curve(z, c, logistic)
-
-
-def curve_to_upper(z: Tensor, c: Tensor, u: Tensor) -> CurveToUpper[Tensor]:
-    """The same with an upper asymptote."""
-    return CurveToUpper(z, c, logistic, u)
-
-
-def log_probabilities_to_upper(z: Tensor, log_guessing: Tensor, upper_logit: Tensor) -> tuple[Tensor, Tensor]:
-    """Logarithms of P and of 1 - P with an upper asymptote u, 0 < c < u < 1, without underflow.
-
-    log P = log(c + (u - c) s(z)),  log(1 - P) = log(1 - u + (u - c) s(-z)).
-
-    Parameters
-    ----------
-    z
-        Linear predictor.
-    log_guessing, upper_logit
-        log c and the logit of u, shapes that broadcast against z.
-    """
-    log_height = (torch.sigmoid(upper_logit) - log_guessing.exp()).log()
-    log_p = torch.logaddexp(log_guessing, log_height + logsigmoid(z))
-    return log_p, torch.logaddexp(logsigmoid(-upper_logit), log_height + logsigmoid(-z))
 
 
 def log_probabilities(z: Tensor, log_guessing: Tensor) -> tuple[Tensor, Tensor]:

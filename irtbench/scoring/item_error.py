@@ -107,7 +107,7 @@ def with_item_error(
     if item_error == "none":
         return abilities
     if items.upper_asymptote is not None:
-        raise InputError("item error: is not known for items with upper asymptotes (4pl); expected none")
+        raise InputError("item error: is not known for items with upper asymptotes; expected none")
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)

@@ -21,9 +21,10 @@ def study_dimensions(
     seed: int,
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
+    factors: int = 0,
     device: Device = "auto",
 ) -> tuple[Dimensions | None, str]:
-    """Number of abilities of all items together, loadings turned to the scales; or None and why it is not counted."""
+    """Number of abilities of all items together, with models of up to so many factors; or None and why not."""
     label_of = {item: name for name, item_ids in parts.items() for item in item_ids}
     together = responses.select_items(list(label_of))
     gone = {removal.item_id for removal in constant_items(together)}
@@ -42,11 +43,11 @@ def study_dimensions(
         return None, why_not
     checkpoint = None
     if checkpoint_folder is not None:
-        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, software_versions()))
+        checkpoint = Checkpoint(checkpoint_folder, checkpoint_key(data, labels, seed, factors, software_versions()))
         finished = checkpoint.load("dimensions", Dimensions)
         if finished is not None:
             return finished, ""
-    found = find_dimensions(data, labels, seed=seed, device=device, progress=progress)
+    found = find_dimensions(data, labels, max_factors=factors, seed=seed, device=device, progress=progress)
     if checkpoint is not None:
         checkpoint.save("dimensions", found)
     return found, ""

@@ -109,7 +109,13 @@ def run_study(
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
             dimensions, no_dimensions = study_dimensions(
-                screened, parts, settings.study.seed, checkpoints, progress, settings.model.device
+                screened,
+                parts,
+                settings.study.seed,
+                checkpoints,
+                progress,
+                settings.study.factors,
+                settings.model.device,
             )
         scales: list[ScaleStudy] = []
         for name, item_ids in parts.items():

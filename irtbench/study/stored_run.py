@@ -142,7 +142,9 @@ def run_stored_study(
             progress("what screening changes")
             effect = screening_effect(of_some, some, items, parts, settings.model, seed=seed)
         if settings.pruning.compare_factors:
-            dimensions, no_dimensions = study_dimensions(screened, parts, seed, checkpoints, progress)
+            dimensions, no_dimensions = study_dimensions(
+                screened, parts, seed, checkpoints, progress, settings.study.factors
+            )
     scales: list[ScaleStudy] = []
     for name, item_ids in parts.items():
         part = screened.select_items(item_ids).answered()

@@ -116,8 +116,7 @@ def test_build_keeps_every_round_and_what_was_checked_first(built: Path) -> None
     assert len(pd.read_csv(built / "rounds_pairs.csv").query("round == 1")) == 45
     checks = json.loads((built / "checks.json").read_text())
     assert checks["dimensions"]["n_abilities"] == 1
-    assert [model["model"] for model in checks["dimensions"]["models"]] == ["1 factor", "2 factors", "3 factors"]
-    assert checks["dimensions"]["rotation"] is None  # one scale: there is no label to turn to
+    assert checks["dimensions"]["models"] is None  # [study] factors, which was not asked for
     assert [model["model"] for model in checks["scales"]["all"]["models"]] == ["one ability", "two abilities"]
     assert len(checks["scales"]["all"]["guessing"]) == 10
 

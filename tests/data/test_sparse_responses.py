@@ -35,7 +35,13 @@ def test_the_sparse_form_holds_what_the_matrix_holds() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "prior", "missing"),
-    [("2pl", "none", 0.7), ("2pl", "weak", 0.7), ("3pl", "weak", 0.5), ("2pl", "hierarchical", 0.7)],
+    [
+        ("2pl", "none", 0.7),
+        ("2pl", "weak", 0.7),
+        ("3pl", "weak", 0.5),
+        ("4pl", "weak", 0.5),
+        ("2pl", "hierarchical", 0.7),
+    ],
 )
 def test_a_sparse_fit_equals_the_dense_one(kind: str, prior: PriorName, missing: float) -> None:
     matrix, sparse = both(missing=missing)

@@ -19,7 +19,6 @@ from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.few_respondents import joint_draws
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.four_parameters import fit_4pl
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.estimation.settings import Device
@@ -106,7 +105,7 @@ def bifactor(device: Device, *, missing: float = 0.0, **keywords: Any) -> Number
 
 def upper_asymptotes(device: Device) -> Numbers:
     """Parameters and errors of a 4PL."""
-    items = fit_4pl(drawn(n=600, n_items=8), device=device).items
+    items = fit_model(drawn(n=600, n_items=8), model="4pl", device=device).items
     assert items.upper_asymptote is not None
     assert items.covariance is not None
     return {"intercept": items.intercept, "upper": items.upper_asymptote, "covariance": items.covariance}

@@ -20,26 +20,25 @@ from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.building.linking import link_scales
+from irtbench.data.given import as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.estimation.four_parameters import find_upper_mode, fit_4pl
-from irtbench.estimation.marginal.observed_information import observed_information
-from irtbench.estimation.marginal.upper_problem import (
-    UpperProblem,
-    upper_at,
-    upper_curve_derivatives,
-    upper_derivatives,
-    with_upper,
-)
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.m_step import item_derivatives
+from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.observed_information import observed_information, own_information
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import as_parameters, read_parameters
 from irtbench.models.priors import GuessingPrior, Priors
-from irtbench.models.pyro_model.collapsed import CollapsedToUpper
+from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories, category_model
 from irtbench.models.pyro_model.item_tensors import ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.model import FILLS
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses
 from irtbench.models.quadrature import normal_grid
@@ -67,19 +66,24 @@ def truth(n_items: int, *, upper: float | None, seed: int) -> ItemParameters:
 
 def four_as_mirt(rows: ResponseRows, nodes: NodeTensors) -> None:
     """mirt's priors lnorm(.2, .5) of a, norm(-1.5, .5) of logit c, norm(2.5, .5) of logit u; d has none."""
-    n = rows.n_items
-
-    def normal(mean: float) -> dist.TorchDistribution:
-        return dist.Normal(torch.full((n,), mean, dtype=torch.float64), 0.5).to_event(1)
-
-    of_slope = dist.LogNormal(torch.full((n, 1), 0.2, dtype=torch.float64), 0.5)
-    slope = pyro.sample("slope", of_slope.to_event(2))
-    intercept = pyro.sample("intercept", dist.ImproperUniform(constraints.real, (n,), ()).to_event(1))
-    guessing = pyro.sample("guessing_logit", normal(-1.5))
-    upper = pyro.sample("upper_logit", normal(2.5))
-    log_guessing = torch.nn.functional.logsigmoid(guessing)
+    items = four(rows.n_items)
+    like = torch.zeros(rows.n_items, dtype=torch.float64)
+    densities = {
+        "slope": dist.LogNormal(like + 0.2, 0.5),
+        "intercept": dist.ImproperUniform(constraints.real, like.shape, ()),
+        "guessing": dist.Normal(like - 1.5, 0.5),
+        "upper": dist.Normal(like + 2.5, 0.5),
+    }
+    x = torch.zeros(rows.n_items, 4, dtype=torch.float64)
+    for role, density in densities.items():
+        where = items.where(role)  # type: ignore[arg-type]
+        x = x.masked_scatter(where, pyro.sample(role, density.to_event(1), infer={FILLS: where}))
     with pyro.plate("respondents", len(rows)):
-        pyro.sample("responses", CollapsedToUpper(slope, intercept, log_guessing, upper, nodes), obs=rows)
+        pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows)
+
+
+def four(n_items: int) -> CategoryItems:
+    return CategoryItems([Logistic(lower=True, upper=True)] * n_items, [2] * n_items, 1, CPU)
 
 
 @pytest.fixture
@@ -91,17 +95,18 @@ def mirt(reference: Path) -> tuple[ResponseMatrix, Path]:
 
 def test_the_figures_are_those_of_mirt_under_its_priors(mirt: tuple[ResponseMatrix, Path]) -> None:
     responses, folder = mirt
-    problem = UpperProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes())
+    problem = CategoryProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes())
     with torch.no_grad():
-        _, found = find_upper_mode(problem, tolerance=1e-5, max_steps=100)
+        _, found = find_mode_on_right_nodes(problem, starting_values(problem), tolerance=1e-5, max_steps=100)
     assert found.status.converged
     theirs, fit = pd.read_csv(folder / "fourpl_pars.csv"), pd.read_csv(folder / "fourpl_fit.csv").iloc[0]
     assert found.log_posterior == pytest.approx(fit["logposterior"], abs=1e-4)
     assert found.log_likelihood == pytest.approx(fit["loglik"], abs=2e-3)
-    np.testing.assert_allclose(found.items.slope[:, 0], theirs["a"], atol=1e-3)
-    np.testing.assert_allclose(found.items.intercept, theirs["d"], atol=1e-3)
-    np.testing.assert_allclose(found.items.guessing, theirs["c"], atol=1e-4)
-    np.testing.assert_allclose(upper_at(found.items), theirs["u"], atol=1e-4)
+    a, d, c, u = problem.scale.told(found.items.matrix).T
+    np.testing.assert_allclose(a, theirs["a"], atol=1e-3)
+    np.testing.assert_allclose(d, theirs["d"], atol=1e-3)
+    np.testing.assert_allclose(c, theirs["c"], atol=1e-4)
+    np.testing.assert_allclose(u, theirs["u"], atol=1e-4)
 
 
 def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Path]) -> None:
@@ -124,7 +129,9 @@ def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Pa
 def test_priors_as_settings_come_near_those_of_mirt(mirt: tuple[ResponseMatrix, Path]) -> None:
     """The same priors of c and u, and none of a: what the slopes' prior does to u is little."""
     responses, folder = mirt
-    fitted = fit_4pl(responses, prior="none", prior_guessing="normal:-1.5,0.5", prior_upper="normal:2.5,0.5")
+    fitted = fit_model(
+        responses, model="4pl", prior="none", prior_guessing="normal:-1.5,0.5", prior_upper="normal:2.5,0.5"
+    )
     assert fitted.converged
     theirs = pd.read_csv(folder / "fourpl_pars.csv")
     assert fitted.items.upper_asymptote is not None
@@ -139,40 +146,33 @@ def test_gradient_and_information_are_the_derivatives_of_the_posterior(missing: 
         missing=missing,
     )  # fmt: skip
     priors = Priors("weak", (1.0, 1.5), (0.0, 4.0), GuessingPrior("beta", 5, 15), None, GuessingPrior("beta", 19, 1))
-    everywhere = torch.ones(6, dtype=torch.bool)
-    model = partial(
-        logistic_model, priors=priors, guessing_free=everywhere, upper=True,
-        guessing_fixed=torch.zeros(6, dtype=torch.float64),
-    )  # fmt: skip
-    problem = UpperProblem.of(model, encode_responses(responses, CPU), nodes())
+    model = partial(category_model, items=four(6), priors=priors)
+    problem = CategoryProblem.of(model, encode_responses(responses, CPU), nodes())
     rng = np.random.default_rng(2)
-    columns = (rng.uniform(0.5, 2, 6), rng.uniform(1, 3, 6), rng.normal(size=6), rng.uniform(-2, -1, 6))
+    columns = (rng.uniform(0.5, 2, 6), rng.normal(size=6), rng.uniform(-2, -1, 6), rng.uniform(1, 3, 6))
     at = torch.tensor(np.stack(columns, axis=1))
 
-    def items_at(values: Tensor) -> ItemTensors:
-        a, upper, d, low = values.unbind(1)
-        return with_upper(ItemTensors(a[:, None], d, torch.sigmoid(low)), upper)
-
     def log_posterior(flat: Tensor) -> Tensor:
-        items = items_at(flat.reshape(6, 4))
+        items = ItemTensors.from_matrix(flat.reshape(6, 4))
         total: Tensor = problem.row(items).log_prob(problem.rows).sum() + problem.prior.log_density(items)
         return total
 
-    items = items_at(at)
+    items = ItemTensors.from_matrix(at)
     gradient = torch.autograd.functional.jacobian(log_posterior, at.flatten()).reshape(6, 4)
     hessian = torch.autograd.functional.hessian(log_posterior, at.flatten())
-    found = upper_derivatives(problem, items, problem.counts(items)).gradient
-    by_c = torch.stack([torch.ones(6)] * 3 + [items.guessing * (1 - items.guessing)], dim=1)
-    torch.testing.assert_close(found * by_c, gradient, atol=1e-8, rtol=1e-8)
-    information = observed_information(problem, items, upper_curve_derivatives)
-    torch.testing.assert_close(information, -hessian, atol=1e-6, rtol=1e-6)
+    found = item_derivatives(problem, items, problem.counts(items)).gradient
+    torch.testing.assert_close(found, gradient, atol=1e-8, rtol=1e-8)
+    torch.testing.assert_close(observed_information(problem, items), -hessian, atol=1e-6, rtol=1e-6)
+    own = own_information(problem, items)
+    each = torch.arange(6)
+    torch.testing.assert_close(own, -hessian.reshape(6, 4, 6, 4)[each, :, each, :], atol=1e-6, rtol=1e-6)
 
 
 def test_upper_asymptotes_are_found_again_and_covered() -> None:
     items = truth(12, upper=0.8, seed=3)
     rng = np.random.default_rng(4)
     responses = simulate_responses(rng.normal(size=20_000), items, rng=rng)
-    fitted = fit_4pl(responses)
+    fitted = fit_model(responses, model="4pl")
     assert fitted.converged
     assert fitted.items.model == ("4pl",) * 12
     assert fitted.items.n_parameters == 48
@@ -204,7 +204,7 @@ def test_upper_asymptotes_are_found_again_and_covered() -> None:
 def test_without_upper_asymptotes_they_come_out_near_1() -> None:
     items = truth(12, upper=None, seed=5)
     rng = np.random.default_rng(6)
-    fitted = fit_4pl(simulate_responses(rng.normal(size=8000), items, rng=rng), options=5)
+    fitted = fit_model(simulate_responses(rng.normal(size=8000), items, rng=rng), model="4pl", options=5)
     assert fitted.converged
     assert fitted.items.upper_asymptote is not None
     # easy items, of which the data say much
@@ -215,7 +215,7 @@ def test_without_upper_asymptotes_they_come_out_near_1() -> None:
 def test_an_asymptote_that_nobody_reaches_is_the_priors() -> None:
     rng = np.random.default_rng(7)
     items = ItemParameters.from_difficulty([1.5] * 8, [-1.0, -0.5, 0.0, 0.5, 1.0, 0.0, 4.0, 4.5], 0.2)
-    fitted = fit_4pl(simulate_responses(rng.normal(size=1500), items, rng=rng))
+    fitted = fit_model(simulate_responses(rng.normal(size=1500), items, rng=rng), model="4pl")
     assert {"item7", "item8"} <= set(fitted.upper_not_identified)
     assert fitted.items.upper_asymptote is not None
     np.testing.assert_allclose(fitted.items.upper_asymptote[6:], 0.95, atol=0.01)
@@ -289,12 +289,10 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
 @pytest.mark.parametrize(
     ("keywords", "saying"),
     [
-        ({"model": "2pl"}, "kind '2pl' does not go with a 4pl"),
         ({"prior": "hierarchical"}, "prior hierarchical does not go with a 4pl"),
         ({"prior": "none"}, "guessing of a 4pl has a prior"),
-        ({"population": "estimated"}, "population 'estimated' does not go with a 4pl"),
-        ({"posterior": "normal"}, "posterior 'normal' does not go"),
-        ({"by_item": {"item1": "2pl"}}, "expected every item a 4pl"),
+        ({"posterior": "normal"}, "a posterior does not go with a 4pl"),
+        ({"by_item": {"item1": "2pl"}}, "by_item does not go with a 4pl"),
         (
             {"prior_upper": "gamma:1,2"},
             "expected normal:MEAN,SD of logit u, or beta:ALPHA,BETA of u but got 'gamma:1,2'",
@@ -304,15 +302,42 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
 def test_what_does_not_go_with_a_4pl_is_refused(keywords: dict[str, object], saying: str) -> None:
     rows = np.random.default_rng(0).integers(0, 2, (50, 5))
     with pytest.raises(InputError, match=saying):
-        fit_4pl(rows, **keywords)  # type: ignore[arg-type]
+        fit_model(rows, model="4pl", **keywords)  # type: ignore[arg-type]
 
 
-def test_several_trials_are_refused() -> None:
-    n = np.full((30, 4), 3)
-    k = np.random.default_rng(0).binomial(3, 0.5, (30, 4)).astype(float)
-    responses = ResponseMatrix(k, tuple(map(str, range(30))), ("a", "b", "c", "d"), n)
-    with pytest.raises(InputError, match="not of several trials"):
-        fit_4pl(responses)
+def test_several_trials_are_as_many_responses_to_items_of_one_curve() -> None:
+    """k of n trials: the likelihood, gradient and information of n responses at the same parameters."""
+    rng = np.random.default_rng(0)
+    n = rng.integers(0, 4, (60, 4))
+    k = np.where(n > 0, rng.binomial(n, 0.6), np.nan)
+    several = ResponseMatrix(k, tuple(map(str, range(60))), ("a", "b", "c", "d"), n)
+    single = np.full((60, 12), np.nan)
+    for trial in range(3):
+        asked = n > trial
+        single[:, trial::3][asked] = (np.nan_to_num(k) > trial)[asked]
+    priors = Priors("weak", (1.0, 1.5), (0.0, 4.0), GuessingPrior("beta", 5, 15), None, GuessingPrior("beta", 19, 1))
+    x = torch.tensor(np.stack([np.full(4, 1.3), np.linspace(-1, 1, 4), np.full(4, -1.5), np.full(4, 2.5)], axis=1))
+    found = []
+    for responses, at in ((several, x), (single, x.repeat_interleave(3, dim=0))):
+        rows = encode_responses(as_responses(responses), CPU)
+        problem = CategoryProblem.of(partial(category_model, items=four(len(at)), priors=priors), rows, nodes())
+        items = ItemTensors.from_matrix(at)
+        counts = problem.counts(items)
+        gradient = (
+            item_derivatives(problem, items, counts).gradient - problem.prior.derivatives(items, by_logit=True)[0]
+        )
+        found.append((counts.log_likelihood, gradient.reshape(4, -1, 4).sum(dim=1)))
+    assert found[0][0] == pytest.approx(found[1][0], abs=1e-9)
+    torch.testing.assert_close(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("keywords", [{"population": "estimated"}, {"dtype": "float32"}])
+def test_what_goes_with_other_models_goes_with_a_4pl(keywords: dict[str, str]) -> None:
+    rng = np.random.default_rng(5)
+    responses = simulate_responses(rng.normal(size=800), truth(8, upper=0.85, seed=2), rng=rng)
+    fitted, plain = (fit_model(responses, model="4pl", **words) for words in (keywords, {}))  # type: ignore[arg-type]
+    assert fitted.converged
+    np.testing.assert_allclose(fitted.items.difficulty, plain.items.difficulty, atol=0.02)
 
 
 def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path) -> None:
@@ -335,12 +360,14 @@ def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path)
     mine, theirs = (pd.read_csv(path) for path in (out / "scores.csv", tmp_path / "scores.csv"))
     np.testing.assert_allclose(mine["theta"], theirs["theta"])
     run("diagnose", tmp_path / "wide.csv", "--items", out / "items.csv", "-o", tmp_path / "diagnosed")
-    assert "4pl" in json.loads((tmp_path / "diagnosed" / "not_available.json").read_text())["global_fit.json"]
+    assert (
+        "upper asymptotes" in json.loads((tmp_path / "diagnosed" / "not_available.json").read_text())["global_fit.json"]
+    )
     assert len(pd.read_csv(tmp_path / "diagnosed" / "item_fit.csv")) == 8
     refused("items", out / "bank.json", saying="upper asymptotes")
     refused("fit", tmp_path / "wide.csv", "--prior-upper", "beta:18,2", "-o", tmp_path / "no", saying="--model 4pl")
 
 
-def test_with_more_items_than_people_another_model_is_named() -> None:
-    with pytest.raises(InputError, match="a 4pl needs more respondents than items; expected a 2pl or 3pl with prior"):
-        fit_4pl(np.random.default_rng(0).integers(0, 2, (12, 20)))
+def test_with_more_items_than_people_the_prior_is_the_scale() -> None:
+    with pytest.raises(InputError, match="expected prior hierarchical"):
+        fit_model(np.random.default_rng(0).integers(0, 2, (12, 20)), model="4pl")

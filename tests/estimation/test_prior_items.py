@@ -202,8 +202,8 @@ def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
 
 
 def test_groups_and_upper_asymptotes_refuse_them(responses: irtbench.ResponseMatrix) -> None:
-    with pytest.raises(InputError, match="prior_items do not go with a 4pl"):
-        irtbench.fit_4pl(responses, prior_items=EXPECTED)
+    with pytest.raises(InputError, match="prior_items does not go with a 4pl"):
+        irtbench.fit_model(responses, model="4pl", prior_items=EXPECTED)
     with pytest.raises(InputError, match="prior_items go with one group"):
         irtbench.fit_groups(responses, ["a"] * 75 + ["b"] * 75, irtbench.FitSettings(prior_items=EXPECTED))
 
@@ -232,7 +232,7 @@ def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Pat
         assert not (tmp_path / "no").exists()
     done = run_main("fit", tmp_path / "r.csv", "-o", tmp_path / "no", "--prior-items", tmp_path / "good.csv",
                     "--model", "4pl")  # fmt: skip
-    assert (done.status, "--prior-items: go with rasch, 2pl or 3pl" in done.err) == (2, True)
+    assert (done.status, "prior_items does not go with a 4pl" in done.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.run import run_study
 
 STUDY = """
+[study]
+factors = 3
 [data]
 answers = "responses.csv"
 items = "items.csv"
@@ -182,10 +184,10 @@ def small(*, two_booklets: bool = False) -> ResponseMatrix:
 @pytest.mark.slow
 def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() -> None:
     ids = small().item_ids
-    one, none_said = study_dimensions(small(), {"all": ids}, 0, None, print)
+    one, none_said = study_dimensions(small(), {"all": ids}, 0, None, print, 3)
     assert one is not None
     assert (one.analysis.n_abilities, one.rotated, none_said) == (1, None, "")
-    four, _ = study_dimensions(small(), {str(k): ids[2 * k : 2 * k + 2] for k in range(4)}, 0, None, print)
+    four, _ = study_dimensions(small(), {str(k): ids[2 * k : 2 * k + 2] for k in range(4)}, 0, None, print, 3)
     assert four is not None
     assert four.rotated is None  # more scales than factors
     assert four.models is not None
@@ -193,4 +195,4 @@ def test_abilities_are_counted_for_any_number_of_scales_or_it_is_said_why_not() 
         (small(two_booklets=True), "some two items were answered by nobody together"),
         (small().select_respondents(np.arange(200) < 5), "5 respondents and 8 items are too few"),
     ):
-        assert study_dimensions(responses, {"all": ids}, 0, None, print) == (None, why)
+        assert study_dimensions(responses, {"all": ids}, 0, None, print, 3) == (None, why)

@@ -51,7 +51,7 @@ class Counts:
 
 def batches(rows: ResponseRows, n_nodes: int, cells: int = 0, *, dtype: torch.dtype = torch.float64) -> Iterator[Batch]:
     """Batches of respondents such that matrices of respondents x nodes, items (or `cells`) stay small."""
-    return rows.batches(BATCH_CELLS[rows.device.type] // max(rows.n_items, n_nodes, cells), dtype)
+    return rows.batches(BATCH_CELLS[rows.device.type] // max(len(rows.n_correct), n_nodes, cells), dtype)
 
 
 def expected_counts(
@@ -104,7 +104,7 @@ def posterior_sums(
     basis, theta = nodes.basis, nodes.theta.to(nodes.dtype)
     n_items, n_nodes = rows.n_items, len(basis)
     n = basis.new_zeros(n_items, n_nodes)
-    r = basis.new_zeros(n_items, n_nodes if at_nodes else theta.shape[1])
+    r = basis.new_zeros(len(rows.n_correct), n_nodes if at_nodes else theta.shape[1])
     respondents, log_likelihood = basis.new_zeros(n_nodes), basis.new_zeros(())
     tiny = -80.0 if theta.dtype == torch.float32 else -700.0  # below this exp() makes denormal numbers, which are slow
     first = 0

@@ -27,7 +27,6 @@ from torch import Tensor
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
-    Derive,
     ItemDerivatives,
     distance,
     item_derivatives,
@@ -130,8 +129,6 @@ class FisherScoring(PyroOptim):
         of them, if that is more) and the last step moved no parameter by more than a hundred times it.
     max_steps
         Stop unconverged after this many.
-    derive
-        What gives the derivatives that steps are made of.
     covariance
         Of the mode, nearly, by (slopes, intercept, c) of all items, shape (n_items, width, n_items, width): the steps
         are this times the gradient, in place of those at expected counts. None if it is not known.
@@ -143,12 +140,11 @@ class FisherScoring(PyroOptim):
         *,
         tolerance: float = 1e-5,
         max_steps: int = 500,
-        derive: Derive = item_derivatives,
         covariance: Tensor | None = None,
     ) -> None:
         super().__init__(torch.optim.SGD, {"lr": 1.0})  # Pyro asks for one; the steps below are not taken by it
         self.loss, self.tolerance, self.max_steps = loss, tolerance, max_steps
-        self.derive, self.covariance = derive, covariance
+        self.covariance = covariance
         self.status: Status | None = None
         self.best: Evaluation | None = None
         self.steps = 0
@@ -191,7 +187,7 @@ class FisherScoring(PyroOptim):
 
     def _from_here(self, problem: Problem, here: Evaluation) -> Iterator[Tensor]:
         """Judge where we are; unless this is the end, the steps to try from here."""
-        derivatives = self.derive(problem, here.items, here.counts)
+        derivatives = item_derivatives(problem, here.items, here.counts)
         uphill = scoring_step(problem, derivatives)
         self._size = distance(derivatives, uphill, shared=problem.prior.shared is not None)
         small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
@@ -204,14 +200,12 @@ class FisherScoring(PyroOptim):
         elif self.steps == self.max_steps:
             self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)
         else:
-            return steps_to_try(
-                problem, here.counts, derivatives, uphill, self._memory, derive=self.derive, covariance=self.covariance
-            )
+            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory, covariance=self.covariance)
         return iter(())
 
     def _at_bound(self, problem: Problem, items: ItemTensors) -> Status | None:
         """Whether a parameter has run away: then the likelihood has no maximum among finite values."""
-        steep = (items.slope.abs() > SLOPE_BOUND).any(dim=1)
+        steep = (problem.slopes(items).abs() > SLOPE_BOUND).any(dim=1)
         if bool(steep.any()):
             return self._ended(Stop.AT_BOUND, steep=tuple(torch.nonzero(steep)[:, 0].tolist()))
         if not problem.guesses:
@@ -230,7 +224,6 @@ def steps_to_try(
     uphill: Tensor,
     memory: StepMemory,
     *,
-    derive: Derive = item_derivatives,
     covariance: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill.
@@ -242,7 +235,7 @@ def steps_to_try(
     if covariance is not None:
         own = step = torch.einsum("jakb,kb->ja", covariance, gradient)
     else:
-        own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill, derive))
+        own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill))
         step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
     memory.add(items.matrix, gradient, step)
     accelerated = problem.without_fixed_directions(memory.accelerated()).clone()

@@ -268,6 +268,7 @@ def population_scores(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -
     return scores - (scores @ population(nodes, mean, log_deviation).log_weights.exp())[:, None]
 
 
+@item_derivatives.register
 def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Counts) -> ItemDerivatives:
     """Derivatives by items, as `item_derivatives` has them, and by each population's mean and log standard deviation.
 
@@ -282,7 +283,7 @@ def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Co
     if problem.known_information is not None:
         precision = precision + problem.known_information.flatten()
     given = replace(counts, respondents=counts.respondents * precision)
-    derivatives = item_derivatives(problem, parameters, given)
+    derivatives = item_derivatives.dispatch(Problem)(problem, parameters, given)
     assert derivatives.missing is not None
     assert derivatives.precision is not None
     gradient, information, missing = derivatives.gradient, derivatives.information, derivatives.missing

@@ -12,10 +12,8 @@ where many items have their maximum, is a bound like any other. Gradients and st
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cache, cached_property, singledispatch
 
 import torch
 from torch import Tensor
@@ -70,8 +68,9 @@ class ItemDerivatives:
         return torch.linalg.cholesky_ex(with_ridge(self.information)).L
 
 
+@singledispatch
 def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
-    """Derivatives at these items and the counts there.
+    """Derivatives at these items and the counts there; other kinds of problems register their own.
 
     By z and c, with t = 1 - s, the gradient is the sum over nodes of r s / P - n s and r t / P - (n - r) / (1 - c), and
     the information that of n s^2 t (1 - c) / P, n s t / P and n t^2 / P + n t / (1 - c).
@@ -120,10 +119,6 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing, precision)
 
 
-#: What gives the derivatives that steps are made of: `item_derivatives`, or those of items and populations.
-Derive = Callable[[Any, ItemTensors, Any], ItemDerivatives]
-
-
 @cache
 def entries(width: int) -> Tensor:
     """Where each entry of an information by (slopes, intercept, c) stands in the sums by zz, zc and cc.
@@ -162,20 +157,14 @@ def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
     return within_bounds(problem, items, step)
 
 
-def with_second_step(
-    problem: Problem,
-    counts: Counts,
-    derivatives: ItemDerivatives,
-    first: Tensor,
-    derive: Derive = item_derivatives,
-) -> Tensor:
+def with_second_step(problem: Problem, counts: Counts, derivatives: ItemDerivatives, first: Tensor) -> Tensor:
     """The items' steps with a second M step at the same counts, where one of them was long.
 
     Counts cost a pass over all respondents, a step of the items next to nothing.
     """
     if float(first.abs().max()) < SHORT_STEP:
         return first
-    return first + scoring_step(problem, derive(problem, moved(derivatives.items, first), counts))
+    return first + scoring_step(problem, item_derivatives(problem, moved(derivatives.items, first), counts))
 
 
 def moved(items: ItemTensors, step: Tensor) -> ItemTensors:

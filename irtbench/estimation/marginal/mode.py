@@ -11,7 +11,6 @@ from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.delta_guide import delta_guide
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
-from irtbench.estimation.marginal.m_step import Derive, item_derivatives
 from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
@@ -27,7 +26,6 @@ def find_mode(
     start: ItemTensors | None = None,
     tolerance: float = 1e-5,
     max_steps: int = 500,
-    derive: Derive = item_derivatives,
     covariance: Tensor | None = None,
 ) -> Estimate:
     """Maximise the log-posterior (the marginal likelihood, if no prior is set) over the item parameters.
@@ -38,12 +36,12 @@ def find_mode(
         Responses, population and prior.
     start
         Items to start from; None for `starting_values`.
-    tolerance, max_steps, derive, covariance
+    tolerance, max_steps, covariance
         See `FisherScoring`.
     """
     guide = delta_guide(problem.prior.values_of(starting_values(problem) if start is None else start))
     loss = DeltaELBO(problem)
-    optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, derive=derive, covariance=covariance)
+    optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
     with own_parameters():
         status = maximise(svi, problem.rows, problem.nodes, stopped=optimiser.stopped)

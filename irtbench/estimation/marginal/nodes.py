@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, singledispatch
 
 import torch
 from torch import Tensor
@@ -77,6 +77,7 @@ def find_posteriors(problem: Problem, items: ItemTensors) -> Posteriors:
     return Posteriors(torch.cat(places), torch.cat(widths), problem.rows)
 
 
+@singledispatch
 def information(problem: Problem, items: ItemTensors) -> Tensor:
     """Fisher information of each item at each node, P'^2 / (P Q), shape (n_items, n_nodes)."""
     return items.slope**2 * curve(items.logits(problem.nodes.basis), items.guessing[:, None]).information_zz
@@ -84,18 +85,18 @@ def information(problem: Problem, items: ItemTensors) -> Tensor:
 
 def widest_step(problem: Problem, items: ItemTensors) -> float:
     """The spacing of nodes that is right for any respondent, whatever he answered: by all items, and the steepest."""
-    # no response tells more than a^2 / 4
-    trials, squares = problem.rows.most_trials, items.slope[:, 0].square()
+    # no response tells more than a^2 / 4, times the square of the highest category
+    trials, squares = problem.rows.most_trials, problem.slopes(items).abs().amax(dim=1).square()
     most = float((squares if trials is None else squares * trials).sum()) / 4
     if WIDTHS_A_STEP / math.sqrt(1 + most) < COARSEST:
         each = information(problem, items)
         most = float((each if trials is None else each * trials[:, None]).sum(dim=0).max())
-    return min(WIDTHS_A_STEP / math.sqrt(1 + most), steepest_step(items))
+    return min(WIDTHS_A_STEP / math.sqrt(1 + most), steepest_step(problem, items))
 
 
-def steepest_step(items: ItemTensors) -> float:
+def steepest_step(problem: Problem, items: ItemTensors) -> float:
     """The spacing of nodes that is right for the steepest item."""
-    return STEEPEST / max(float(items.slope.abs().max()), 1e-300)
+    return STEEPEST / max(float(problem.slopes(items).abs().max()), 1e-300)
 
 
 def nodes_near(
@@ -164,9 +165,9 @@ def with_adapted_nodes(
         if widest_step(problem, items) >= COARSEST:
             return problem
         posteriors = find_posteriors(problem, items)
-        if min(WIDTHS_A_STEP * posteriors.narrowest, steepest_step(items)) >= COARSEST:
+        if min(WIDTHS_A_STEP * posteriors.narrowest, steepest_step(problem, items)) >= COARSEST:
             return problem
-    step = room * min(posteriors.narrowest, steepest_step(items))
+    step = room * min(posteriors.narrowest, steepest_step(problem, items))
     return replace(problem, nodes=nodes_near(posteriors, step=step, dtype=problem.nodes.dtype))
 
 

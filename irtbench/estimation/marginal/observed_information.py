@@ -11,9 +11,8 @@ of theta_i. The second term couples all items, so the whole matrix is inverted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import singledispatch
 
 import numpy as np
 import torch
@@ -97,13 +96,7 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
     return coefficients, right / root
 
 
-#: What gives the first and second derivatives of log P and log(1 - P) at each node: `curve_derivatives`, or others.
-CurveDerivatives = Callable[[Any, ItemTensors], tuple[Tensor, Tensor, Tensor, Tensor]]
-
-
-def complete_information(
-    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
-) -> tuple[Tensor, ScoreBasis]:
+def complete_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, ScoreBasis]:
     """What complete data would tell of each item, prior included, and the basis of the scores.
 
     A response contributes to its item's score x * (dlog P - dlog Q) + m * dlog Q. As functions of theta these lie in
@@ -113,7 +106,7 @@ def complete_information(
     if not problem.guesses:
         return complete_information_without_guessing(problem, items)
     counts = problem.counts(items, at_nodes=True)
-    first_p, first_q, second_p, second_q = derive(problem, items)
+    first_p, first_q, second_p, second_q = curve_derivatives(problem, items)
     n_items, n_nodes, width = first_p.shape
     assert counts.r is not None
     complete = -torch.einsum("jq,jqkl->jkl", counts.r, second_p)
@@ -155,9 +148,10 @@ def complete_information_without_guessing(problem: Problem, items: ItemTensors) 
     )
 
 
-def observed_information(problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives) -> Tensor:
+@singledispatch
+def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-posterior in the free parameters, item by item, shape (n_free, n_free)."""
-    complete, basis = complete_information(problem, items, derive)
+    complete, basis = complete_information(problem, items)
     n_items, width = problem.free.shape
     information = -missing_information(problem, items, basis)
     each = torch.arange(n_items, device=items.intercept.device)
@@ -167,12 +161,13 @@ def observed_information(problem: Problem, items: ItemTensors, derive: CurveDeri
     return flat[chosen][:, chosen]
 
 
-def own_information(problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives) -> Tensor:
+@singledispatch
+def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     """The diagonal blocks of `observed_information`, with the identity's row and column for what is fixed.
 
     Shape (n_items, n_factors + 2, n_factors + 2).
     """
-    complete, basis = complete_information(problem, items, derive)
+    complete, basis = complete_information(problem, items)
     n_right, n_functions = basis.right.shape[2], len(basis.functions)
     by_right, by_both, by_base = (
         sums.reshape(-1, n_functions, n_functions) for sums in own_sums(problem, items, basis.functions)
@@ -232,13 +227,11 @@ def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDA
     Of up to `MOST_COUPLED_ITEMS`; NaN where the information is singular, with the items that are not determined.
     """
     whole, loose = joint_parameter_covariance(problem, items)
-    scale = guessing_scale(problem, items)
-    return (scale[:, :, None, None] * whole * scale).cpu().numpy(), loose
+    scale = told_scale(problem, items)
+    return torch.einsum("jab,jbkc,kdc->jakd", scale, whole, scale).cpu().numpy(), loose
 
 
-def parameter_covariance(
-    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
-) -> tuple[Tensor, Tensor]:
+def parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Covariance of (a, d, logit c) of each item from the observed information.
 
     The whole matrix is inverted up to `MOST_COUPLED_ITEMS`; with more items each block is inverted for itself, since
@@ -254,23 +247,21 @@ def parameter_covariance(
     free = problem.free
     n_items = len(free)
     if n_items > MOST_COUPLED_ITEMS:
-        blocks, loose = invert(own_information(problem, items, derive))
+        blocks, loose = invert(own_information(problem, items))
         return torch.where(free[:, :, None] & free[:, None, :], blocks, 0.0), loose.any(dim=1)
-    whole, loose = joint_parameter_covariance(problem, items, derive)
+    whole, loose = joint_parameter_covariance(problem, items)
     each = torch.arange(n_items, device=free.device)
     return whole[each, :, each, :], loose
 
 
-def joint_parameter_covariance(
-    problem: Problem, items: ItemTensors, derive: CurveDerivatives = curve_derivatives
-) -> tuple[Tensor, Tensor]:
+def joint_parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Inverse of the observed information, 0 for what is fixed, and the items that the responses do not determine.
 
     By (a, d, logit c) of all items, shape (n_items, width, n_items, width).
     """
     free = problem.free
     n_items, width = free.shape
-    inverse, loose = invert(observed_information(problem, items, derive))
+    inverse, loose = invert(observed_information(problem, items))
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
@@ -306,13 +297,17 @@ def invert(information: Tensor, *, most: float = MOST_INFLATION) -> tuple[Tensor
 
 
 def on_guessing_scale(problem: Problem, items: ItemTensors, blocks: Tensor) -> NDArray[np.float64]:
-    """Covariance of (a, d, c) from that of (a, d, logit c): dc = c (1 - c) dlogit."""
-    scale = guessing_scale(problem, items)
-    return (blocks * scale[:, :, None] * scale[:, None, :]).cpu().numpy()
+    """Covariance of each item's (a, d, c) from that of (a, d, logit c)."""
+    scale = told_scale(problem, items)
+    return (scale @ blocks @ scale.mT).cpu().numpy()
 
 
-def guessing_scale(problem: Problem, items: ItemTensors) -> Tensor:
-    """Derivatives of (a, d, c) by (a, d, logit c), shape (n_items, width)."""
+@singledispatch
+def told_scale(problem: Problem, items: ItemTensors) -> Tensor:
+    """Derivatives of the parameters as they are read by those of steps, shape (n_items, width, width).
+
+    Of (a, d, c) by (a, d, logit c): dc = c (1 - c) dlogit.
+    """
     scale = torch.ones_like(problem.free, dtype=torch.float64)
     scale[:, GUESSING] = items.guessing * (1 - items.guessing)
-    return scale
+    return torch.diag_embed(scale)

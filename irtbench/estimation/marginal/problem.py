@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR, SLOPES, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -120,6 +121,46 @@ class Problem:
     def identity(self) -> Tensor:
         """Shape (n_factors + 2, n_factors + 2)."""
         return torch.eye(self.n_factors + 2, dtype=torch.float64, device=self.guessing_free.device)
+
+    @property
+    def column_scores(self) -> Tensor:
+        """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
+        return torch.ones_like(self.rows.n_correct)
+
+    def of_columns(self, by_column: Tensor) -> Tensor:
+        """Scores of items from values of their columns, shape (n_items,)."""
+        return by_column
+
+    def slopes(self, items: ItemTensors) -> Tensor:
+        """Slopes by each ability, shape (n_items, n_slopes)."""
+        return items.slope
+
+    def expected_score(self, items: ItemTensors) -> Tensor:
+        """Expected number right of all items at each node, but for what does not change with ability."""
+        return torch.sigmoid(items.logits(self.nodes.basis)).T @ (1 - items.guessing)
+
+    def turned(self, items: ItemTensors) -> ItemTensors:
+        """The same items for abilities of the opposite sign."""
+        return items.turned()
+
+    def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
+        """Items of one ability, in their public form."""
+        return ItemParameters(
+            item_ids,
+            items.slope[:, 0].cpu().numpy(),
+            items.intercept.cpu().numpy(),
+            items.guessing.cpu().numpy(),
+            self.guessing_free.cpu().numpy(),
+        )
+
+    def given(self, items: ItemParameters) -> ItemTensors:
+        """The inverse of `told`."""
+        columns = (items.discrimination[:, None], items.intercept, items.guessing)
+        return ItemTensors(*(torch.tensor(column, dtype=torch.float64, device=self.rows.device) for column in columns))
+
+    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
+        """P of each item at abilities of shape (n, n_factors), shape (n, n_items)."""
+        return items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
 
     def rate(self, items: ItemTensors) -> Tensor | None:
         """Derivative of each item's logit by theta, in each bin of nodes or in all alike; None for several abilities.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import singledispatch
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ LEAST_SLOPE = 0.5  # where difficulty has a prior
 START_GUESSING = 1 / (1 + math.exp(1.7))
 
 
+@singledispatch
 def starting_values(problem: Problem) -> ItemTensors:
     """Slopes from the correlation of each item with the standardised score, intercepts from its proportion correct.
 

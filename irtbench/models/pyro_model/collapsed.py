@@ -11,7 +11,6 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.models.curve_tensors import log_probabilities_to_upper
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows, as_rows
@@ -131,24 +130,3 @@ class CollapsedLogistic(dist.TorchDistribution):
         node = torch.distributions.Categorical(logits=self.nodes.log_weights).sample(shape)
         p = -torch.expm1(self.log_q.T)[node]
         return torch.bernoulli(p).to(torch.int8)
-
-
-class CollapsedToUpper(CollapsedLogistic):
-    """The same with upper asymptotes, P = c + (u - c) / (1 + exp(-(a theta + d))): the 4PL (Barton & Lord, 1981).
-
-    Parameters
-    ----------
-    slope, intercept, log_guessing, nodes
-        As for `CollapsedLogistic`; c lies between 0 and u.
-    upper_logit
-        Logit of u, shape (n_items,).
-    """
-
-    def __init__(
-        self, slope: Tensor, intercept: Tensor, log_guessing: Tensor, upper_logit: Tensor, nodes: NodeTensors
-    ) -> None:
-        super().__init__(slope, intercept, log_guessing, nodes)
-        self.upper_logit = upper_logit
-        z = torch.cat([slope, intercept[:, None]], dim=1) @ nodes.basis.T
-        log_p, log_q = log_probabilities_to_upper(z, log_guessing[:, None], upper_logit[:, None])
-        self.log_q, self.log_odds = log_q.to(nodes.dtype), (log_p - log_q).to(nodes.dtype)

@@ -18,7 +18,7 @@ from torch.nn.functional import logsigmoid
 
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.bifactor_row import BifactorNodes, CollapsedBifactor, ItemGroups
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedToUpper
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, intercept_of
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
@@ -44,7 +44,6 @@ def logistic_model(
     shared: SharedParameters | None = None,
     difficulty: DifficultyPrior | None = None,
     testlets: ItemGroups | None = None,
-    upper: bool = False,
     learn_mean: bool = False,
     batch_size: int | None = None,
 ) -> None:
@@ -52,7 +51,7 @@ def logistic_model(
 
     The sites are ``slope`` (or ``log_slope``, if that has the prior) and ``intercept`` (``difficulty`` of the items
     whose difficulty has one), or ``log_slope_and_intercept`` under a hierarchy; ``guessing_logit`` where c is
-    estimated, ``upper_logit`` with upper asymptotes, and ``responses``; ``common_slope`` (Rasch, 1PL),
+    estimated, and ``responses``; ``common_slope`` (Rasch, 1PL),
     ``specific_slope`` (testlets) or ``population_sd`` and ``population_mean`` (known items) where items share
     parameters.
 
@@ -80,8 +79,6 @@ def logistic_model(
     testlets
         Items that share a specific ability, the second slope being that on it; None for none. Without guessing, on
         nodes that are `BifactorNodes`.
-    upper
-        Whether every item has an upper asymptote, with the prior that priors have for it; guessing is then above 0.
     learn_mean
         Whether the mean of a hierarchy is a Pyro parameter, ``hierarchy_mean``, and not a number.
     batch_size
@@ -132,17 +129,11 @@ def logistic_model(
         density = guessing_density(priors.guessing, like(int(guessing_free.sum()))).to_event(1)
         logit = pyro.sample("guessing_logit", density, infer={FILLS: guessing_free})
         log_guessing = log_guessing.masked_scatter(guessing_free, logsigmoid(logit))
-    upper_logit = None
-    if upper:
-        upper_logit = pyro.sample("upper_logit", guessing_density(priors.upper, like(n_items)).to_event(1))
     with pyro.plate("respondents", n_respondents, subsample_size=batch_size) as chosen:
         row = CollapsedLogistic(slope, intercept, log_guessing, nodes)
         if testlets is not None:
             assert isinstance(nodes, BifactorNodes)
             row = CollapsedBifactor(slope, intercept, nodes, testlets)
-        if upper_logit is not None:
-            assert log_guessing is not None
-            row = CollapsedToUpper(slope, intercept, log_guessing, upper_logit, nodes)
         observed = rows if batch_size is None else rows[chosen]  # type: ignore[index]
         pyro.sample("responses", row, obs=observed, infer={FIXED_GUESSING: guessing_fixed})
 

@@ -113,12 +113,16 @@ class DenseRows:
         Whether there is one response of everybody to every item.
     trials
         Number of trials, int32, 0 where missing, of the same shape; None where no item was tried twice.
+    categories
+        The item and the category, 1, 2, ..., of each column that numbers correct have in batches, where values are
+        categories, shapes (n_columns,); None where values are right or wrong.
     """
 
     values: Tensor
     n_correct: Tensor
     complete: bool
     trials: Tensor | None = None
+    categories: tuple[Tensor, Tensor] | None = None
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
     _whole: dict[torch.dtype, Batch] = field(default_factory=dict, repr=False, compare=False)
     _spans: list[DenseRows] = field(default_factory=list, repr=False, compare=False)
@@ -151,6 +155,8 @@ class DenseRows:
     @property
     def right(self) -> Tensor:
         """Number of correct responses, 0 where missing, shape (n_respondents, n_items)."""
+        if self.categories is not None:
+            return in_columns(self.values, self.categories)
         return self.values == 1 if self.trials is None else self.values.clamp(min=0)
 
     @property
@@ -171,8 +177,13 @@ class DenseRows:
         """The respondents in so many parts, each with memory of its own to unpack into; `n_correct` is that of all."""
         if len(self._spans) != n:
             self._spans[:] = [
-                DenseRows(
-                    self.values[a:b], self.n_correct, self.complete, None if self.trials is None else self.trials[a:b]
+                replace(
+                    self,
+                    values=self.values[a:b],
+                    trials=None if self.trials is None else self.trials[a:b],
+                    scratch=Scratch(),
+                    _whole={},
+                    _spans=[],
                 )
                 for a, b in span_ends(len(self), n)
             ]
@@ -185,7 +196,7 @@ class DenseRows:
     def _of(self, rows: Tensor | slice) -> DenseRows:
         """Some of these rows."""
         trials = None if self.trials is None else self.trials[rows].contiguous()
-        some = DenseRows(self.values[rows].contiguous(), self.n_correct, self.complete, trials)
+        some = DenseRows(self.values[rows].contiguous(), self.n_correct, self.complete, trials, self.categories)
         return replace(some, n_correct=some.right.sum(dim=0).to(self.n_correct))
 
     def of_items(self, items: Tensor | slice) -> DenseRows:
@@ -197,13 +208,17 @@ class DenseRows:
         """Batches of up to so many respondents; each is written over by the next, but one of all is kept."""
         if most >= len(self):
             if dtype not in self._whole:
-                self._whole[dtype] = unpacked(self.values, self.trials, dtype, Scratch(), complete=self.complete)
+                self._whole[dtype] = self._unpacked(slice(None), dtype, Scratch())
             yield self._whole[dtype]
         else:
             most = max(1, most)
-            for first, rows in enumerate(self.values.split(most)):
-                trials = None if self.trials is None else self.trials[first * most : (first + 1) * most]
-                yield unpacked(rows, trials, dtype, self.scratch, complete=self.complete)
+            for first in range(0, len(self), most):
+                yield self._unpacked(slice(first, first + most), dtype, self.scratch)
+
+    def _unpacked(self, some: slice, dtype: torch.dtype, scratch: Scratch) -> Batch:
+        """Consecutive rows as matrices."""
+        trials = None if self.trials is None else self.trials[some]
+        return unpacked(self.values[some], trials, dtype, scratch, complete=self.complete, categories=self.categories)
 
 
 def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
@@ -212,16 +227,34 @@ def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def unpacked(rows: Tensor, trials: Tensor | None, dtype: torch.dtype, scratch: Scratch, *, complete: bool) -> Batch:
-    """Rows of 1, 0 and -1 (or numbers right, with trials) as matrices of floating point numbers in scratch memory."""
+def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
+    """Whether the response to a column's item was its category, shape (n_rows, n_columns)."""
+    item, category = categories
+    return rows[:, item] == category
+
+
+def unpacked(
+    rows: Tensor,
+    trials: Tensor | None,
+    dtype: torch.dtype,
+    scratch: Scratch,
+    *,
+    complete: bool,
+    categories: tuple[Tensor, Tensor] | None = None,
+) -> Batch:
+    """Rows of 1, 0 and -1 (or numbers right, with trials; or categories) as matrices in scratch memory."""
     like = rows.new_empty(0, dtype=dtype)
     n, n_items = rows.shape
-    correct = scratch.matrix("correct", n, n_items, like)
+    right = rows if categories is None else in_columns(rows, categories)
+    correct = scratch.matrix("correct", n, right.shape[1], like)
     if complete:
-        correct.copy_(rows)
+        correct.copy_(right)
         return Batch(correct, correct.T, None, None)
     observed = scratch.matrix("observed", n, n_items, like)
-    if trials is None:
+    if categories is not None:
+        correct.copy_(right)
+        observed.copy_(rows != MISSING)
+    elif trials is None:
         correct.copy_(rows == 1)
         observed.copy_(rows != MISSING)
     else:

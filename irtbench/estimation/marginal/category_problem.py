@@ -1,0 +1,268 @@
+"""What a fit of items of any models works on: parameters as rows of a matrix, and derivatives that steps are made of.
+
+The E step is that of right and wrong, with a column for every category; derivatives of the items' curves come from
+automatic differentiation (`models.item_models`), so that a model is its curve and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from irtbench.estimation.marginal import nodes
+from irtbench.estimation.marginal.e_step import Counts, expected_counts
+from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import FILLS
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows, as_rows
+from irtbench.models.pyro_model.sites import (
+    ItemModel,
+    ItemPrior,
+    density_derivatives,
+    is_flat,
+    log_densities,
+    observed_site,
+    trace_sites,
+    without_independent,
+)
+
+LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
+
+
+@dataclass(frozen=True)
+class CategoryPrior(ItemPrior):
+    """Prior densities of parameters, each of some entries of the matrix of parameters.
+
+    Parameters
+    ----------
+    entries
+        Which entries a site's values belong to, shape (n_items, width), by site.
+    """
+
+    entries: Mapping[str, Tensor]
+
+    def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
+        """Values of the model's sites."""
+        matrix = items.matrix
+        return {name: matrix[where] for name, where in self.entries.items()}
+
+    def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
+        """Items at these values of the model's sites."""
+        matrix = torch.zeros_like(self.fixed.matrix)
+        for name, where in self.entries.items():
+            matrix = matrix.masked_scatter(where, values[name])
+        return ItemTensors.from_matrix(matrix)
+
+    def log_density(self, items: ItemTensors) -> Tensor:
+        """Log prior density, on the scales without bounds."""
+        total = items.intercept.new_zeros(())
+        for name, value in self.values_of(items).items():
+            if not is_flat(self.densities[name]):
+                total = total + log_densities(self.densities[name], value).sum()
+        return total
+
+    def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
+        """Gradient of the log prior density and its negative Hessian, item by item, see `ItemPrior`."""
+        gradient, curvature = torch.zeros_like(items.matrix), torch.zeros_like(items.matrix)
+        for name, value in self.values_of(items).items():
+            if not is_flat(self.densities[name]):
+                gradient[self.entries[name]], curvature[self.entries[name]] = density_derivatives(
+                    self.densities[name], value
+                )
+        return gradient, torch.diag_embed(curvature.clamp(min=0) if positive else curvature)
+
+
+@dataclass(frozen=True)
+class CategoryProblem(Problem):
+    """Responses in categories, population and prior as a model states them.
+
+    Parameters
+    ----------
+    items
+        The models of the items.
+    """
+
+    items: CategoryItems | None = None
+
+    @classmethod
+    def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> CategoryProblem:
+        """Trace the model once."""
+        drawn, trace = trace_sites(model, rows, nodes)
+        row = observed_site(trace)["fn"]
+        assert isinstance(row, CollapsedCategories)
+        fixed = ItemTensors.from_matrix(torch.zeros_like(row.x))
+        prior = CategoryPrior(
+            {name: without_independent(site["fn"]) for name, site in drawn.items()},
+            torch.zeros(len(row.items_given), dtype=torch.bool, device=row.x.device),
+            fixed,
+            None,
+            None,
+            {name: site["infer"][FILLS] for name, site in drawn.items()},
+        )
+        return cls(model, as_rows(rows), nodes, prior, items=row.items_given)
+
+    @property
+    def scale(self) -> CategoryItems:
+        """The items' models."""
+        assert self.items is not None
+        return self.items
+
+    @cached_property
+    def guesses(self) -> bool:
+        """Bounds of c are none of these parameters', which are logits."""
+        return False
+
+    @cached_property
+    def free(self) -> Tensor:
+        """Which entries are parameters, shape (n_items, width)."""
+        return self.scale.free
+
+    @cached_property
+    def identity(self) -> Tensor:
+        """Shape (width, width)."""
+        return torch.eye(self.scale.width, dtype=torch.float64, device=self.free.device)
+
+    @property
+    def column_scores(self) -> Tensor:
+        """Categories as shares of the highest of their item, shape (n_columns,)."""
+        return self.scale.column_scores
+
+    def of_columns(self, by_column: Tensor) -> Tensor:
+        """Scores of items from values of their columns, shape (n_items,)."""
+        own = self.column_scores * by_column
+        return own.new_zeros(len(self.scale)).index_add_(0, self.scale.item_of_column, own)
+
+    def slopes(self, items: ItemTensors) -> Tensor:
+        """Slopes by each ability, 0 where an entry is none, shape (n_items, width)."""
+        return torch.where(self.scale.where("slope"), items.matrix, 0.0)
+
+    def expected_score(self, items: ItemTensors) -> Tensor:
+        """Expected score of all items at each node, each category as a share of the highest."""
+        odds, base = self.scale.log_odds(items.matrix, self.nodes.theta.T)
+        return self.column_scores @ (odds + base[self.scale.item_of_column]).exp()
+
+    def turned(self, items: ItemTensors) -> ItemTensors:
+        """The same items for abilities of the opposite sign."""
+        return ItemTensors.from_matrix(torch.where(self.scale.where("slope"), -items.matrix, items.matrix))
+
+    def told(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
+        """Items of right and wrong with both asymptotes, in their public form."""
+        a, d, c, u = self.scale.told(items.matrix).T.cpu().numpy()
+        return ItemParameters(item_ids, a, d, c, np.ones(len(a), dtype=np.bool_), upper_asymptote=u)
+
+    def given(self, items: ItemParameters) -> ItemTensors:
+        """The inverse of `told`."""
+        u = np.ones(items.n_items) if items.upper_asymptote is None else items.upper_asymptote
+        c = torch.logit(torch.from_numpy(np.stack([items.guessing, u], axis=1)), eps=LEAST_ROOM)
+        linear = torch.from_numpy(np.stack([items.discrimination, items.intercept], axis=1))
+        return ItemTensors.from_matrix(torch.cat([linear, c], dim=1).to(self.free.device))
+
+    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
+        """P of each item of right and wrong at abilities of shape (n, n_abilities), shape (n, n_items)."""
+        return -torch.expm1(self.scale.log_odds(items.matrix, theta.T)[1]).T
+
+    def row(self, items: ItemTensors) -> CollapsedCategories:
+        """The distribution of a respondent's row at these items."""
+        return CollapsedCategories(items.matrix, self.scale, self.nodes)
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = True) -> Counts:
+        """The E step at these items."""
+        return expected_counts(self.rows, self.row(items), at_nodes=True)
+
+
+@nodes.information.register
+def category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
+    """Fisher information of each item on ability at each node, shape (n_items, n_nodes)."""
+    x, theta = items.matrix, problem.nodes.theta.T
+    found = x.new_zeros(len(problem.scale), theta.shape[1])
+    for part in problem.scale.parts:
+        log_p, _, score = part.derivatives(x, theta)
+        found[part.items] = (log_p.exp() * score.square().sum(dim=3)).sum(dim=1)
+    return found
+
+
+@item_derivatives.register
+def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
+    """Derivatives at these items and the counts there, as `item_derivatives` has them for right and wrong.
+
+    With r the expected numbers in each category, n their sum and l = log P: the gradient is the sum over nodes and
+    categories of r dl/dx, the information of n P dl/dx dl/dx'. The score is expected to change with ability by
+    -u = -P dl/dx dl/dtheta', so that the missing information is the sum over nodes of n u V u', V the inverse of the
+    posterior precision there.
+    """
+    x, nodes, scale = items.matrix, problem.nodes, problem.scale
+    theta, (n_items, width) = nodes.theta.T, problem.free.shape
+    n_nodes, n_abilities = nodes.theta.shape
+    gradient, information = problem.prior.derivatives(items, by_logit=True)
+    missing = x.new_zeros(n_items, width, n_nodes, n_abilities)
+    told = x.new_zeros(n_nodes, n_abilities, n_abilities)
+    for part in scale.parts:
+        log_p, first, by_theta = part.derivatives(x, theta)
+        r, p = part.expected(counts.n, counts.r), log_p.exp() * counts.n[part.items, None]
+        of_part = slice(part.n_parameters)
+        gradient[part.items, of_part] += torch.einsum("jkq,jkqp->jp", r, first)
+        weighted = (p[..., None] * first).flatten(1, 2)
+        information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
+        missing[part.items, of_part] = torch.einsum("jkqp,jkqd->jpqd", p[..., None] * first, by_theta)
+        told += torch.einsum("jkq,jkqd,jkqe->qde", p, by_theta, by_theta)
+    identity = torch.eye(n_abilities, dtype=x.dtype, device=x.device)
+    if n_abilities == 1:
+        missing = (missing[..., 0] @ nodes.bins)[..., None]
+        told, respondents = torch.einsum("qde,qb->bde", told, nodes.bins), counts.respondents @ nodes.bins
+    else:
+        respondents = counts.respondents
+    precision = respondents[:, None, None] * identity + told
+    root = torch.linalg.cholesky_ex(precision + 1e-300 * identity).L
+    missing = torch.linalg.solve_triangular(root, missing.permute(2, 3, 0, 1).flatten(2), upper=False)
+    missing = missing.flatten(0, 1).T.reshape(n_items, width, -1)
+    free = problem.free
+    gradient = torch.where(free, gradient, 0.0)
+    information = torch.where(problem.estimated_pairs, information, problem.identity)
+    return ItemDerivatives(items, gradient, information, missing)
+
+
+@starting_values.register
+def starting_categories(problem: CategoryProblem) -> ItemTensors:
+    """Where the steps begin: by each category's share and each item's correlation with the mean score of all others."""
+    scale, rows = problem.scale, problem.rows
+    number = torch.tensor(scale.n_categories, dtype=torch.float64, device=rows.device)
+    score = scale.category_of_column / (number - 1)[scale.item_of_column]
+    of_item = torch.zeros(len(scale), len(score), dtype=torch.float64, device=rows.device)
+    of_item[scale.item_of_column, torch.arange(len(score), device=rows.device)] = score
+    n = torch.zeros_like(number)
+    scores = []
+    for batch in problem.batches(dtype=torch.float64):
+        n += batch.observed_by_item_sums(n.new_ones(len(batch)))
+        asked = batch.observed_sums(torch.ones_like(number))
+        scores.append((batch.correct @ score) / asked)
+    total = torch.cat(scores)
+    total = (total - total.mean()) / total.std().clamp(min=1e-12)
+    across, square, first = torch.zeros_like(n), torch.zeros_like(n), 0
+    mean = of_item @ rows.n_correct / n
+    for batch in problem.batches(dtype=torch.float64):
+        own = total[first : first + len(batch)]
+        first += len(batch)
+        across += of_item @ (batch.correct_by_item @ own) - mean * batch.observed_by_item_sums(own)
+        square += of_item.square() @ (batch.correct_by_item @ torch.ones_like(own))
+    deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
+    correlation = (across / n / deviation).clamp(-0.9, 0.9)
+    slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
+    matrix = torch.zeros(problem.free.shape, dtype=torch.float64, device=rows.device)
+    for part in scale.parts:
+        later = rows.n_correct[part.columns]
+        own = n[part.items, None]
+        shares = torch.cat([own - later.sum(dim=1, keepdim=True), later], dim=1) / own
+        for item, share in zip(part.items.tolist(), shares, strict=True):
+            start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item])))
+            matrix[item, : part.n_parameters] = start.to(matrix)
+    return ItemTensors.from_matrix(matrix)

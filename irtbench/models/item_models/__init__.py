@@ -1,0 +1,1 @@
+"""Item models, a file each: P(category | theta; parameters), for NumPy arrays and torch tensors alike."""

@@ -1,0 +1,108 @@
+"""What an item model is: the probability of each category of an item's responses, given ability and its parameters.
+
+A model is written once, in the few functions of `Maths` that NumPy and torch both have; derivatives by parameters and
+abilities follow by automatic differentiation. Parameters are on scales without bounds, on which steps are taken;
+`told` has them as they are read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: What a parameter is, which says what prior it has.
+Role = Literal["slope", "intercept", "gap", "guessing", "upper"]
+Parameters = tuple[tuple[str, Role], ...]
+
+
+@dataclass(frozen=True)
+class Maths:
+    """The functions that item models are written in, of one library; parameters, categories are the last axis but one.
+
+    Parameters
+    ----------
+    exp, log1p, log_sigmoid
+        Element by element; log_sigmoid(z) = -log(1 + exp(-z)).
+    cumulative, log_sum
+        Cumulative sums, and logarithms of sums of exponentials, the latter with an axis of length 1 kept.
+    join, beside
+        Arrays one after another along that axis, and along the last.
+    """
+
+    exp: Callable[[Any], Any]
+    log1p: Callable[[Any], Any]
+    log_sigmoid: Callable[[Any], Any]
+    cumulative: Callable[[Any], Any]
+    log_sum: Callable[[Any], Any]
+    join: Callable[[Sequence[Any]], Any]
+    beside: Callable[[Sequence[Any]], Any]
+
+
+class ItemModel(ABC):
+    """One model: its parameters' names and roles, its categories' probabilities, and where to start."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
+        """Name and role of each parameter of an item of so many categories."""
+
+    @abstractmethod
+    def log_probabilities(self, x: Any, theta: Any, maths: Maths) -> Any:
+        """Logarithm of P(category | theta), shape (..., n_categories, n_nodes).
+
+        Parameters
+        ----------
+        x
+            Parameters, shape (..., n_parameters, 1).
+        theta
+            Abilities, shape (n_abilities, n_nodes).
+        maths
+            Of the library that x is of.
+        """
+
+    def derivatives(self, x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any] | None:
+        """Log-probabilities and their derivatives by parameters and abilities in closed form, where these are quicker.
+
+        None, unless a model has them: they then come from automatic differentiation. Shapes (..., n_categories,
+        n_nodes), the same with n_parameters behind it, and with n_abilities.
+        """
+        return None
+
+    @abstractmethod
+    def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
+        """Parameters to start from, of one ability.
+
+        Parameters
+        ----------
+        shares
+            Of the responses in each category, shape (n_categories,).
+        slope
+            By the correlation of the item with all others.
+        """
+
+    def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
+        """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
+        return x
+
+
+def slopes(n_abilities: int) -> Parameters:
+    """Names of the slopes by each ability."""
+    return (("a", "slope"),) if n_abilities == 1 else tuple((f"a{k + 1}", "slope") for k in range(n_abilities))
+
+
+def by_ability(x: Any, theta: Any) -> tuple[Any, Any]:
+    """Slopes times abilities, shape (..., 1, n_nodes), and the parameters behind the slopes."""
+    n = len(theta)
+    return sum(x[..., k : k + 1, :] * theta[k] for k in range(n)), x[..., n:, :]
+
+
+def steps_of_shares(shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
+    """Intercepts d_k of P(at least k) = s(a theta + d_k) that have these shares in a standard normal population."""
+    at_least = np.cumsum(shares[::-1])[::-1][1:].clip(0.001, 0.999)
+    return np.log(at_least / (1 - at_least)) * np.sqrt(1 + slope**2 / 2.89)

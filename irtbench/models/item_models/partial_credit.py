@@ -1,0 +1,33 @@
+"""The generalised partial credit model: P(k) proportional to exp(k a theta + d_k), d_0 = 0 (Muraki, 1992)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes
+
+
+class PartialCredit(ItemModel):
+    """Slope a and d_1, d_2, ...; steps b_k = -(d_k - d_k-1) / a need not rise. Of one slope for all: Masters (1982)."""
+
+    name: ClassVar[str] = "gpcm"
+
+    def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
+        """``a, d1, d2, ...``."""
+        intercepts: Parameters = tuple((f"d{k}", "intercept") for k in range(1, n_categories))
+        return (*slopes(n_abilities), *intercepts)
+
+    def log_probabilities(self, x: Any, theta: Any, maths: Maths) -> Any:
+        """Of the categories 0, 1, ..."""
+        z, d = by_ability(x, theta)
+        each = [0 * z, *((k + 1) * z + d[..., k : k + 1, :] for k in range(d.shape[-2]))]
+        joined = maths.join(each)
+        return joined - maths.log_sum(joined)
+
+    def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
+        """Intercepts of these shares."""
+        shares = np.maximum(shares, 0.001)
+        return np.array([2 * slope / len(shares), *np.log(shares[1:] / shares[0])])

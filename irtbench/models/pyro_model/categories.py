@@ -1,0 +1,267 @@
+"""Items of any models with their categories as columns, and a respondent's row of them as one Pyro distribution.
+
+Every category of an item but the first has a column, 1 where it was the response; of a right-or-wrong item that is the
+number of right responses. The log-likelihood of a row at a node is then the sum over columns of log(P_k / P_0), and
+over items that were answered of log P_0: two matrix products, whatever the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyro
+import pyro.distributions as dist
+import torch
+from pyro.distributions import constraints
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from irtbench.models.item_models.item_model import ItemModel, Maths, Role
+from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.model import FILLS, guessing_density, normal_or_flat
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import ResponseRows
+
+SOFT = 50.0  # beyond which log(1 + exp(z)) is z
+TORCH = Maths(
+    exp=torch.exp,
+    log1p=torch.log1p,
+    log_sigmoid=lambda z: -softplus(-z, threshold=SOFT),
+    cumulative=lambda x: torch.cumsum(x, dim=-2),
+    log_sum=lambda x: torch.logsumexp(x, dim=-2, keepdim=True),
+    join=lambda parts: torch.cat(list(parts), dim=-2),
+    beside=lambda parts: torch.cat(list(parts), dim=-1),
+)
+
+
+def gradient(value: Tensor, *by: Tensor, again: bool = False) -> tuple[Tensor, ...]:
+    """Derivatives of a number; `again` where they are differentiated in turn."""
+    return torch.autograd.grad(value, by, retain_graph=True, create_graph=again, materialize_grads=True)
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Items of one model and as many categories.
+
+    Parameters
+    ----------
+    model, n_categories
+        Of each.
+    items
+        Their positions, shape (n_alike,).
+    columns
+        Of their categories but the first, shape (n_alike, n_categories - 1).
+    n_parameters
+        Of each.
+    """
+
+    model: ItemModel
+    n_categories: int
+    items: Tensor
+    columns: Tensor
+    n_parameters: int
+
+    def log_probabilities(self, x: Tensor, theta: Tensor) -> Tensor:
+        """Of each category, shape (n_alike, n_categories, n_nodes), at x of shape (n_items, width)."""
+        return self.model.log_probabilities(self.own(x)[:, :, None], theta, TORCH)
+
+    def own(self, x: Tensor) -> Tensor:
+        """Their rows of parameters, shape (n_alike, n_parameters)."""
+        return x[self.items, : self.n_parameters]
+
+    def derivatives(self, x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-probabilities, and their derivatives by each parameter and by each ability.
+
+        Shapes (n_alike, n_categories, n_nodes), the same with n_parameters behind it, and with n_abilities.
+        """
+        own = self.own(x)[:, :, None]
+        closed = self.model.derivatives(own, theta, TORCH)
+        if closed is not None:
+            return closed
+
+        n_alike, n_nodes = len(own), theta.shape[1]
+        with torch.enable_grad():  # of parameters and abilities at every node, each of which enters there alone
+            at = own.expand(-1, -1, n_nodes).clone().requires_grad_()
+            along = theta[:, None, None].expand(-1, n_alike, 1, -1).clone().requires_grad_()
+            log_p = self.model.log_probabilities(at, along, TORCH)
+            each = [gradient(log_p[:, k].sum(), at, along) for k in range(self.n_categories)]
+        by_x, by_theta = (torch.stack(part) for part in zip(*each, strict=True))
+        return log_p.detach(), by_x.permute(1, 0, 3, 2), by_theta[:, :, :, 0].permute(2, 0, 3, 1)
+
+    def curvature(self, x: Tensor, theta: Tensor, r: Tensor) -> Tensor:
+        """Minus the second derivatives of the sum of r log P, r of each category at each node, by pairs of parameters.
+
+        Shape (n_alike, n_parameters, n_parameters).
+        """
+        with torch.enable_grad():
+            at = self.own(x)[:, :, None].requires_grad_()
+            (first,) = gradient((r * self.model.log_probabilities(at, theta, TORCH)).sum(), at, again=True)
+            each = [gradient(first[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
+        return -torch.stack(each, dim=1)
+
+    def told_by_parameters(self, x: Tensor, n_abilities: int) -> Tensor:
+        """Derivatives of the parameters as they are read by these, shape (n_alike, n_parameters, n_parameters)."""
+        with torch.enable_grad():
+            at = self.own(x)[:, :, None].requires_grad_()
+            told = self.model.told(at, n_abilities, TORCH)
+            each = [gradient(told[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
+        return torch.stack(each, dim=1)
+
+    def expected(self, n: Tensor, r: Tensor | None) -> Tensor:
+        """Expected numbers in every category at each node, of those of items and of columns."""
+        assert r is not None
+        later = r[self.columns]
+        return torch.cat([n[self.items, None] - later.sum(dim=1, keepdim=True), later], dim=1)
+
+
+@dataclass(frozen=True)
+class CategoryItems:
+    """The items of a scale: a model and a number of categories each.
+
+    Parameters
+    ----------
+    models, n_categories
+        Of each item.
+    n_abilities
+        How many abilities their slopes are by.
+    device
+        Where tensors are.
+    """
+
+    models: Sequence[ItemModel]
+    n_categories: Sequence[int]
+    n_abilities: int
+    device: torch.device
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @cached_property
+    def roles(self) -> tuple[tuple[Role, ...], ...]:
+        """Of each item's parameters."""
+        return tuple(
+            tuple(role for _, role in model.parameters(k, self.n_abilities))
+            for model, k in zip(self.models, self.n_categories, strict=True)
+        )
+
+    @cached_property
+    def width(self) -> int:
+        """The most parameters of an item; rows of others are filled up with zeros."""
+        return max(map(len, self.roles))
+
+    def where(self, role: Role) -> Tensor:
+        """Which parameters have this role, shape (n_items, width)."""
+        rows = [[own == role for own in roles] + [False] * (self.width - len(roles)) for roles in self.roles]
+        return torch.tensor(rows, device=self.device)
+
+    @cached_property
+    def free(self) -> Tensor:
+        """Which entries are parameters, shape (n_items, width)."""
+        n = torch.tensor([len(roles) for roles in self.roles], device=self.device)
+        return torch.arange(self.width, device=self.device) < n[:, None]
+
+    @cached_property
+    def item_of_column(self) -> Tensor:
+        """Shape (n_columns,)."""
+        n = torch.tensor(self.n_categories, device=self.device) - 1
+        return torch.arange(len(self), device=self.device).repeat_interleave(n)
+
+    @cached_property
+    def category_of_column(self) -> Tensor:
+        """1, 2, ..., shape (n_columns,)."""
+        return torch.cat([torch.arange(1, k, device=self.device) for k in self.n_categories])
+
+    @cached_property
+    def column_scores(self) -> Tensor:
+        """Categories as shares of the highest of their item, shape (n_columns,)."""
+        n = torch.tensor(self.n_categories, dtype=torch.float64, device=self.device) - 1
+        return self.category_of_column / n[self.item_of_column]
+
+    @cached_property
+    def parts(self) -> tuple[Alike, ...]:
+        """Items of one model and as many categories together."""
+        together: dict[tuple[ItemModel, int], list[int]] = {}
+        for j, pair in enumerate(zip(self.models, self.n_categories, strict=True)):
+            together.setdefault(pair, []).append(j)
+        found = []
+        for (model, k), items in together.items():
+            at = torch.tensor(items, device=self.device)
+            columns = torch.stack([torch.nonzero(self.item_of_column == j)[:, 0] for j in items])
+            found.append(Alike(model, k, at, columns, len(self.roles[items[0]])))
+        return tuple(found)
+
+    def log_odds(self, x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """log(P_k / P_0) of columns, shape (n_columns, n_nodes), and log P_0 of items, shape (n_items, n_nodes)."""
+        odds = x.new_zeros(len(self.item_of_column), theta.shape[1])
+        base = x.new_zeros(len(self), theta.shape[1])
+        for part in self.parts:
+            log_p = part.log_probabilities(x, theta)
+            odds[part.columns] = log_p[:, 1:] - log_p[:, :1]
+            base[part.items] = log_p[:, 0]
+        return odds, base
+
+    def told(self, x: Tensor) -> Tensor:
+        """Parameters as they are read, shape (n_items, width)."""
+        found = torch.zeros_like(x)
+        for part in self.parts:
+            at = part.model.told(part.own(x)[:, :, None], self.n_abilities, TORCH)[:, :, 0]
+            found[part.items[:, None], torch.arange(part.n_parameters, device=x.device)] = at
+        return found
+
+
+class CollapsedCategories(CollapsedLogistic):
+    """A respondent's row of responses in categories, ability integrated out.
+
+    Parameters
+    ----------
+    x
+        Parameters, shape (n_items, width).
+    items
+        Whose they are.
+    nodes
+        The population of abilities.
+    """
+
+    def __init__(self, x: Tensor, items: CategoryItems, nodes: NodeTensors) -> None:
+        self.nodes, self.items_given, self.x, self.theta = nodes, items, x, None
+        odds, base = items.log_odds(x, nodes.theta.T)
+        self.log_odds, self.log_q = odds.to(nodes.dtype), base.to(nodes.dtype)
+        self.log_guessing = torch.zeros((), dtype=x.dtype)  # log odds are not linear in theta
+        dist.TorchDistribution.__init__(self, torch.Size(), torch.Size((len(items),)), validate_args=False)
+
+    support = constraints.independent(constraints.real, 1)
+
+
+def category_model(rows: ResponseRows, nodes: NodeTensors, *, items: CategoryItems, priors: Priors) -> None:
+    """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`.
+
+    The sites are ``slope``, ``intercept``, ``gap`` (flat: of the distances of a graded item's intercepts),
+    ``guessing_logit`` and ``upper_logit``, whichever the items have.
+    """
+    x = nodes.theta.new_zeros(len(items), items.width)
+    for role, site in SITES.items():
+        where = items.where(role)
+        if bool(where.any()):
+            density = density_of(role, priors, nodes.theta.new_zeros(int(where.sum())))
+            x = x.masked_scatter(where, pyro.sample(site, density.to_event(1), infer={FILLS: where}))
+    with pyro.plate("respondents", rows.n_respondents):
+        pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows)
+
+
+SITES: Mapping[Role, str] = {
+    "slope": "slope",
+    "intercept": "intercept",
+    "gap": "gap",
+    "guessing": "guessing_logit",
+    "upper": "upper_logit",
+}
+
+
+def density_of(role: Role, priors: Priors, like: Tensor) -> dist.TorchDistribution:
+    """The prior of parameters of this role."""
+    if role in ("guessing", "upper"):
+        return guessing_density(priors.guessing if role == "guessing" else priors.upper, like)
+    return normal_or_flat({"slope": priors.slope, "intercept": priors.intercept}.get(role), like)

@@ -1,0 +1,171 @@
+"""All figures of a stated list of commands, kept in a file, and compared with it after the code was changed.
+
+    python scripts/frozen_figures.py keep FILE [--data DIR] [--only NAME ...]
+    python scripts/frozen_figures.py compare FILE [--data DIR] [--only NAME ...] [--tolerance 1e-6]
+
+A figure is a number in a CSV or JSON file that a command writes. Compared are numbers relative to 1 or their own size,
+and what is not a number as it stands; times taken and versions are left out. The exit status is 1 if any differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_FIGURES = {"seconds", "versions", "created", "date", "steps", "stopped_because", "last_change", "largest_gradient"}
+LSAT, SNLI = "{data}/lsat6/responses.csv", "{data}/lalor2016_snli"
+RTE, BOARD = "{data}/snow2008_rte/responses.csv", "{data}/openllm_leaderboard"
+AGENTS = "{data}/agent_tasks/swebench_pro"
+#: Name and words of each command; OUT is its folder, HERE the folder that all share.
+COMMANDS: dict[str, str] = {
+    "quickstart": "build {root}/configs/quickstart.toml -o OUT",
+    "4gs": "build {root}/configs/lalor2016_4gs.toml -o OUT",
+    "5gs": "build {root}/configs/lalor2016_5gs.toml -o OUT",
+    "lsat 2pl": f"fit {LSAT} -o OUT",
+    "lsat rasch": f"fit {LSAT} -o OUT --model rasch",
+    "lsat 1pl": f"fit {LSAT} -o OUT --model 1pl",
+    "lsat 3pl": f"fit {LSAT} -o OUT --model 3pl",
+    "lsat weak": f"fit {LSAT} -o OUT --prior weak --guessing 0.1",
+    "lsat density": f"fit {LSAT} -o OUT --population estimated",
+    "lsat two abilities": f"fit {LSAT} -o OUT --factors 2",
+    "lsat groups": f"fit {LSAT} -o OUT --groups HERE/groups.csv",
+    "lsat disk": "fit HERE/lsat.parquet -o OUT --cache HERE/cache",
+    "snli": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --prior weak",
+    "snli 3pl": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --model 3pl",
+    "snli 4pl": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --model 4pl",
+    "snli testlets": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --testlets gold --items {SNLI}/items.csv",
+    "lsat anchored": f"fit {LSAT} -o OUT --anchors HERE/lsat_2pl/bank.json",
+    "snli posterior": f"fit {SNLI}/responses_4gs.csv.gz -o OUT --prior weak --posterior normal --seed 1",
+    "snli diagnosed": f"diagnose {SNLI}/responses_4gs.csv.gz --items HERE/snli/items.csv -o OUT",
+    "snli scored": f"score HERE/snli/bank.json {SNLI}/responses_4gs.csv.gz -o OUT/scores.csv",
+    "rte few": f"fit {RTE} -o OUT --prior hierarchical",
+    "leaderboard": f"fit {BOARD}/responses.csv.gz -o OUT --prior hierarchical",
+    "lsat dimensions": f"dimensions {LSAT} -o OUT",
+    "lsat bias": f"bias {LSAT} -o OUT --groups HERE/groups.csv",
+    "lsat bias by likelihood": f"bias {LSAT} -o OUT --groups HERE/groups.csv --method likelihood_ratio",
+    "agents difficulty": f"fit {AGENTS}/responses.csv.gz -o OUT --prior hierarchical",
+}
+NUMBERS = (int, float)
+
+
+def main() -> int:
+    """Keep, or compare."""
+    arguments = parsed()
+    found = dict(figures_of_commands(arguments.data.resolve(), arguments.only))
+    if arguments.task == "keep":
+        with gzip.open(arguments.file, "wt") as file:
+            json.dump(found, file)
+        return 0
+    with gzip.open(arguments.file, "rt") as file:
+        kept = json.load(file)
+    return max((compared(name, kept.get(name, {}), own, arguments.tolerance) for name, own in found.items()), default=0)
+
+
+def parsed() -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=("keep", "compare"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--only", nargs="*", default=list(COMMANDS))
+    parser.add_argument("--tolerance", type=float, default=1e-6)
+    return parser.parse_args()
+
+
+def figures_of_commands(data: Path, names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run each command in a process of its own; its figures, with the status it ended with."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        write_inputs(here, data)
+        for name in names:
+            out = here / name.replace(" ", "_")
+            words = COMMANDS[name].format(data=data, root=ROOT).replace("HERE", str(here)).replace("OUT", str(out))
+            out.mkdir(exist_ok="OUT/" in COMMANDS[name]) if "OUT/" in COMMANDS[name] else None
+            began = time.perf_counter()
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            ended = subprocess.run(
+                [sys.executable, "-m", "irtbench", *words.split(), "-q"],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            print(
+                f"{name}: {ended.returncode}, {time.perf_counter() - began:.1f} s {ended.stderr.strip()[-200:]}",
+                flush=True,
+            )
+            yield name, {"status": ended.returncode} | dict(figures_in(out))
+
+
+def write_inputs(here: Path, data: Path) -> None:
+    """Two groups, a table in Parquet."""
+    responses = pd.read_csv(data / "lsat6" / "responses.csv")
+    people = responses["respondent_id"].unique()
+    groups = ["even" if k % 2 == 0 else "odd" for k in range(len(people))]
+    pd.DataFrame({"respondent_id": people, "group": groups}).to_csv(here / "groups.csv", index=False)
+    responses.to_parquet(here / "lsat.parquet")
+
+
+def figures_in(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Every value in the files of a folder, by file, row and column, or by its place in JSON."""
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.suffix == ".csv":
+            table = pd.read_csv(path)
+            for column in table.columns:
+                for row, value in enumerate(table[column].tolist()):
+                    yield f"{name} {column} {row}", value
+        elif path.suffix == ".json":
+            yield from leaves(json.loads(path.read_text()), name)
+
+
+def leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """The values of a JSON document, but for times and versions."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key not in NOT_FIGURES:
+                yield from leaves(part, f"{place} {key}")
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            yield from leaves(part, f"{place} {number}")
+    else:
+        yield place, value
+
+
+def compared(name: str, kept: dict[str, Any], found: dict[str, Any], tolerance: float) -> int:
+    """Print what differs, the largest first; 1 if anything does."""
+    lost, new = sorted(set(kept) - set(found)), sorted(set(found) - set(kept))
+    apart = {place: distance(kept[place], found[place]) for place in set(kept) & set(found)}
+    worst = sorted(((size, place) for place, size in apart.items() if size > tolerance), reverse=True)
+    numbers = len(apart) - len(worst)
+    print(f"{name}: {numbers} the same, {len(worst)} differ, {len(lost)} lost, {len(new)} new")
+    for size, place in worst[:8]:
+        print(f"    {place}: {kept[place]} now {found[place]} ({size:.2g})")
+    for place in [*lost[:4], *new[:4]]:
+        print(f"    {'lost' if place in kept else 'new'}: {place}")
+    return int(bool(worst or lost))
+
+
+def distance(kept: Any, found: Any) -> float:
+    """Difference of two numbers relative to 1 or their size; infinite of other things that differ."""
+    if isinstance(kept, NUMBERS) and isinstance(found, NUMBERS):
+        if kept == found or (math.isnan(kept) and math.isnan(found)):
+            return 0.0
+        return abs(kept - found) / max(1.0, abs(kept))
+    return 0.0 if kept == found else math.inf
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
