@@ -189,16 +189,6 @@ class Curve(Generic[Values]):
         """P_z^2 / (P (1 - P)) = known s t; times a^2 the information on theta."""
         return self.known * self.s * self.t
 
-    @cached_property
-    def information_zc(self) -> Values:
-        """P_z P_c / (P (1 - P)) = s t / P."""
-        return self.weight * self.t
-
-    @cached_property
-    def information_cc(self) -> Values:
-        """P_c^2 / (P (1 - P)) = t / (P (1 - c))."""
-        return self.log_p_c / self.slip
-
 
 @dataclass(frozen=True, eq=False)
 class CurveToUpper(Curve[Values]):
@@ -286,11 +276,6 @@ class CurveToUpper(Curve[Values]):
         return self.c * (1 - self.c) * self.log_p_zc
 
     @cached_property
-    def log_q_zl(self) -> Values:
-        """C (1 - c) (1 - missed) s t / (1 - P)."""
-        return -self.log_q_l * (1 - self.missed) * self.s
-
-    @cached_property
     def log_q_ll(self) -> Values:
         """log_q_l (1 - 2 c - log_q_l)."""
         return self.log_q_l * (1 - 2 * self.c - self.log_q_l)
@@ -307,64 +292,9 @@ class CurveToUpper(Curve[Values]):
         """-u (1 - u) s / (1 - P)."""
         return -self.u * (1 - self.u) * self.s / self.q
 
-    @cached_property
-    def log_p_zv(self) -> Values:
-        """log_p_v (t - log_p_z)."""
-        return self.log_p_v * (self.t - self.log_p_z)
-
-    @cached_property
-    def log_q_zv(self) -> Values:
-        """log_q_v (t - log_q_z)."""
-        return self.log_q_v * (self.t - self.log_q_z)
-
-    @cached_property
-    def log_p_lv(self) -> Values:
-        """-log_p_l log_p_v, since P is a sum of what c and what u enter."""
-        return -self.log_p_l * self.log_p_v
-
-    @cached_property
-    def log_q_lv(self) -> Values:
-        """-log_q_l log_q_v."""
-        return -self.log_q_l * self.log_q_v
-
-    @cached_property
-    def log_p_vv(self) -> Values:
-        """log_p_v (1 - 2 u - log_p_v)."""
-        return self.log_p_v * (1 - 2 * self.u - self.log_p_v)
-
-    @cached_property
-    def log_q_vv(self) -> Values:
-        """log_q_v (1 - 2 u - log_q_v)."""
-        return self.log_q_v * (1 - 2 * self.u - self.log_q_v)
-
-    # --- expected information of one response: of x and y it is -(log P)_x (log(1 - P))_y ---
+    # --- expected information of one response ---
 
     @cached_property
     def information_zz(self) -> Values:
         """P_z^2 / (P (1 - P))."""
         return -self.log_p_z * self.log_q_z
-
-    @cached_property
-    def information_zc(self) -> Values:
-        """P_z P_c / (P (1 - P))."""
-        return -self.log_p_c * self.log_q_z
-
-    @cached_property
-    def information_cc(self) -> Values:
-        """P_c^2 / (P (1 - P))."""
-        return -self.log_p_c * self.log_q_c
-
-    @cached_property
-    def information_zv(self) -> Values:
-        """P_z P_v / (P (1 - P))."""
-        return -self.log_p_v * self.log_q_z
-
-    @cached_property
-    def information_cv(self) -> Values:
-        """P_c P_v / (P (1 - P))."""
-        return -self.log_p_v * self.log_q_c
-
-    @cached_property
-    def information_vv(self) -> Values:
-        """P_v^2 / (P (1 - P))."""
-        return -self.log_p_v * self.log_q_v
