@@ -378,6 +378,16 @@ def test_the_mode_follows_an_estimated_population() -> None:
     assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
 
 
+def test_the_modes_error_is_by_the_density_where_the_mode_is() -> None:
+    # normal with sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1.3) / np.where(nodes > 0.99, 0.5, 0.8)) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = ItemParameters.from_difficulty([1.0], [1.0])
+    found = estimate_ability(matrix([[np.nan]], items), items, method="map", quadrature=population)
+    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)
+
+
 def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
     # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
     items = varied_items(20)
