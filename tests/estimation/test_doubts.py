@@ -70,7 +70,7 @@ def test_groups_name_what_the_data_hardly_determine() -> None:
     p = 1 / (1 + np.exp(-np.array([1.0, 1.2, 0.9, 1.1, 0.1, 1.0]) * (theta - np.array([-1.0, 0, 0.5, 1, 20, 0.2]))))
     values = (rng.random(p.shape) < p).astype(float)
     fitted = fit_groups(values, list(groups))
-    nothing = {"guessing_not_identified": [], "slope_not_identified": []}
+    nothing: dict[str, list[str]] = {"guessing_not_identified": [], "slope_not_identified": []}
     assert fitted.not_identified() == nothing | {"difficulty_not_identified": ["item5"]}
     assert fitted.summary()["difficulty_not_identified"] == ["item5"]
     # far from these people, not from the same shifted by 20 and spread ten times
