@@ -73,7 +73,12 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
             )
             for name in fresh
         }
-        names, theta = [*kept, *fresh], rng.normal(mean, sd, size=arguments.people)
+        names = [*kept, *fresh]
+        if arguments.ability == "normal":
+            theta = rng.normal(mean, sd, size=arguments.people)
+        else:  # chi-square with 4 degrees of freedom, as it is or mirrored
+            away = (rng.chisquare(4, size=arguments.people) - 4) / np.sqrt(8)
+            theta = mean + sd * (away if arguments.ability == "right" else -away)
         form = items_of(names, bank, arguments.model)
         scale = fitted_scale(form, theta, rng, arguments)
         if year == 0:
@@ -89,6 +94,9 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
         independent = turn @ alone.covariance @ turn.T + pull @ independent @ pull.T
         linked, own = irtbench.linked_scale(linked, scale, link), scale
         row = {"year": year, "a": link.slope - (1.0 if arguments.model == "rasch" else sd), "b": link.intercept - mean}
+        errors = np.sqrt(np.einsum("jaja->aj", linked.joint_error.covariance))
+        row["slopes"] = float((np.abs(linked.items.discrimination - form.discrimination) <= Z * errors[0]).mean())
+        row["intercepts"] = float((np.abs(linked.items.intercept - form.intercept) <= Z * errors[1]).mean())
         row["lost"] = float(len(link.item_ids) < arguments.common)
         row |= {"se_a": link.se_slope, "se_b": link.se_intercept}
         row |= dict(zip(("alone_a", "alone_b"), np.sqrt(np.diagonal(independent)), strict=True))
@@ -162,6 +170,7 @@ def main() -> None:
     parser.add_argument(
         "--skewed", action="store_true", help="difficulties exponential, not even, about the crowd's mean"
     )
+    parser.add_argument("--ability", choices=["normal", "left", "right"], default="normal", help="which tail is long")
     parser.add_argument("--release", action="store_true", help="leave out common items that seem to have drifted")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--anchored", type=int, nargs="*", help="people of a first crowd, whose items are anchors")
@@ -180,7 +189,7 @@ def main() -> None:
     )  # fmt: skip
     columns = [f"{what}_{line}" for line in "ab" for what in ("bias", "sd", "se", "alone", "covered", "alone_covered")]
     scores = [name for name in table if name.startswith("scores_")]
-    print(table[[*columns, *scores, "lost"]].round(3).to_string())
+    print(table[[*columns, *scores, "slopes", "intercepts", "lost"]].round(3).to_string())
 
 
 if __name__ == "__main__":
