@@ -9,6 +9,8 @@ With --anchored N ... no chain but one step, for a first crowd of N people each:
 common items of the bank as anchors, and what is to be covered is the second crowd's mean and standard deviation in the
 first population, and b and a of the new items; with anchors as known, by the covariance of each, by their joint one.
 
+With --release links are made as the command makes them, without common items that seem to have drifted; none has.
+
 Scores: people of the first population answer the last form. What their intervals are to cover is ability on the first
 year's scale as it was fitted, in standard deviations from the mean of its respondents.
 """
@@ -45,7 +47,9 @@ def fitted_scale(
 ) -> irtbench.Scale:
     """The scale that a crowd's responses to a form give."""
     responses = irtbench.simulate_responses(theta, form, rng=rng, missing=arguments.missing)
-    fitted = irtbench.fit_model(responses, model=arguments.model, population=arguments.population)
+    fitted = irtbench.fit_model(
+        responses, model=arguments.model, population=arguments.population, prior=arguments.prior
+    )
     details = irtbench.ItemTable.plain(form.item_ids)
     density = fitted.estimated_population
     return irtbench.Scale("all", fitted.items, details, population=density, joint_error=fitted.joint_error)
@@ -62,15 +66,27 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
         mean, sd = crowd_of(year, rng)
         kept = [] if year == 0 else sorted(rng.choice(names, size=arguments.common, replace=False))
         fresh = [f"y{year}i{k}" for k in range(arguments.items if year == 0 else new_items)]
-        bank |= {name: (float(rng.lognormal(0.2, 0.3)), float(mean + rng.uniform(-1.7, 1.7))) for name in fresh}
-        names, theta = [*kept, *fresh], rng.normal(mean, sd, size=arguments.people)
+        bank |= {
+            name: (
+                float(rng.lognormal(0.2, 0.3)),
+                float(mean + (rng.exponential() - 1 if arguments.skewed else rng.uniform(-1.7, 1.7))),
+            )
+            for name in fresh
+        }
+        names = [*kept, *fresh]
+        if arguments.ability == "normal":
+            theta = rng.normal(mean, sd, size=arguments.people)
+        else:  # chi-square with 4 degrees of freedom, as it is or mirrored
+            away = (rng.chisquare(4, size=arguments.people) - 4) / np.sqrt(8)
+            theta = mean + sd * (away if arguments.ability == "right" else -away)
         form = items_of(names, bank, arguments.model)
         scale = fitted_scale(form, theta, rng, arguments)
         if year == 0:
             linked, own, zero, unit = scale, scale, theta.mean(), theta.std()
             unit = 1.0 if arguments.model == "rasch" else unit  # slopes of 1 fix it
             continue
-        link = irtbench.link_scales(linked, scale)
+        common = irtbench.find_drift(linked.items, scale.items).kept if arguments.release else None
+        link = irtbench.link_scales(linked, scale, common=common)
         # the same link as if the old bank's items had no errors but those of its own calibration, turned
         alone = irtbench.link_scales(own, scale) if year > 1 else link
         turn = np.eye(2) if year == 1 else np.array([[linked.line.slope, 0], [0, linked.line.slope]])
@@ -78,6 +94,10 @@ def chain(arguments: argparse.Namespace, rng: np.random.Generator) -> list[dict[
         independent = turn @ alone.covariance @ turn.T + pull @ independent @ pull.T
         linked, own = irtbench.linked_scale(linked, scale, link), scale
         row = {"year": year, "a": link.slope - (1.0 if arguments.model == "rasch" else sd), "b": link.intercept - mean}
+        errors = np.sqrt(np.einsum("jaja->aj", linked.joint_error.covariance))
+        row["slopes"] = float((np.abs(linked.items.discrimination - form.discrimination) <= Z * errors[0]).mean())
+        row["intercepts"] = float((np.abs(linked.items.intercept - form.intercept) <= Z * errors[1]).mean())
+        row["lost"] = float(len(link.item_ids) < arguments.common)
         row |= {"se_a": link.se_slope, "se_b": link.se_intercept}
         row |= dict(zip(("alone_a", "alone_b"), np.sqrt(np.diagonal(independent)), strict=True))
         if year in (1, arguments.years):
@@ -146,6 +166,12 @@ def main() -> None:
     parser.add_argument("--model", choices=["rasch", "2pl", "3pl"], default="2pl")
     parser.add_argument("--missing", type=float, default=0.0, help="share of the responses that are missing")
     parser.add_argument("--population", choices=["normal", "estimated"], default="normal")
+    parser.add_argument("--prior", choices=["none", "weak"], help="of the items")
+    parser.add_argument(
+        "--skewed", action="store_true", help="difficulties exponential, not even, about the crowd's mean"
+    )
+    parser.add_argument("--ability", choices=["normal", "left", "right"], default="normal", help="which tail is long")
+    parser.add_argument("--release", action="store_true", help="leave out common items that seem to have drifted")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--anchored", type=int, nargs="*", help="people of a first crowd, whose items are anchors")
     arguments = parser.parse_args()
@@ -163,7 +189,7 @@ def main() -> None:
     )  # fmt: skip
     columns = [f"{what}_{line}" for line in "ab" for what in ("bias", "sd", "se", "alone", "covered", "alone_covered")]
     scores = [name for name in table if name.startswith("scores_")]
-    print(table[[*columns, *scores]].round(3).to_string())
+    print(table[[*columns, *scores, "slopes", "intercepts", "lost"]].round(3).to_string())
 
 
 if __name__ == "__main__":

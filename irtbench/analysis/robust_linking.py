@@ -89,13 +89,42 @@ def starting_place(reference: ItemParameters, focal: ItemParameters) -> NDArray[
 
 def disagreement(reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]) -> NDArray[np.float64]:
     """Lord's chi-square of each item for the linking (log A, B), shape (n_items,)."""
+    return squared(*differences(reference, focal, place))
+
+
+def disagreement_with_others(
+    reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64], items: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Lord's chi-square of each item for the line by the others of these items, the line's error included.
+
+    With X the derivatives of an item's difference by (log A, B), C its covariance and V that of the line of the least
+    sum of W over the items, a difference has the variance C + X V X' where the item took no part in the line, and
+    C - X V X' where it did, for that drew the line to itself: so weighted it is that from the line without the item.
+    """
+    difference, covariance = differences(reference, focal, place)
+    by_place = np.zeros((focal.n_items, 2, 2))
+    by_place[:, 0, 0] = by_place[:, 1, 1] = focal.discrimination / np.exp(place[0])
+    by_place[:, 1, 0] = -by_place[:, 0, 0] * place[1]
+    told = np.einsum("jka,jkb->jab", by_place, np.linalg.solve(covariance, by_place))
+    line = by_place @ np.linalg.inv(told[items].sum(axis=0)) @ by_place.transpose(0, 2, 1)
+    return squared(difference, np.where(items[:, None, None], covariance - line, covariance + line))
+
+
+def differences(
+    reference: ItemParameters, focal: ItemParameters, place: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Slope and intercept of each item less those of the focal group's, turned, (n_items, 2), and their covariance."""
     assert reference.covariance is not None
     assert focal.covariance is not None
     scale, shift = np.exp(place[0]), place[1]
     turn = np.array([[1 / scale, 0.0], [-shift / scale, 1.0]])
     of_reference, of_focal = (np.stack([part.discrimination, part.intercept], axis=1) for part in (reference, focal))
-    difference = of_reference - of_focal @ turn.T
     covariance = reference.covariance[:, :2, :2] + turn @ focal.covariance[:, :2, :2] @ turn.T
+    return of_reference - of_focal @ turn.T, covariance
+
+
+def squared(difference: NDArray[np.float64], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each difference in squares of its own standard errors."""
     return np.einsum("jk,jk->j", difference, np.linalg.solve(covariance, difference[:, :, None])[:, :, 0])
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from irtbench.analysis.robust_linking import disagreement, linked_by_agreement, nearest, starting_place
+from irtbench.analysis.robust_linking import disagreement_with_others, linked_by_agreement, nearest, starting_place
 from irtbench.building.linking import common_items
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Shown, counted
@@ -38,8 +38,8 @@ class Drift(Shown):
     robust_z
         Their difference less its median, over .74 of its interquartile range.
     w, p, p_adjusted
-        Lord's chi-square of slope and intercept with two degrees of freedom, and p adjusted by Holm; NaN where the
-        sampling covariance of the items is not known.
+        Lord's chi-square of slope and intercept with two degrees of freedom, for the line by the other items and with
+        its error, and p adjusted by Holm; NaN where the sampling covariance of the items is not known.
     released
         Whether the item drifted: adjusted p below .05, and without p robust z beyond 2.7.
     """
@@ -84,8 +84,9 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
 
     The scales are linked by the items that agree best, so that a minority that drifted has no part in it: with the
     items' covariances by least trimmed squares of Lord's (1980) chi-square W, then by all items that W does not show to
-    have drifted (Candell & Drasgow, 1988); without them by the medians of log a and b. Robust z is that of Huynh &
-    Meyer (2010). Of fewer than 5 common items nothing is said: NaN, and none is released.
+    have drifted (Candell & Drasgow, 1988), W of each for the line by the others, with that line's error; without them
+    by the medians of log a and b. Robust z is that of Huynh & Meyer (2010). Of fewer than 5 common items nothing is
+    said: NaN, and none is released.
 
     Parameters
     ----------
@@ -133,15 +134,16 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
 def link_of_those_that_stay(
     old: ItemParameters, new: ItemParameters, start: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(log A, B) of the least sum of W over the items that have not drifted, and W of all items.
+    """(log A, B) of the least sum of W over the items that have not drifted, and W of all items for the others' line.
 
     At first over those that agree best, then over all whose W is no proof of drift, over again, until they stay: a line
-    through the best alone would find fault with too many of the others.
+    through the best alone would find fault with too many of the others. With few items the line's own error is much of
+    an item's difference from it, so that it is part of W.
     """
     staying = linked_by_agreement(old, new)
     for _ in range(MOST_ROUNDS):
         start = nearest(old, new, staying, start)
-        w = disagreement(old, new, start)
+        w = disagreement_with_others(old, new, start, staying)
         before, staying = staying, adjust(chdtrc(2, w)) >= LEVEL
         if (staying == before).all() or not staying.any():
             break

@@ -12,7 +12,6 @@ import pandas as pd
 from irtbench.cli.large import hash_of
 from irtbench.cli.output import say, say_next, show_table, write_json, write_table
 from irtbench.data.responses import name_first
-from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.bank.data_card import DataCard
@@ -100,6 +99,8 @@ def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | No
 
 def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
     """Print the items, how well the model fits, what is to be known of the estimates, and what comes next."""
+    from irtbench.estimation.doubts import named_items
+
     found, items = results.found, results.items
     shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
     show_table(shown, rest=output / "items.csv")
@@ -110,15 +111,8 @@ def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
         say(line)
     if found.get("item_error") in ("integrate", "delta"):
         say(carried_in_words(found["item_error"], found["item_error_share"]))
-    for what in ("slope", "difficulty", "guessing", "upper"):
-        if unidentified := found.get(f"{what}_not_identified"):
-            words = "upper asymptote" if what == "upper" else what
-            say(f"{words} not identified by the data: {name_first(unidentified)}")
-    if decided := found.get("prior_decides"):
-        say(
-            f"warning: the prior of guessing decides about {counted(len(decided), 'item')}, estimated outside of "
-            f"the interval that the responses give (in items.csv): {name_first(decided)}"
-        )
+    for words, concerned in named_items(found).items():
+        say(f"{words}: {name_first(concerned)}")
     if data.trials is not None:
         say(
             f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "

@@ -134,6 +134,7 @@ def link(
         say(f"the new people on the old scale: mean {report['group_mean']:.3f}, sd {report['group_sd']:.3f}")
         if released:
             say(f"drifted and left out of the link: {name_first(released)}")
+            say("the standard errors take that for certain: see what the link is with them (--drift keep)")
         say_next("irtbench", "score", output / "bank.json", "NEW.csv")
     say_doubts(fitted.get("doubts", []))
     unconverged = [] if fitted["converged"] else [str(fitted["stopped_because"])]

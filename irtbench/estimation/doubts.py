@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from irtbench.data.shown import counted
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.spans import total
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
@@ -26,6 +30,7 @@ LOOK_AT = (
 DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
 WEAKLY_KNOWN = 0.9  # a parameter is not identified where its posterior is wider than this share of the prior
 STEEP = 4.0  # slope above which it must be known: .85 of the item's variance
+PARAMETERS = {"slope": "slope", "difficulty": "difficulty", "guessing": "guessing", "upper": "upper asymptote"}
 FAR = 4.0  # difficulty, in standard deviations of ability, where hardly anybody is
 
 
@@ -82,6 +87,47 @@ def not_identified(
         "slope_not_identified": [item_ids[j] for j in np.flatnonzero(steep.reshape(len(item_ids), -1).any(axis=1))],
         "difficulty_not_identified": [item_ids[j] for j in np.flatnonzero(far)],
     }
+
+
+def told_by_prior(
+    items: ItemParameters, priors: Priors, guessed: NDArray[np.bool_], mean: float, sd: float
+) -> dict[str, list[str]]:
+    """Items of whose guessing, slope or difficulty the data say little, or less than their prior; as fit.json has them.
+
+    Guessing, where it was to be estimated (``guessed``): without a prior that fixed at 0, with one that whose posterior
+    of logit c is about as wide. Slope and difficulty where ability is N(mean, sd^2): `not_identified`, and slopes whose
+    posterior's standard deviation is above nine tenths of the prior's.
+    """
+    errors, c = items.standard_errors(), items.guessing
+    unknown, slope_error = guessed & ~(items.guessing_estimated & (c > 0)), errors["discrimination"]
+    if priors.guessing is not None and items.covariance is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.sqrt(items.covariance[:, 2, 2]) / (c * (1 - c))
+        unknown |= items.guessing_estimated & (width > WEAKLY_KNOWN * priors.guessing.logit_deviation)
+    found = not_identified(
+        items.item_ids, sd * items.discrimination, sd * slope_error,
+        (items.difficulty - mean) / sd, errors["difficulty"] / sd,
+    )  # fmt: skip
+    if priors.slope is not None:
+        found["slope_not_identified"] += [
+            item for item, own in zip(items.item_ids, slope_error > WEAKLY_KNOWN * priors.slope[1], strict=True)
+            if own and item not in found["slope_not_identified"]
+        ]  # fmt: skip
+    return {"guessing_not_identified": [items.item_ids[j] for j in np.flatnonzero(unknown)], **found}
+
+
+def named_items(found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The items of fit.json whose estimates the data or the prior do not bear out, by what is to be said of them."""
+    named = {
+        f"{words} not identified by the data": list(found.get(f"{what}_not_identified", ()))
+        for what, words in PARAMETERS.items()
+    }
+    decided = list(found.get("prior_decides", ()))
+    named[
+        f"the prior of guessing decides about {counted(len(decided), 'item')}, estimated outside of the interval that "
+        "the responses give"
+    ] = decided
+    return {words: items for words, items in named.items() if items}
 
 
 def rises_with_theta(problem: Problem, found: Estimate) -> bool:

@@ -497,7 +497,12 @@ def with_names(status: Status, responses: AnyResponses) -> Status:
     def named(places: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)
 
-    return replace(status, steep_items=named(status.steep), loose_items=named(status.loose))
+    return replace(
+        status,
+        steep_items=named(status.steep),
+        loose_items=named(status.loose),
+        guessing_at_bound_items=named(status.guessing_at_bound),
+    )
 
 
 def with_posterior(items: ItemParameters, posterior: ItemPosterior) -> ItemParameters:

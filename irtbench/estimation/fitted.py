@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.doubts import WEAKLY_KNOWN, not_identified
+from irtbench.estimation.doubts import told_by_prior
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.shared_scale import AnchorError, NormalMoments
@@ -185,14 +185,7 @@ class FittedModel(InformationCriteria):
 
         Without a prior, those fixed at 0; with one, those whose posterior of logit c is about as wide as the prior.
         """
-        wanted, _ = self.settings.guessing_of(self.items.item_ids)
-        unknown = wanted & ~self.items.guessing_estimated
-        if self.priors.guessing is not None and self.items.covariance is not None:
-            c = self.items.guessing
-            with np.errstate(divide="ignore", invalid="ignore"):
-                width = np.sqrt(self.items.covariance[:, 2, 2]) / (c * (1 - c))
-            unknown |= self.items.guessing_estimated & (width > WEAKLY_KNOWN * self.priors.guessing.logit_deviation)
-        return tuple(self.items.item_ids[j] for j in np.flatnonzero(unknown))
+        return tuple(self.not_identified()["guessing_not_identified"])
 
     @property
     def upper_not_identified(self) -> tuple[str, ...]:
@@ -217,24 +210,10 @@ class FittedModel(InformationCriteria):
         return tuple(self.items.item_ids[j] for j in np.flatnonzero(outside))
 
     def not_identified(self) -> dict[str, list[str]]:
-        """Items of whose slope or difficulty the data say little (`doubts.not_identified`), or less than their prior.
-
-        The latter where the posterior's standard deviation is above nine tenths of that of the slope's prior.
-        """
-        items, ability = self.items, self.moments or NormalMoments(0.0, 1.0, 0.0, 0.0)
-        errors = items.standard_errors()
-        slope_error, far = errors["discrimination"], (items.difficulty - ability.mean) / ability.sd
-        found = not_identified(
-            items.item_ids, ability.sd * items.discrimination, ability.sd * slope_error,
-            far, errors["difficulty"] / ability.sd,
-        )  # fmt: skip
-        if self.priors.slope is not None:
-            by_prior = slope_error > WEAKLY_KNOWN * self.priors.slope[1]
-            found["slope_not_identified"] += [
-                item for item, own in zip(items.item_ids, by_prior, strict=True)
-                if own and item not in found["slope_not_identified"]
-            ]  # fmt: skip
-        return found
+        """Items of whose guessing, slope or difficulty the data say little, see `doubts.told_by_prior`."""
+        wanted, _ = self.settings.guessing_of(self.items.item_ids)
+        ability = self.population
+        return told_by_prior(self.items, self.priors, wanted, ability["mean"], ability["sd"])
 
     def quantile_columns(self) -> dict[str, NDArray[np.float64]]:
         """Posterior quantiles as columns of items.csv, see `item_quantiles.quantile_columns`; none for modes."""
@@ -298,7 +277,6 @@ class FittedModel(InformationCriteria):
             "population": self.settings.population,
             **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
-            "guessing_not_identified": list(self.guessing_not_identified),
             **({} if self.priors.upper is None else {"upper_not_identified": list(self.upper_not_identified)}),
             "prior_decides": list(self.prior_decides),
             **self.not_identified(),

@@ -20,6 +20,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import told_by_prior
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, precision, with_names
@@ -154,9 +155,25 @@ class GroupedModel(InformationCriteria):
             "seed": self.seed,
             "versions": software_versions(),
             "doubts": [],
+            **self.not_identified(),
             "groups": self.table().to_dict("records"),
             "settings": asdict(self.settings),
         }
+
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose guessing, slope or difficulty the data say little in any group, see `doubts.told_by_prior`.
+
+        Ability is that of all respondents, whose mean and standard deviation are those of the groups' mixture.
+        """
+        share = np.array(self.n_by_group) / self.n_respondents
+        mean = float(share @ self.mean)
+        sd = math.sqrt(share @ (self.sd**2 + (self.mean - mean) ** 2))
+        wanted, _ = self.settings.guessing_of(self.items[0].item_ids)
+        found: dict[str, list[str]] = {}
+        for items in self.items:
+            for name, own in told_by_prior(items, self.settings.priors, wanted, mean, sd).items():
+                found[name] = list(dict.fromkeys([*found.get(name, []), *own]))
+        return found
 
     def items_table(self) -> pd.DataFrame:
         """One row an item and group: the parameters and their standard errors, as items.csv has them."""
@@ -241,7 +258,8 @@ def fit_groups(
         if settings.standard_errors and status.converged:
             covariance, loose = group_covariance(problem, mode.items)
             loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
-            status = with_names(status.unless_loose(loose.tolist()), responses)
+            status = status.unless_loose(loose.tolist())
+        status = with_names(status, responses)
     _, mean, log_deviation = problem.group_prior.split(mode.items)
     errors, nodes = population_errors(problem, covariance), problem.own_nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))

@@ -90,7 +90,9 @@ class Status:
     loose_items
         The same by name.
     guessing_at_bound
-        Number of items whose guessing has run to 0 or 1.
+        Positions of items whose guessing has run to 0 or 1.
+    guessing_at_bound_items
+        The same by name.
     guessing_at_zero
         Number of items whose guessing is fixed at 0, where their likelihood is highest.
     learning
@@ -110,7 +112,8 @@ class Status:
     steep_items: tuple[str, ...] = ()
     loose: tuple[int, ...] = ()
     loose_items: tuple[str, ...] = ()
-    guessing_at_bound: int = 0
+    guessing_at_bound: tuple[int, ...] = ()
+    guessing_at_bound_items: tuple[str, ...] = ()
     guessing_at_zero: int = 0
     learning: Learning | None = None
     posterior: str = ""
@@ -190,8 +193,9 @@ def words_of_stop(status: Status, instead: str = "") -> str:
                 + (instead or "take --prior weak (with fewer respondents than items --prior hierarchical)")
             )
         case Stop.AT_BOUND:
+            who = name_first(status.guessing_at_bound_items) or f"{len(status.guessing_at_bound)} items"
             return (
-                f"guessing of {status.guessing_at_bound} items is at its bound 0 or 1; take --prior weak, or --model "
+                f"guessing of {who} is at its bound 0 or 1; take --prior weak, or --model "
                 "2pl for these items (--by-item)"
             )
         case Stop.NOT_A_MAXIMUM if status.loose_items:

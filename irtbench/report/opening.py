@@ -10,6 +10,7 @@ import pandas as pd
 
 from irtbench.building.removals import Removal
 from irtbench.diagnostics.distractors import MORE_THAN_KEY
+from irtbench.estimation.doubts import named_items
 from irtbench.estimation.settings import FitSettings
 from irtbench.report.addresses import Link, Sentence, linked_items
 from irtbench.report.formatting import REASONS, count, decimal, interval, percent, plural
@@ -108,7 +109,7 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
                     ".",
                 )
             )
-        found += _of_the_prior(scale)
+        found += _hardly_told(scale)
         misled = _misleading(scale)
         if misled:
             found.append(
@@ -126,20 +127,11 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
     return found
 
 
-def _of_the_prior(scale: ScaleStudy) -> list[Sentence]:
-    """Items whose guessing or difficulty comes from the prior of guessing rather than from the responses."""
+def _hardly_told(scale: ScaleStudy) -> list[Sentence]:
+    """Items whose estimates the data do not bear out, or the prior decides."""
     fitted = None if scale.scale is None else scale.fitted
-    if fitted is None:
-        return []
-    named = {
-        "the prior of guessing decides against the responses about": fitted.prior_decides,
-        "the responses do not say how much is guessed of": fitted.guessing_not_identified,
-    }
-    return [
-        (f"Scale {scale.name}: {words} {plural(len(item_ids), 'item')}: ", *linked_items(item_ids), ".")
-        for words, item_ids in named.items()
-        if item_ids
-    ]
+    named = {} if fitted is None else named_items(fitted.summary())
+    return [(f"Scale {scale.name}: {words}: ", *linked_items(items), ".") for words, items in named.items()]
 
 
 def _guessed(scale: ScaleStudy) -> list[str]:

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from irtbench.analysis.robust_linking import agreeing_items, disagreement, linked_by_agreement, nearest
+from irtbench.analysis.robust_linking import (
+    agreeing_items,
+    disagreement,
+    disagreement_with_others,
+    linked_by_agreement,
+    nearest,
+)
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
@@ -40,6 +46,23 @@ def test_the_linking_of_exact_parameters_is_exact() -> None:
     w = disagreement(exact[0], exact[1], np.zeros(2))[3]
     by_slope = (reference.discrimination[3] - focal.discrimination[3]) ** 2 / 0.08
     assert w == pytest.approx(by_slope + (reference.intercept[3] - focal.intercept[3]) ** 2 / 0.18)
+
+
+def test_disagreement_with_others_is_what_the_sum_of_w_gains_by_the_item() -> None:
+    """Refitted with the item and without it, for four items that made the line and two that did not."""
+    reference, focal = two_scales(np.zeros(6), error=0.01, seed=2)
+    by = np.arange(6) < 4
+    place = nearest(reference, focal, by, np.zeros(2))
+    found = disagreement_with_others(reference, focal, place, by)
+    for item in range(6):
+        alone = np.arange(6) == item
+        least = [
+            disagreement(reference, focal, nearest(reference, focal, items, place))[items].sum()
+            for items in (by | alone, by & ~alone)
+        ]
+        assert found[item] == pytest.approx(least[0] - least[1], rel=0.02, abs=0.01)
+    assert (found[by] > disagreement(reference, focal, place)[by]).all()
+    assert (found[~by] < disagreement(reference, focal, place)[~by]).all()
 
 
 def test_of_items_biased_one_way_none_is_kept_and_hardly_a_clean_one_lost() -> None:

@@ -46,9 +46,11 @@ def test_items_that_drifted_are_found_and_released() -> None:
     assert np.mean(clean) == pytest.approx(INTERCEPT, abs=0.02)
 
 
-def test_without_drift_hardly_a_link_loses_an_item() -> None:
-    lost = [find_drift(*calibrations(np.zeros(15), 100 + seed)).released.any() for seed in range(60)]
-    assert np.mean(lost) < 0.15  # 5% by Holm, a little more for A and B were found among the same items
+@pytest.mark.parametrize(("n_items", "most"), [(5, 0.08), (15, 0.15)])
+def test_without_drift_hardly_a_link_loses_an_item(n_items: int, most: float) -> None:
+    # 5% by Holm; a line by three of five items that counted as known lost an item in 11% of the links
+    lost = [find_drift(*calibrations(np.zeros(n_items), 100 + seed)).released.any() for seed in range(60)]
+    assert np.mean(lost) < most
 
 
 def test_without_covariances_robust_z_tells() -> None:

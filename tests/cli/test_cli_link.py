@@ -36,6 +36,7 @@ def test_responses_come_to_the_old_scale_and_the_drifted_item_is_released(years:
     done = run_main("link", bank, years / "new.csv", "-o", tmp_path / "out")
     assert done.status == 0, done.err
     assert "drifted and left out of the link: item7" in done.err + done.out
+    assert "the standard errors take that for certain" in done.err + done.out
     found = json.loads((tmp_path / "out" / "link.json").read_text())
     assert (found["method"], found["released"], found["n_items"]) == ("stocking-lord", ["item7"], 9)
     # their own standard errors, and twice 1 / sqrt(1200) for the people of both years are samples

@@ -77,6 +77,8 @@ def test_honest_pairs_are_flagged_as_often_as_the_level_says() -> None:
         found = answer_similarity(answers, responses, items, theta, most_listed=200**2)
         assert found.n_tested == 200 * 199 // 2
         p.append(found.p)
+        first, second = np.array([[int(name[1:]) for name in pair] for pair in found.pairs]).T
+        np.testing.assert_array_equal(found.n_items, ((coded[first] >= 0) & (coded[second] >= 0)).sum(axis=1))
     # pairs share respondents, so that the rates vary more than independent ones: bounds from 40 repetitions
     assert 0.03 < (np.concatenate(p) < 0.05).mean() < 0.055
     assert (np.concatenate(p) < 0.001).mean() < 0.0025

@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
-from irtbench.diagnostics.item_fit import item_fit, rest_score_distributions
+from irtbench.diagnostics.item_fit import _collapse, item_fit, rest_score_distributions
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
@@ -107,6 +107,14 @@ def test_four_equal_items_by_hand() -> None:
     assert fit.df.tolist() == [1, 1, 1, 1]
     assert fit.rmsea[0] == pytest.approx(np.sqrt((40 / 3 - 1) / 119))
     assert fit.table().columns.tolist() == ITEM_FIT_COLUMNS
+
+
+def test_of_an_item_that_nearly_all_get_right_no_row_is_left() -> None:
+    # wrong responses expected of 30 and 20 people: .3 and .2, together .5 and below 1; of 90 and 20 1.1
+    right = np.full(2, 0.99)
+    assert all(part.size == 0 for part in _collapse(np.array([30.0, 20.0]), np.array([29.0, 20.0]), right, 1.0))
+    n, n_correct, expected = _collapse(np.array([90.0, 20.0]), np.array([89.0, 20.0]), right, 1.0)
+    assert (n.tolist(), n_correct.tolist(), expected.tolist()) == ([110.0], [109.0], pytest.approx([108.9]))
 
 
 def test_rest_scores_equal_enumeration() -> None:

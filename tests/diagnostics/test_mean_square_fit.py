@@ -1,5 +1,6 @@
 """Infit and outfit: eRm's and mirt's figures, the distribution of z where items fit, and a planted misfit."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,14 @@ def test_figures_are_erms(real_data: Path, reference: Path, name: str) -> None:
     ):  # fmt: skip
         np.testing.assert_allclose(table[ours], theirs[other], atol=1e-7)
     assert (found.n_respondents == ((score > 0) & (score < n_items)).sum()).all()
+
+
+def test_an_upper_asymptote_by_hand() -> None:
+    # u = .8 and theta = b: P = .4, Q = .6; three right and two wrong: (3 .36 + 2 .16) / (5 .24)
+    items = irtbench.ItemParameters.from_difficulty([1.0], [0.0])
+    items = replace(items, upper_asymptote=np.array([0.8]))
+    found = irtbench.mean_square_fit(np.array([[1.0], [1], [1], [0], [0]]), items, np.zeros(5)).table()
+    assert (found["infit"][0], found["outfit"][0]) == pytest.approx((1.4 / 1.2, 1.4 / 1.2))
 
 
 def test_mirts_figures_at_eap(reference: Path) -> None:

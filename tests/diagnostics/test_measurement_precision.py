@@ -53,6 +53,11 @@ def test_a_test_of_equal_items_has_the_closed_form() -> None:
         measurement_precision(items, population=Quadrature(np.array([0.0]), np.array([0.0])))
 
 
+def test_the_table_goes_from_minus_six_to_six_in_tenths() -> None:
+    table = measurement_precision(ItemParameters.from_difficulty([1.0], [0.0])).table()
+    np.testing.assert_allclose(table["theta"], np.linspace(-6, 6, 121), atol=1e-12)
+
+
 def test_marginal_reliability_is_the_squared_correlation_with_the_truth() -> None:
     rng = np.random.default_rng(5)
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, 30), rng.normal(size=30))

@@ -9,7 +9,7 @@ import pytest
 
 from builders.command_line import run
 from builders.simulated import simulated
-from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_factors, fit_model, simulate_responses
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_factors, fit_groups, fit_model, simulate_responses
 from irtbench.estimation.doubts import not_identified
 
 
@@ -61,6 +61,25 @@ def test_slopes_and_difficulties_that_the_data_hardly_determine_are_named() -> N
         assert (said["slope_not_identified"], said["difficulty_not_identified"]) == ([], [])
     sure = replace(fitted.priors, slope=(1.0, 0.05))  # of standard errors of .1, a prior as narrow decides
     assert replace(fitted, priors=sure).summary()["slope_not_identified"] == list(items.item_ids)
+
+
+def test_groups_name_what_the_data_hardly_determine() -> None:
+    rng = np.random.default_rng(6)  # 90 people of N(-1/3, 1.1): b = 20 is 18 deviations above them
+    groups = np.repeat(["here", "there"], [60, 30])
+    theta = np.where(groups == "here", 0.0, -1.0)[:, None] + rng.normal(size=(90, 1))
+    p = 1 / (1 + np.exp(-np.array([1.0, 1.2, 0.9, 1.1, 0.1, 1.0]) * (theta - np.array([-1.0, 0, 0.5, 1, 20, 0.2]))))
+    values = (rng.random(p.shape) < p).astype(float)
+    fitted = fit_groups(values, list(groups))
+    nothing: dict[str, list[str]] = {"guessing_not_identified": [], "slope_not_identified": []}
+    assert fitted.not_identified() == nothing | {"difficulty_not_identified": ["item5"]}
+    assert fitted.summary()["difficulty_not_identified"] == ["item5"]
+    # far from these people, not from the same shifted by 20 and spread ten times
+    near = replace(fitted, mean=fitted.mean + 20, sd=10 * fitted.sd)
+    assert "item5" not in near.not_identified()["difficulty_not_identified"]
+    zero = replace(fitted, settings=FitSettings(kind="3pl", prior="none"))  # as if guessing had been driven to 0
+    assert zero.not_identified()["guessing_not_identified"] == list(fitted.items[0].item_ids)
+    values[:, 0] = values[:, 1:].sum(axis=1) > 2  # tells right from wrong without error
+    assert "item item1 (" in str(fit_groups(values, list(groups)).status)
 
 
 def test_a_slope_of_a_testlet_that_nothing_determines_is_named() -> None:

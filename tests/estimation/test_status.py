@@ -11,7 +11,7 @@ from irtbench.estimation.status import ADVICE, Learning, Status, Stop
 
 @pytest.mark.parametrize("stop", [stop for stop in Stop if stop is not Stop.CONVERGED])
 def test_each_ending_but_the_good_one_says_what_to_do(stop: Stop) -> None:
-    text = str(Status(stop, 7, gradient=0.1, change=0.1, guessing_at_bound=2))
+    text = str(Status(stop, 7, gradient=0.1, change=0.1, guessing_at_bound=(1, 4)))
     assert "prior weak" in text
     assert "; " in text
     assert stop is Stop.AT_BOUND or ADVICE[stop] in text

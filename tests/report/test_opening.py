@@ -139,14 +139,18 @@ def test_what_was_removed_stands_in_three_lines_with_links() -> None:
     assert words(opening._scales_rejected((scale(), bad))) == "1 of 2 scales rejected: bad (CFI 0.4)."
 
 
-def test_items_that_the_prior_of_guessing_decides_about_are_named() -> None:
-    fitted = SimpleNamespace(converged=True, prior_decides=("i1",), guessing_not_identified=("i1", "i2"))
+def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
+    found = {"prior_decides": ["i1"], "guessing_not_identified": ["i1", "i2"], "slope_not_identified": ["i2"]}
+    fitted = SimpleNamespace(converged=True, summary=lambda: found | {"difficulty_not_identified": []})
     said = opening.warnings([scale(fitted=fitted)], FitSettings(kind="3pl"))
-    assert [words(sentence) for sentence in said[:2]] == [
-        "Scale x: the prior of guessing decides against the responses about 1 item: i1.",
-        "Scale x: the responses do not say how much is guessed of 2 items: i1 and i2.",
+    assert [words(sentence) for sentence in said[:3]] == [
+        "Scale x: slope not identified by the data: i2.",
+        "Scale x: guessing not identified by the data: i1 and i2.",
+        "Scale x: the prior of guessing decides about 1 item, estimated outside of the interval that the responses "
+        "give: i1.",
     ]
-    assert not opening._of_the_prior(scale(fitted=fitted, scale=None))
+    assert Link("i2", "item-i2") in said[0]
+    assert not opening._hardly_told(scale(fitted=fitted, scale=None))
 
 
 def test_warnings_name_the_items_concerned() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -376,6 +377,27 @@ def test_the_mode_follows_an_estimated_population() -> None:
     assert found.theta[0] == pytest.approx(1, abs=1e-8)
     assert found.standard_error[0] == pytest.approx(0.5, abs=1e-8)
     assert found.theta[1] - 1 == pytest.approx(1 - found.theta[2])
+
+
+def test_the_modes_error_is_by_the_density_where_the_mode_is() -> None:
+    # normal with sd .5 above 1 and .8 below: the mode 1.3 is in the second of the cells of .2 above 1
+    nodes = np.linspace(-6, 6, 61)
+    log_density = -0.5 * ((nodes - 1.3) / np.where(nodes > 0.99, 0.5, 0.8)) ** 2
+    population = Quadrature(nodes, log_density - np.log(np.exp(log_density).sum()))
+    items = ItemParameters.from_difficulty([1.0], [1.0])
+    found = estimate_ability(matrix([[np.nan]], items), items, method="map", quadrature=population)
+    assert (found.theta[0], found.standard_error[0]) == pytest.approx((1.3, 0.5), abs=1e-6)
+
+
+def test_a_posterior_that_rises_to_its_end_has_an_interval_by_its_fall() -> None:
+    # the density exp(theta) on [-1, 1] and a right answer: log posterior t - log(1 + exp(-4 t)), highest at 1
+    nodes = np.linspace(-1, 1, 201)
+    population = Quadrature(nodes, nodes - np.log(np.exp(nodes).sum()))
+    items = ItemParameters.from_difficulty([4.0], [0.0])
+    found = estimate_ability(matrix([[1]], items), items, method="map", quadrature=population)
+    fallen = brentq(lambda t: t - np.log1p(np.exp(-4 * t)) - (1 - np.log1p(np.exp(-4))) + 1.96**2 / 2, -1, 1)
+    assert (found.theta[0], found.upper[0], bool(found.at_bound[0])) == (1.0, 1.0, True)
+    assert found.lower[0] == pytest.approx(fallen, abs=0.011)  # the grid's step
 
 
 def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:

@@ -161,6 +161,11 @@ def test_shares_are_kept_and_the_best_are_drawn_among() -> None:
         test.record(item, 0)
     kinds = test.table()["item_id"].map(columns).tolist()
     assert kinds.count("x") == kinds.count("y") == 3
+    uneven = Adaptive(ITEMS, columns=columns, shares={"x": 0.8, "y": 0.2}, se=None)
+    first = uneven.next_item()
+    assert first is not None
+    uneven.record(first, 0)
+    assert [columns[first], columns[str(uneven.next_item())]] == ["x", "y"]  # of one item x has all: .2 too much
     firsts = {Adaptive(ITEMS, best_of=3, rng=np.random.default_rng(seed)).next_item() for seed in range(40)}
     assert firsts == {"item4", "item5", "item6"}
     assert Adaptive(ITEMS).next_item() == "item5"

@@ -70,11 +70,18 @@ def test_the_models_own_people_are_as_expected() -> None:
     wanted = np.mean(np.where(expected < 0.1, expected, 0) + np.where(expected > 0.9, 1 - expected, 0))
     assert (given < 0.1).mean() == pytest.approx(wanted, abs=0.006)
     assert (found.items["surprise"] != "").mean() == (given < 0.1).mean()
+    shown = found.surprises()  # the chance is that of the response given
+    assert shown["chance"].between(0, 0.1).all()
+    np.testing.assert_allclose(np.sort(shown["chance"]), np.sort(given[given < 0.1]))
     # items are calibrated: mean response equals mean expected
     assert found.items["response"].mean() == pytest.approx(expected.mean(), abs=0.012)
     levels = found.difficulty
     inside = (levels["observed"] >= levels["expected_lower"]) & (levels["observed"] <= levels["expected_upper"])
     assert inside.mean() > 0.93
+    # 1.96 standard deviations on either side, one of which z has; cut at 0 and 1
+    sd = (levels["observed"] - levels["expected"]) / levels["z"]
+    for side, column in ((-1, "expected_lower"), (1, "expected_upper")):
+        np.testing.assert_allclose(levels[column], (levels["expected"] + side * 1.96 * sd).clip(0, 1), atol=1e-9)
     assert levels.groupby("level")["n_items"].sum().to_numpy() == pytest.approx(400 * 9, abs=80)
 
 

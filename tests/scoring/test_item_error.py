@@ -155,6 +155,16 @@ def test_an_integrated_curve_by_numerical_integration() -> None:
     assert np.exp(integrated_log_icc(theta, one)[0][0, 0]) == pytest.approx(expected, abs=1e-6)
 
 
+def test_an_integrated_curve_has_no_asymptote_below_zero() -> None:
+    # c rises with d, its mean given z is .01 + .19 of a node: cut at 0 the curve is never below that of a 2PL
+    one = ItemParameters.from_difficulty([1.3], [0.4], 0.01, guessing_estimated=True)
+    free = np.array([[0.04, 0.0, 0.0], [0.0, 1.0, 0.19], [0.0, 0.19, 0.04]])
+    flat = replace(one, guessing=np.zeros(1), guessing_estimated=np.zeros(1, dtype=bool))
+    theta, known = np.linspace(-3, 3, 7), np.diag([1.0, 1.0, 0.0])
+    without = integrated_log_icc(theta, replace(flat, covariance=(known @ free @ known)[None]))[0]
+    assert (integrated_log_icc(theta, replace(one, covariance=free[None]))[0] > without).all()
+
+
 def test_integrating_over_no_error_changes_nothing() -> None:
     items = uncertain_items(20, scale=0.0)
     rng = np.random.default_rng(1)

@@ -213,8 +213,8 @@ class FisherScoring(PyroOptim):
         outside = items.guessing > 1 - NEAREST_BOUND
         if not problem.prior.guessing_is_flat:  # without a prior c = 0 is a maximum like any other
             outside |= items.guessing < NEAREST_BOUND
-        n_outside = int((problem.guessing_free & outside).sum())
-        return self._ended(Stop.AT_BOUND, guessing_at_bound=n_outside) if n_outside else None
+        places = tuple(torch.nonzero(problem.guessing_free & outside)[:, 0].tolist())
+        return self._ended(Stop.AT_BOUND, guessing_at_bound=places) if places else None
 
 
 def steps_to_try(
