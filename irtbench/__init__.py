@@ -179,6 +179,8 @@ if TYPE_CHECKING:
     from irtbench.estimation.factors import factor_scores as factor_scores
     from irtbench.estimation.factors import fit_factors as fit_factors
     from irtbench.estimation.fit import fit_model as fit_model
+    from irtbench.estimation.fit_categories import FittedCategories as FittedCategories
+    from irtbench.estimation.fit_categories import fit_categories as fit_categories
     from irtbench.estimation.fitted import FittedModel as FittedModel
     from irtbench.estimation.many_scales.fit_many import fit_many as fit_many
     from irtbench.estimation.many_scales.fitted_scales import FittedScales as FittedScales
@@ -264,6 +266,7 @@ if TYPE_CHECKING:
     from irtbench.evaluation.trial_variance import trial_table as trial_table
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
+    from irtbench.models.item_models.item_model import ItemModel as ItemModel
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
     from irtbench.models.joint_error import JointError as JointError
     from irtbench.models.likelihood import log_likelihood as log_likelihood
@@ -390,6 +393,8 @@ _NAMES = {
     "estimation.settings": "FitSettings",
     "estimation.fitted": "FittedModel",
     "estimation.fit": "fit_model",
+    "estimation.fit_categories": "FittedCategories fit_categories",
+    "models.item_models.item_model": "ItemModel",
     "estimation.many_scales.fit_many": "fit_many",
     "estimation.many_scales.fitted_scales": "FittedScales",
     "estimation.driver": "maximise",

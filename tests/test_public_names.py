@@ -110,7 +110,7 @@ INNER_FILES = {
     "readers.py_irt_parameters readers.r_parameters "
     "readers.sources readers.summary readers.trials readers.wide_columns "
     "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
-    "models": "item_models.graded item_models.item_model item_models.logistic pyro_model.categories "
+    "models": "item_models.graded item_models.logistic pyro_model.categories "
     "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",

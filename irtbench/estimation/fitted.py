@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.doubts import told_by_prior
+from irtbench.estimation.doubts import WEAKLY_KNOWN, told_by_prior
 from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.shared_scale import AnchorError, NormalMoments

@@ -299,27 +299,3 @@ def test_chains_that_do_not_agree_are_left_out(monkeypatch: pytest.MonkeyPatch) 
 def test_without_standard_errors_nothing_is_drawn() -> None:
     settings = FitSettings(kind="3pl", prior="hierarchical", standard_errors=False)
     assert "R-hat" not in fit_model(simulated(20, 60)[2], settings).stopped_because
-
-
-@pytest.mark.slow
-def test_intervals_of_few_respondents_to_guessed_items_cover() -> None:
-    squares, covered = [], []
-    for seed in range(4):
-        theta, truth, responses = simulated(60, 300, seed=seed)
-        fitted = fit_model(responses, FitSettings(kind="3pl", prior="hierarchical"))
-        assert fitted.converged
-        assert fitted.abilities is not None
-        mean, deviation = theta.mean(), theta.std()
-        error = (fitted.abilities.theta - (theta - mean) / deviation) / fitted.abilities.standard_error
-        squares.append(np.mean(error**2))
-        columns, a = fitted.quantile_columns(), truth.discrimination * deviation
-        for name, true in (
-            ("discrimination", a),
-            ("difficulty", (truth.difficulty - mean) / deviation),
-            ("guessing", truth.guessing),
-        ):
-            covered.append(np.mean((columns[f"{name}_lower"] < true) & (true < columns[f"{name}_upper"])))
-    # 240 errors that are not independent
-    assert 0.7 < np.mean(squares) < 1.4
-    assert np.min(covered) > 0.88
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.025)

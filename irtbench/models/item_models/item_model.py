@@ -10,10 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit, logsumexp
 
 #: What a parameter is, which says what prior it has.
 Role = Literal["slope", "intercept", "gap", "guessing", "upper"]
@@ -43,6 +45,17 @@ class Maths:
     beside: Callable[[Sequence[Any]], Any]
 
 
+NUMPY = Maths(
+    exp=np.exp,
+    log1p=np.log1p,
+    log_sigmoid=log_expit,
+    cumulative=partial(np.cumsum, axis=-2),
+    log_sum=partial(logsumexp, axis=-2, keepdims=True),
+    join=partial(np.concatenate, axis=-2),
+    beside=partial(np.concatenate, axis=-1),
+)
+
+
 class ItemModel(ABC):
     """One model: its parameters' names and roles, its categories' probabilities, and where to start."""
 
@@ -61,7 +74,7 @@ class ItemModel(ABC):
         x
             Parameters, shape (..., n_parameters, 1).
         theta
-            Abilities, shape (n_abilities, n_nodes).
+            The abilities, one after another: `theta[0]` broadcasts against a parameter, `x[..., :1, :]`.
         maths
             Of the library that x is of.
         """

@@ -1,0 +1,373 @@
+"""Fit items of any models to responses in categories: graded answers, partial credit, answers without an order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first, numbered
+from irtbench.data.shown import counted
+from irtbench.estimation.criteria import InformationCriteria
+from irtbench.estimation.doubts import find_doubts
+from irtbench.estimation.driver import fenced
+from irtbench.estimation.fit import choose_device, with_positive_direction
+from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
+from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
+from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device
+from irtbench.estimation.status import Status
+from irtbench.estimation.threads import threads_for
+from irtbench.models.item_models.graded import Graded
+from irtbench.models.item_models.item_model import NUMPY, ItemModel
+from irtbench.models.item_models.logistic import Logistic
+from irtbench.models.item_models.nominal import Nominal
+from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.priors import GuessingPrior, Priors
+from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.node_tensors import NodeTensors
+from irtbench.models.pyro_model.rows import MISSING, DenseRows
+from irtbench.models.quadrature import normal_grid
+
+MODELS: Mapping[str, ItemModel] = {
+    "2pl": Logistic(),
+    "3pl": Logistic(lower=True),
+    "graded": Graded(),
+    "gpcm": PartialCredit(),
+    "nominal": Nominal(),
+}
+MOST_CATEGORIES = 100
+SCORING_NODES = normal_grid(121, bound=8.0)
+
+Models = str | ItemModel | Mapping[str, str | ItemModel]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCategories(InformationCriteria):
+    """Items of one scale in categories, as they were estimated.
+
+    Parameters
+    ----------
+    item_ids, models
+        The items and their models.
+    categories
+        The responses that each item's categories stand for, the lowest first.
+    parameters
+        As they are read, in the order of the model's names, shape (n_items, width); 0 behind the last of an item.
+    covariance
+        Sampling covariance of each item's parameters, shape (n_items, width, width); None where it was not computed.
+    steps_at
+        The same parameters on the scales without bounds that steps are taken on.
+    log_likelihood
+        Marginal log-likelihood of the responses, ability N(0, 1).
+    priors
+        Prior densities used.
+    n_respondents, n_by_item
+        Size of the data, and responses to each item.
+    nodes
+        Over which ability was integrated out, in words.
+    status
+        How the iterations ended.
+    doubts
+        Why the scale may not be one of ability.
+    """
+
+    item_ids: tuple[str, ...]
+    models: tuple[ItemModel, ...]
+    categories: tuple[tuple[Any, ...], ...]
+    parameters: NDArray[np.float64]
+    covariance: NDArray[np.float64] | None
+    steps_at: NDArray[np.float64]
+    log_likelihood: float
+    priors: Priors
+    n_respondents: int
+    n_by_item: NDArray[np.int64]
+    nodes: str
+    status: Status
+    doubts: tuple[str, ...]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the estimates are a maximum."""
+        return self.status.converged
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of estimated parameters."""
+        return sum(map(len, self.names))
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Names of each item's parameters."""
+        return tuple(
+            tuple(name for name, _ in model.parameters(len(own), 1))
+            for model, own in zip(self.models, self.categories, strict=True)
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
+        errors = np.full(self.parameters.shape, np.nan)
+        if self.covariance is not None:
+            errors = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+        rows = [
+            (item, model.name, len(own), name, self.parameters[j, k], errors[j, k])
+            for j, (item, model, own) in enumerate(zip(self.item_ids, self.models, self.categories, strict=True))
+            for k, name in enumerate(self.names[j])
+        ]
+        return pd.DataFrame(rows, columns=["item_id", "model", "n_categories", "parameter", "value", "standard_error"])
+
+    def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
+        """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
+        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
+        return [
+            np.exp(model.log_probabilities(own[: len(names), None], at, NUMPY)).T
+            for model, own, names in zip(self.models, self.steps_at, self.names, strict=True)
+        ]
+
+    def expected_score(self, theta: ArrayLike) -> NDArray[np.float64]:
+        """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
+        return np.stack([p @ np.arange(p.shape[1]) for p in self.probabilities(theta)], axis=1)
+
+    def information(self, theta: ArrayLike) -> NDArray[np.float64]:
+        """Fisher information of each item on ability, sum of P'^2 / P over categories, shape (n_theta, n_items)."""
+        items = CategoryItems(self.models, [len(own) for own in self.categories], 1, torch.device("cpu"))
+        at = torch.from_numpy(np.atleast_1d(np.asarray(theta, dtype=np.float64)))[None]
+        x, found = torch.from_numpy(self.steps_at), np.zeros((at.shape[1], len(items)))
+        for part in items.parts:
+            log_p, _, score = part.derivatives(x, at)
+            found[:, part.items.numpy()] = (log_p.exp() * score[..., 0].square()).sum(dim=1).T.numpy()
+        return found
+
+    def scores(self, responses: ArrayLike | pd.DataFrame) -> pd.DataFrame:
+        """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
+
+        The columns are these items', in any order where they have names; responses that no item has a category for are
+        an error.
+        """
+        codes, respondents, _ = coded(responses, self.item_ids, self.categories)
+        joint = np.tile(SCORING_NODES.log_weights, (len(codes), 1))
+        for column, p in zip(codes.T, self.probabilities(SCORING_NODES.nodes), strict=True):
+            given = column != MISSING
+            joint[given] += np.log(np.maximum(p, np.finfo(float).tiny)).T[column[given]]
+        posterior = softmax(joint, axis=1)
+        theta = posterior @ SCORING_NODES.nodes
+        variance = posterior @ SCORING_NODES.nodes**2 - theta**2
+        n = (codes != MISSING).sum(axis=1)
+        return pd.DataFrame({"respondent_id": respondents, "theta": theta, "se": np.sqrt(variance), "n_items": n})
+
+    def simulate(self, theta: ArrayLike, *, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw responses of respondents with these abilities, a column an item, as the data had them."""
+        drawn = {}
+        for item, own, p in zip(self.item_ids, self.categories, self.probabilities(theta), strict=True):
+            above = rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)
+            drawn[item] = np.array(own, dtype=object)[above.sum(axis=1)]
+        return pd.DataFrame(drawn).infer_objects()
+
+    def in_short(self) -> str:
+        """Items, respondents, and how the iterations ended."""
+        models = ", ".join(dict.fromkeys(model.name for model in self.models))
+        people = counted(self.n_respondents, "respondent")
+        return f"{counted(len(self.item_ids), 'item')} ({models}), {people}, {self.outcome()}"
+
+
+def fit_categories(
+    responses: ArrayLike | pd.DataFrame,
+    models: Models = "graded",
+    *,
+    levels: Sequence[Any] | None = None,
+    prior: Literal["none", "weak"] = "none",
+    prior_guessing: str | None = None,
+    standard_errors: bool = True,
+    tolerance: float = 1e-5,
+    max_steps: int = 500,
+    n_nodes: int = 61,
+    device: Device = "auto",
+    seed: int = 0,
+) -> FittedCategories:
+    """Estimate items whose responses are categories, by marginal maximum likelihood with ability N(0, 1).
+
+    Parameters
+    ----------
+    responses
+        Numbers (or, with `levels`, labels), a row a respondent and a column an item; NaN or None where missing. Every
+        item's categories are the values that it has, in their order.
+    models
+        ``graded`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
+        categories, or an `ItemModel` of your own; or one for each item by its name.
+    levels
+        Labels in their order, the lowest first; None where responses are numbers.
+    prior
+        ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for the distances of a graded item's, and Beta(5, 15) of
+        guessing.
+    prior_guessing
+        A prior of guessing in place of that one: ``normal:MEAN,SD`` of logit c or ``beta:ALPHA,BETA`` of c.
+    standard_errors
+        Whether to invert the observed information (Louis, 1982).
+    tolerance, max_steps, n_nodes, device, seed
+        As in `FitSettings`.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
+        than 100, a 2PL or 3PL of more than two, or a response that is none of the levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> theta, steps = rng.normal(size=400), np.array([-1.0, 0.0, 1.0])
+    >>> chance = rng.logistic(size=(400, 5, 1))
+    >>> grades = (1.5 * theta[:, None, None] + chance > 1.5 * steps).sum(axis=2)
+    >>> fitted = irtbench.fit_categories(grades)
+    >>> fitted
+    <FittedCategories: 5 items (graded), 400 respondents, log-likelihood -2597.97, converged>
+    >>> fitted.table().head(3).round(1)
+      item_id   model  n_categories parameter  value  standard_error
+    0   item1  graded             4         a    1.5             0.2
+    1   item1  graded             4        d1    1.6             0.2
+    2   item1  graded             4        d2   -0.1             0.1
+    """
+    codes, respondents, (item_ids, categories) = coded(responses, None, None, levels)
+    each = models_of(models, item_ids)
+    check_categories(codes, respondents, item_ids, categories, each)
+    guessed = any(isinstance(model, Logistic) and model.lower for model in each)
+    priors = Priors.named(prior, guessing_estimated=guessed)
+    if prior_guessing is not None:
+        priors = Priors(prior, priors.slope, priors.intercept, GuessingPrior.read(prior_guessing), upper=priors.upper)
+    if any(isinstance(model, Logistic) and model.upper for model in each):
+        priors = Priors(prior, priors.slope, priors.intercept, priors.guessing, upper=USUAL_UPPER)
+    with fenced(seed), torch.no_grad(), threads_for(codes.shape[0] * max(codes.shape[1], n_nodes)):
+        where = choose_device(device)
+        items = CategoryItems(each, [len(own) for own in categories], 1, where)
+        model = partial(category_model, items=items, priors=priors)
+        nodes = NodeTensors.from_quadrature(normal_grid(n_nodes), dtype=torch.float64, device=where)
+        problem: Problem = CategoryProblem.of(model, rows_of(codes, items), nodes)
+        start = starting_values(problem)
+        problem = with_adapted_nodes(problem, start, room=ROOM)
+        problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+        found = with_positive_direction(problem, found)
+        status, covariance = found.status, None
+        if standard_errors and status.converged:
+            covariance, loose = sampling_covariance(problem, found.items)
+            status = status.unless_loose(loose.tolist())
+        doubts = find_doubts(problem, found, priors)
+    return FittedCategories(
+        item_ids,
+        each,
+        categories,
+        items.told(found.items.matrix).cpu().numpy(),
+        covariance if status.converged else None,
+        found.items.matrix.cpu().numpy(),
+        found.log_likelihood,
+        priors,
+        len(codes),
+        (codes != MISSING).sum(axis=0),
+        describe_nodes(problem.nodes),
+        status,
+        doubts,
+    )
+
+
+def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
+    """The model of each item."""
+
+    def one(given: str | ItemModel) -> ItemModel:
+        if isinstance(given, ItemModel):
+            return given
+        if given not in MODELS:
+            raise InputError(f"models: {given!r} is none; expected one of {', '.join(MODELS)}, or an ItemModel")
+        return MODELS[given]
+
+    if not isinstance(models, Mapping):
+        return (one(models),) * len(item_ids)
+    if lacking := [item for item in item_ids if item not in models]:
+        raise InputError(f"models: none for item {name_first(lacking)}; expected one for each item")
+    return tuple(one(models[item]) for item in item_ids)
+
+
+def coded(
+    responses: ArrayLike | pd.DataFrame,
+    item_ids: Sequence[str] | None,
+    categories: Sequence[Sequence[Any]] | None,
+    levels: Sequence[Any] | None = None,
+) -> tuple[NDArray[np.int8], list[str], tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]]:
+    """Categories as 0, 1, ... and -1 where missing, with the respondents, the items and what the categories stand for.
+
+    `item_ids` and `categories` are those of a fit; None for what the responses have.
+    """
+    named = isinstance(responses, pd.DataFrame)
+    table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
+    if table.empty:
+        raise InputError("responses: none; expected a row a respondent and a column an item")
+    names = [str(name) for name in table.columns] if named else list(numbered("item", table.shape[1]))
+    table = table.set_axis(names, axis=1)
+    if item_ids is not None:
+        if not named and len(names) == len(item_ids):
+            table = table.set_axis(list(item_ids), axis=1)
+        if lacking := [item for item in item_ids if item not in table.columns]:
+            raise InputError(f"responses: no column of item {name_first(lacking)}; expected one for each item")
+        table = table[list(item_ids)]
+    known: list[tuple[Any, ...]] = []
+    codes = np.full(table.shape, MISSING, dtype=np.int8)
+    for j, item in enumerate(table.columns):
+        values = table.iloc[:, j]
+        there = values.notna().to_numpy()
+        present = set(values[there])
+        expected = list(levels) if levels is not None else None if categories is None else list(categories[j])
+        if expected is None:
+            if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
+                raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
+            expected = sorted(present)
+        if unknown := present - set(expected):
+            raise InputError(
+                f"responses: item {item}: {sorted(map(str, unknown))[0]} is none of its categories; expected "
+                f"{name_first(expected)}"
+            )
+        own = tuple(value for value in expected if categories is not None or value in present)
+        if len(own) > MOST_CATEGORIES:
+            raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
+        codes[there, j] = [own.index(value) for value in values[there]]
+        known.append(own)
+    respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
+    return codes, respondents, (tuple(table.columns), tuple(known))
+
+
+def check_categories(
+    codes: NDArray[np.int8],
+    respondents: Sequence[str],
+    item_ids: Sequence[str],
+    categories: Sequence[Sequence[Any]],
+    models: Sequence[ItemModel],
+) -> None:
+    """Refuse responses that do not determine the parameters; see `fit_categories` for the errors."""
+    if len(codes) < FEWEST_RESPONDENTS:
+        raise InputError(f"fit: {len(codes)} respondents; expected at least {FEWEST_RESPONDENTS}")
+    if idle := [respondents[int(i)] for i in np.flatnonzero((codes == MISSING).all(axis=1))]:
+        raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
+    for item, own, model in zip(item_ids, categories, models, strict=True):
+        if len(own) < 2:
+            raise InputError(f"fit: item {item}: all responses are the same, or none; expected two categories or more")
+        if isinstance(model, Logistic) and len(own) != 2:
+            raise InputError(f"fit: item {item}: {len(own)} categories; expected two of a {model.name} item, or graded")
+
+
+def rows_of(codes: NDArray[np.int8], items: CategoryItems) -> DenseRows:
+    """The responses on their device."""
+    values = torch.from_numpy(codes).to(items.device)
+    columns = items.item_of_column, items.category_of_column
+    n = (values[:, columns[0]] == columns[1]).sum(dim=0).to(torch.float64)
+    return DenseRows(values, n, bool((values != MISSING).all()), categories=columns)

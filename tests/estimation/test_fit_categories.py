@@ -1,0 +1,208 @@
+"""Items in categories: mirt's figures, the 2PL as their limit, recovery, a model of one's own, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from irtbench.data.input_error import InputError
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit_categories import MODELS, FittedCategories, fit_categories
+from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
+from irtbench.models.pyro_model.categories import CategoryItems
+
+
+def theirs(reference: Path, folder: str, data: str) -> tuple[pd.DataFrame, pd.DataFrame, float, pd.DataFrame]:
+    root = reference / "graded"
+    long = pd.read_csv(root / "data" / data)
+    wide = long.pivot(index="respondent_id", columns="item_id", values="response")
+    items = pd.read_csv(root / folder / "items_slope_intercept.csv")
+    fit = json.loads((root / folder / "fit.json").read_text())
+    return wide, items, fit["loglik"], pd.read_csv(root / folder / "theta.csv")
+
+
+@pytest.mark.parametrize(
+    ("folder", "data", "words"),
+    [
+        ("science_grm", "science.csv", {"models": "graded"}),
+        ("science_gpcm", "science.csv", {"models": "gpcm"}),
+        ("sim_grm_grm", "sim_grm.csv", {"models": "graded"}),  # 20% missing
+        ("sim_grm_gpcm", "sim_grm.csv", {"models": "gpcm"}),
+        ("sim_mixed_prior", "sim_mixed.csv.gz", {"prior_guessing": "normal:-1.2,0.5"}),
+    ],
+)
+def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, words: dict[str, Any]) -> None:
+    wide, items, log_likelihood, abilities = theirs(reference, folder, data)
+    if "models" not in words:
+        kinds = items.drop_duplicates("item_id").set_index("item_id")["model"].str.lower()
+        words = {**words, "models": kinds.to_dict()}
+    fitted = fit_categories(wide, **words)
+    assert fitted.converged
+    assert not fitted.doubts
+    assert fitted.log_likelihood == pytest.approx(log_likelihood, abs=1e-4)
+    renamed = items.assign(parameter=items["parameter"].replace({"a1": "a", "g": "c"}))
+    both = fitted.table().merge(renamed, on=["item_id", "parameter"])
+    assert len(both) == fitted.n_parameters
+    np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
+    natural = both["se_scale"] == "natural"  # of guessing mirt has that of the logit
+    np.testing.assert_allclose(both["standard_error"][natural], both["se_oakes"][natural], rtol=1e-3)
+    found = fitted.scores(wide).merge(abilities, on="respondent_id")
+    np.testing.assert_allclose(found["theta"], found["eap"], atol=1e-4)
+    np.testing.assert_allclose(found["se_x"], found["se_y"], atol=1e-4)
+
+
+def grades(n: int = 500, n_items: int = 6, seed: int = 1, missing: float = 0.2) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    theta, a = rng.normal(size=(n, 1, 1)), np.linspace(0.8, 2.0, n_items)[:, None]
+    above = rng.logistic(size=(n, n_items, 1)) + a * theta > a * np.array([-1.0, 0.2, 1.1])
+    skipped = rng.random((n, n_items)) < missing
+    skipped[:, 0] &= ~skipped.all(axis=1)
+    return np.where(skipped, np.nan, above.sum(axis=2))
+
+
+@pytest.mark.parametrize("model", ["graded", "gpcm", "nominal", "2pl"])
+def test_of_two_categories_every_model_is_the_2pl(model: str) -> None:
+    right = np.where(np.isnan(given := grades()), np.nan, given > 1)
+    found, expected = fit_categories(right, model), fit_model(right)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-6)
+    np.testing.assert_allclose(found.parameters[:, 0], expected.items.discrimination, atol=1e-4)
+    np.testing.assert_allclose(found.parameters[:, 1], expected.items.intercept, atol=1e-4)
+    assert found.covariance is not None
+    assert expected.items.covariance is not None
+    np.testing.assert_allclose(found.covariance, expected.items.covariance[:, :2, :2], rtol=1e-3, atol=1e-7)
+
+
+def test_a_nominal_model_of_ordered_answers_is_no_worse_than_its_special_case() -> None:
+    given = grades()
+    nominal, ordered = fit_categories(given, "nominal"), fit_categories(given, "gpcm")
+    assert nominal.n_parameters == 36
+    assert 0 < 2 * (nominal.log_likelihood - ordered.log_likelihood) < 30  # chi-squared of 12
+
+
+def test_order_and_names_of_categories_are_no_matter() -> None:
+    given = grades()
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(len(given)), rng.permutation(6)
+    names = [f"q{j}" for j in range(6)]
+    first = fit_categories(pd.DataFrame(given, columns=names))
+    words = pd.DataFrame(given, columns=names).replace({0.0: "poor", 1.0: "fair", 2.0: "good", 3.0: "best"})
+    again = fit_categories(words.iloc[rows, columns], levels=["poor", "fair", "good", "best"])
+    assert again.categories[0] == ("poor", "fair", "good", "best")
+    both = first.table().merge(again.table(), on=["item_id", "parameter"])
+    np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
+    np.testing.assert_allclose(again.scores(words)["theta"], first.scores(given)["theta"], atol=1e-4)
+
+
+def test_parameters_are_found_again_and_intervals_cover() -> None:
+    truth = fit_categories(grades(2000, 8, seed=3, missing=0.0))
+    z = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        drawn = truth.simulate(rng.normal(size=800), rng=rng)
+        # who did well on the first item answers more of the others: missing at random
+        asked = rng.random(drawn.shape) < expit(drawn.iloc[:, [0]].to_numpy())
+        asked[:, 0] = True
+        found = fit_categories(drawn.where(asked))
+        errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))  # type: ignore[arg-type]
+        z.append((found.parameters - truth.parameters) / errors)
+    assert np.abs(np.mean(z)) < 0.4  # what the mean of the abilities drawn moves all intercepts of a set by
+    assert 0.85 < np.sqrt(np.mean(np.square(z))) < 1.15
+    assert (np.abs(z) < 1.96).mean() == pytest.approx(0.95, abs=0.04)
+
+
+def test_information_is_the_expectation_of_squared_scores() -> None:
+    fitted, theta, h = fit_categories(grades(), "graded"), np.linspace(-3, 3, 7), 1e-5
+    for own, item in zip(fitted.information(theta).T, range(6), strict=True):
+        above, at, below = (fitted.probabilities(theta + step)[item] for step in (h, 0, -h))
+        np.testing.assert_allclose(own, (((above - below) / (2 * h)) ** 2 / at).sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(sum(fitted.probabilities(0.3)[0][0]), 1)
+    assert (np.diff(fitted.expected_score(theta), axis=0) > 0).all()
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_numpy_and_torch_have_the_same_curves_and_derivatives_are_those_of_differences(name: str) -> None:
+    model, k = MODELS[name], 2 if name in ("2pl", "3pl") else 4
+    items = CategoryItems([model] * 3, [k] * 3, 1, torch.device("cpu"))
+    x, theta = np.random.default_rng(0).normal(size=(3, items.width)), np.linspace(-20, 20, 9)
+    (part,) = items.parts
+    log_p, by_x, by_theta = part.derivatives(torch.from_numpy(x), torch.from_numpy(theta[None]))
+    found = model.log_probabilities(x[:, :, None], theta[None], NUMPY)
+    np.testing.assert_allclose(found, log_p, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-12)
+    h = 1e-5
+    for p, step in enumerate(h * np.eye(items.width)):
+        above, below = (model.log_probabilities((x + s * step)[:, :, None], theta[None], NUMPY) for s in (1, -1))
+        np.testing.assert_allclose(by_x[..., p], (above - below) / (2 * h), rtol=1e-5, atol=1e-6)
+    above, below = (model.log_probabilities(x[:, :, None], theta[None] + s * h, NUMPY) for s in (1, -1))
+    np.testing.assert_allclose(by_theta[..., 0], (above - below) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+class CompLogLog(ItemModel):
+    """P(right) = 1 - exp(-exp(a theta + d)): a curve that nears 1 faster than it leaves 0."""
+
+    name = "cloglog"
+
+    def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
+        return ("a", "slope"), ("d", "intercept")
+
+    def log_probabilities(self, x: Any, theta: Any, maths: Maths) -> Any:
+        rate = maths.exp(x[..., :1, :] * theta[0] + x[..., 1:2, :])
+        return maths.join([-rate, maths.log1p(-maths.exp(-rate - 1e-300))])
+
+    def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
+        return np.array([slope / 1.7, *(steps_of_shares(shares, slope) / 1.7)])
+
+
+def test_a_model_of_ones_own_is_a_page() -> None:
+    rng = np.random.default_rng(2)
+    theta, a, d = rng.normal(size=(3000, 1)), np.linspace(0.6, 1.2, 8), np.linspace(-1, 0.5, 8)
+    values = rng.random((3000, 8)) < 1 - np.exp(-np.exp(a * theta + d))
+    own, usual = fit_categories(values.astype(int), CompLogLog()), fit_categories(values.astype(int), "2pl")
+    assert own.converged
+    assert own.log_likelihood > usual.log_likelihood + 3
+    assert own.covariance is not None
+    z = (own.parameters - np.stack([a, d], axis=1)) / np.sqrt(np.diagonal(own.covariance, axis1=1, axis2=2))
+    assert np.sqrt(np.mean(z**2)) == pytest.approx(1, abs=0.35)
+    assert np.corrcoef(own.scores(values.astype(int))["theta"], theta[:, 0])[0, 1] > 0.8
+    assert own.information(0.0).shape == (1, 8)
+    assert set(np.unique(own.simulate(np.zeros(50), rng=rng))) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "saying"),
+    [
+        (lambda x: x[:5], {}, "5 respondents; expected at least 10"),
+        (lambda x: np.where(np.arange(6) == 2, 1, x), {}, "item item3: all responses are the same, or none"),
+        (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
+        (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
+        (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),
+        (lambda x: x, {"models": {"item1": "graded"}}, "models: none for item item2, item3"),
+        (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),
+        (lambda x: x, {"levels": [0, 1, 2]}, "item item1: 3.0 is none of its categories"),
+        (lambda x: x[:0], {}, "responses: none"),
+    ],
+)
+def test_what_is_wrong_is_said(change: Any, words: dict[str, Any], saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        fit_categories(change(grades()), **words)
+
+
+def test_scores_are_of_the_items_by_name_and_of_known_categories() -> None:
+    fitted: FittedCategories = fit_categories(grades())
+    new = pd.DataFrame({"item2": [3, np.nan], "item1": [0, np.nan]}, index=["x", "y"])
+    with pytest.raises(InputError, match="no column of item item3, item4"):
+        fitted.scores(new)
+    whole = new.reindex(columns=fitted.item_ids)
+    found = fitted.scores(whole).set_index("respondent_id")
+    assert found.loc["y", ["theta", "n_items"]].tolist() == pytest.approx([0, 0], abs=1e-6)
+    assert found.loc["y", "se"] == pytest.approx(1, abs=1e-4)
+    with pytest.raises(InputError, match="item item2: 7"):
+        fitted.scores(whole.replace({"item2": {3: 7}}))
