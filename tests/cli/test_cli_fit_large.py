@@ -19,6 +19,7 @@ from irtbench.data.readers import encode, encode_long, large_table
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import held
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.stored_responses import RESPONSES
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "steps", "items_left_out", "prior")
 
@@ -186,6 +187,8 @@ def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path
     fit(place, tmp_path / "a", "--cache", cache)
     (folder,) = cache.iterdir()
     with held(folder, large.RUNNING):
-        ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache)
-    assert ended.status == 2
-    assert "another run works in it" in ended.err
+        for options in ((), ("--remove-cache",)):
+            ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache, *options)
+            assert ended.status == 2
+            assert "another run works in it" in ended.err
+        assert (folder / RESPONSES).exists()
