@@ -7,30 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.readers import long_parts
 from irtbench.data.readers import wide_parts as parts
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
-
-
-def make_scale(name: str, n_items: int, *, guessing: float = 0.0) -> Scale:
-    rng = np.random.default_rng(n_items)
-    ids = [f"{name}{k}" for k in range(n_items)]
-    a = rng.lognormal(0.2, 0.4, n_items)
-    a[0] = -0.4  # a reversed item
-    items = ItemParameters.from_difficulty(a, rng.normal(size=n_items), guessing, item_ids=ids)
-    items = replace(items, covariance=np.broadcast_to(np.diag([0.02, 0.02, 0.0]), (n_items, 3, 3)))
-    return Scale(name, items, ItemTable.plain(ids), Norms(rng.normal(size=200)))
 
 
 @pytest.fixture
