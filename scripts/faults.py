@@ -58,7 +58,7 @@ for _module in (
 ):
     import_module(f"irtbench.{_module}")
 
-SECONDS = re.compile(rb'"seconds": ?[0-9.eE+-]+')
+TIMES = re.compile(rb'"(seconds": ?[0-9.eE+-]+|hash":"[^"]+")')  # and the hash of what has them
 STUDY = """[data]
 answers = "answers.csv"
 items = "items.csv"
@@ -196,7 +196,7 @@ def digests(folder: Path) -> dict[str, str]:
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.is_file() and not any(part.startswith(".") for part in inside.parts):
-            content = SECONDS.sub(b'"seconds": 0', path.read_bytes())
+            content = TIMES.sub(b"", path.read_bytes())
             found[str(inside)] = hashlib.sha256(content).hexdigest()
     return found
 
