@@ -75,7 +75,7 @@ def collect(
             text = found.tags.get(name)
             texts[name].append(one(text, text))
 
-    def series(column: Sequence[str | None]) -> pd.Series[str]:
+    def series(column: Sequence[Any]) -> pd.Series[str]:
         try:
             return pd.Series(column, dtype="str")
         except UnicodeEncodeError:
