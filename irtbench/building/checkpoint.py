@@ -122,6 +122,8 @@ def from_plain(hint: Any, value: Any) -> Any:
         return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in given})
     if isinstance(value, dict) and "dtype" in value:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+    if get_origin(hint) is np.ndarray:
+        raise TypeError(f"expected an array but got {type(value).__name__}")
     if get_origin(hint) in (dict, Mapping) and is_dataclass(get_args(hint)[1]):
         return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}
     if get_origin(hint) in (dict, Mapping) and get_origin(get_args(hint)[1]) is tuple:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -168,9 +167,5 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
         raise InputError(f"cache {cache}: is not a folder")
     place = table.place if "://" in table.place else str(Path(table.place).resolve())
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
-    try:
-        with held(folder, RUNNING):
-            yield folder
-    finally:
-        if remove:
-            shutil.rmtree(folder, ignore_errors=True)
+    with held(folder, RUNNING, remove=remove):
+        yield folder

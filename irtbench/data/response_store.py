@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -231,8 +232,10 @@ def _marks(folder: Path) -> list[tuple[int, ...]]:
 
 
 @contextmanager
-def held(folder: Path, name: str = LOCK) -> Iterator[None]:
+def held(folder: Path, name: str = LOCK, *, remove: bool = False) -> Iterator[None]:
     """A folder of a cache, made if it is not there, for this run alone; locks of other names are others.
+
+    With ``remove`` it is removed at the end, the lock last, so that no other run loses what it has begun in it.
 
     Raises
     ------
@@ -245,8 +248,19 @@ def held(folder: Path, name: str = LOCK) -> Iterator[None]:
         if sys.platform != "win32":
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = (folder / name).exists()  # unless the run that had it has just removed it
             except BlockingIOError:
-                raise InputError(f"cache {folder}: another run works in it; expected another --cache") from None
-        yield
+                is_ours = False
+            if not is_ours:
+                raise InputError(f"cache {folder}: another run works in it; expected another --cache")
+        try:
+            yield
+        finally:
+            if remove:
+                with suppress(OSError):
+                    for path in folder.iterdir():
+                        if path.name != name:
+                            shutil.rmtree(path) if path.is_dir() else path.unlink()
+                shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(lock)

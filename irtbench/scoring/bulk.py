@@ -267,7 +267,9 @@ def _score_long(
     progress: Callable[[str], None],
 ) -> int:
     try:
-        return write_parts(bank, table.items, settings, lambda *_: map(made, read_together(table)), target, progress)
+        return write_parts(
+            bank, table.items, settings, lambda _, seen: map(made, read_together(table, seen)), target, progress
+        )
     except RowsScattered:
         progress("the rows of a respondent do not stand together: collecting them first")
         scattered = read_scattered(table, progress)

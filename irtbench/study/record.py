@@ -15,6 +15,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.building.checkpoint import from_plain, to_plain
 from irtbench.building.pruned import Pruning, PruningRound
 from irtbench.config import StudyFile
+from irtbench.data.file_hash import text_hash
 from irtbench.data.harmless_text import escaped, lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
@@ -53,6 +54,7 @@ def save_study(study: Study, file: Path) -> None:
         "responses": [_rows(part) for part in parts],
         "none_removed": none_removed,
     }
+    record["hash"] = _hash(record)
     text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     file.write_text(escaped(text) + "\n", encoding="utf-8")
 
@@ -88,16 +90,22 @@ def load_study(folder: Path) -> Study:
     if not isinstance(record, dict) or (record.get("format"), record.get("version")) != (FORMAT, VERSION):
         raise InputError(f"file {file}: holds no study of version {VERSION}; {again}")
     try:
+        if record.pop("hash", None) not in (None, _hash(record)):  # earlier versions wrote none
+            raise ValueError("not what was written")
         found: Study = from_plain(Study, _loose(record["study"]))
         scales = tuple(
             _whole(scale, _matrix(rows), none_removed=bool(same))
             for scale, rows, same in zip(found.scales, record["responses"], record["none_removed"], strict=True)
         )
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, StopIteration, RecursionError) as error:
         raise InputError(f"file {file}: is damaged ({type(error).__name__}: {error}); {again}") from None
     standing = tuple(scale.scale for scale in scales if scale.scale is not None)
     bank = ItemBank(standing, found.settings.card) if standing else None
     return replace(found, scales=scales, bank=bank)
+
+
+def _hash(record: dict[str, Any]) -> str:
+    return text_hash(json.dumps(record, sort_keys=True))
 
 
 def _without_paths(settings: StudyFile) -> StudyFile:

@@ -1,10 +1,27 @@
-"""Simulated responses to all scales of a bank, as a wide data frame."""
+"""Scales of a bank, and simulated responses to all of them as a wide data frame."""
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from irtbench.bank.bank import ItemBank
+from irtbench.bank.norms import Norms
+from irtbench.bank.scale import Scale
+from irtbench.data.items import ItemTable
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+
+
+def make_scale(name: str, n_items: int, *, guessing: float = 0.0) -> Scale:
+    """Items of known parameters, one of them reversed, with their errors, and norms."""
+    rng = np.random.default_rng(n_items)
+    ids = [f"{name}{k}" for k in range(n_items)]
+    a = rng.lognormal(0.2, 0.4, n_items)
+    a[0] = -0.4  # a reversed item
+    items = ItemParameters.from_difficulty(a, rng.normal(size=n_items), guessing, item_ids=ids)
+    items = replace(items, covariance=np.broadcast_to(np.diag([0.02, 0.02, 0.0]), (n_items, 3, 3)))
+    return Scale(name, items, ItemTable.plain(ids), Norms(rng.normal(size=200)))
 
 
 def wide_responses(bank: ItemBank, n: int, *, missing: float = 0.1, seed: int = 0) -> pd.DataFrame:

@@ -21,3 +21,13 @@ def simulated(
 def drawn(n: int, n_items: int, *, missing: float = 0.0) -> ResponseMatrix:
     """Responses alone, the same for every test that asks for this many."""
     return simulated(n, n_items, seed=7, missing=missing)[0]
+
+
+def with_a_constant_item() -> ResponseMatrix:
+    """One item that all got right, and two respondents who answered that one alone, or none."""
+    responses = drawn(240, 7, missing=0.2)
+    values = responses.correct.copy()
+    values[:, 4] = 1
+    values[[5, 200]] = np.nan
+    values[5, 4] = 1
+    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)

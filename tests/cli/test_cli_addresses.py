@@ -16,13 +16,13 @@ from typing import ClassVar
 import fsspec
 import pandas as pd
 import pytest
-from cli.test_cli_build_large import item_table, responses, study
-from scoring.test_bulk import make_scale
 
+from builders.answered_banks import make_scale
 from builders.command_line import run
 from builders.commands_here import Ended, run_main
 from builders.parquet_folder import wide_frame
 from builders.simulated import drawn
+from builders.two_scales import item_table, responses, study
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.cli import main, progress
 from irtbench.data.input_error import InputError

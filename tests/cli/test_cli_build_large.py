@@ -13,27 +13,12 @@ import pytest
 
 from builders.commands_here import run_main
 from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.two_scales import ITEMS, RULES, item_table, responses, study
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data.readers import encode, encode_long, large_table
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.respondent_sample import draw_respondents
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.simulation import simulate_responses
-
-N = 1700
-RULES = """
-[screening]
-min_responses = 6
-attention_share = 0.6
-chance_level = 0.1
-[pruning]
-min_items = 4
-min_share_kept = 0.6
-local_dependence_p = "chi_square"
-"""
-ITEMS = [f"item{k}" for k in range(1, 19)]
 
 
 @pytest.fixture
@@ -44,36 +29,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode_long, "ROWS_READ", 997)
     monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 145)
     monkeypatch.setattr("irtbench.study.stored_screening.ROWS", 177)
-
-
-def responses() -> ResponseMatrix:
-    """Two scales of eight items and two checks, some gaps, somebody who answered nothing and some who clicked."""
-    rng = np.random.default_rng(7)
-    items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 16), np.tile(np.linspace(-1.2, 1.2, 8), 2))
-    values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
-    values[:, 3] = rng.integers(0, 2, N)  # an item that nobody read
-    values[rng.random(values.shape) < 0.1] = np.nan
-    checks = (rng.random((N, 2)) < 0.9).astype(float)
-    values = np.hstack([values, checks])
-    values[40] = np.nan
-    values[50:60, 2:16] = np.nan
-    return ResponseMatrix(values, tuple(f"r{i:04}" for i in range(N)), tuple(ITEMS))
-
-
-def item_table(folder: Path, *, more: int = 0) -> None:
-    labels = ["one"] * 8 + ["two"] * 8 + ["check"] * 2 + ["two"] * more
-    names = [*ITEMS, *(f"unasked{k}" for k in range(more))]
-    attention = [int(label == "check") for label in labels]
-    pd.DataFrame({"item_id": names, "label": labels, "attention": attention}).to_csv(folder / "items.csv", index=False)
-
-
-def study(folder: Path, answers: object, *, rules: str = RULES, data: str = "", more: str = "") -> Path:
-    file = folder / "study.toml"
-    file.write_text(
-        f'[study]\nseed = 3\n[data]\nanswers = "{answers}"\nitems = "items.csv"\ncontent = "responses"\n{data}\n'
-        f"{rules}\n{more}"
-    )
-    return file
 
 
 def build(file: Path, output: Path, *options: object) -> str:

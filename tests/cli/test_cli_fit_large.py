@@ -11,14 +11,14 @@ import pytest
 
 from builders.commands_here import run_main
 from builders.parquet_folder import long_frame, wide_frame, write_parts
-from builders.simulated import drawn
+from builders.simulated import drawn, with_a_constant_item
 from irtbench.bank import norms
 from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data.readers import encode, encode_long, large_table
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_store import held
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.stored_responses import RESPONSES
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "steps", "items_left_out", "prior")
 
@@ -30,16 +30,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "ROWS_READ", 31)
     monkeypatch.setattr(encode_long, "ROWS_READ", 97)
     monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 45)
-
-
-def with_a_constant_item() -> ResponseMatrix:
-    """One item that all got right, and two respondents who answered that one alone, or none."""
-    responses = drawn(240, 7, missing=0.2)
-    values = responses.correct.copy()
-    values[:, 4] = 1
-    values[[5, 200]] = np.nan
-    values[5, 4] = 1
-    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
 
 
 def fit(place: object, output: Path, *options: object) -> dict[str, object]:
@@ -186,6 +176,8 @@ def test_two_runs_do_not_share_a_cache(everything_is_large: None, tmp_path: Path
     fit(place, tmp_path / "a", "--cache", cache)
     (folder,) = cache.iterdir()
     with held(folder, large.RUNNING):
-        ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache)
-    assert ended.status == 2
-    assert "another run works in it" in ended.err
+        for options in ((), ("--remove-cache",)):
+            ended = run_main("fit", place, "-o", tmp_path / "b", "--cache", cache, *options)
+            assert ended.status == 2
+            assert "another run works in it" in ended.err
+        assert (folder / RESPONSES).exists()

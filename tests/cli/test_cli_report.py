@@ -85,6 +85,18 @@ def test_a_folder_without_a_whole_record_is_one_line(tmp_path: Path, text: str |
     assert run_main("report", tmp_path / "nowhere").status == 2
 
 
+@pytest.mark.parametrize(
+    ("hashed", "saying"), [("hash", "not what was written"), ("", "expected an array but got dict")]
+)
+def test_a_record_that_was_changed_is_one_line(built: Path, tmp_path: Path, hashed: str, saying: str) -> None:
+    text = (built / "out" / "study.json").read_text(encoding="utf-8")
+    text = text.replace('"dtype":"int64"', '"type":"int64"', 1).replace('"hash":', f'"{hashed}":')
+    (tmp_path / "study.json").write_text(text, encoding="utf-8")
+    ended = run_main("report", tmp_path)
+    assert (ended.status, len(ended.lines)) == (2, 1)
+    assert f"is damaged ({'ValueError' if hashed else 'TypeError'}: {saying})" in ended.err
+
+
 def test_the_record_is_not_written_over(built: Path) -> None:
     ended = run_main("report", built / "out", "-o", built / "out" / "study.json")
     assert ended.status == 2

@@ -16,7 +16,7 @@ from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
-from irtbench.data.response_store import STATE, ResponseStore, checksum, held, unchanged
+from irtbench.data.response_store import LOCK, STATE, ResponseStore, checksum, held, unchanged
 from irtbench.data.stored_responses import RESPONSES, StoredResponses
 
 IDENTITY = {"files": [["a", 1, "2"]]}
@@ -247,4 +247,13 @@ def test_a_store_has_one_writer(tmp_path: Path) -> None:
     with held(folder), pytest.raises(InputError, match="another run works in it"), held(folder):
         pass
     with held(folder):
+        (folder / "scores").mkdir()
+    with held(folder, remove=True):
+        (folder / RESPONSES).touch()
+    assert not folder.exists()
+
+
+def test_a_lock_that_another_run_has_just_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fcntl.flock", lambda *_: (tmp_path / LOCK).unlink())
+    with pytest.raises(InputError, match="another run works in it"), held(tmp_path):
         pass

@@ -3,28 +3,16 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from builders.commands_here import run_main
 from builders.parquet_folder import long_frame, wide_frame, write_parts
-from builders.simulated import drawn
+from builders.simulated import drawn, with_a_constant_item
 from builders.torchrun import torchrun
 from irtbench.cli import large
-from irtbench.data.responses import ResponseMatrix
 
 SAME = ("n_respondents", "n_items", "n_responses", "n_parameters", "converged", "items_left_out", "doubts", "prior")
-
-
-def with_a_constant_item() -> ResponseMatrix:
-    """One item that all got right, and two respondents who answered that one alone, or none."""
-    responses = drawn(240, 7, missing=0.2)
-    values = responses.correct.copy()
-    values[:, 4] = 1
-    values[[5, 200]] = np.nan
-    values[5, 4] = 1
-    return ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
 
 
 def fit_alone(place: Path, output: Path, *options: object) -> None:

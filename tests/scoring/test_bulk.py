@@ -7,30 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.answered_banks import make_scale
 from irtbench.bank.bank import ItemBank
-from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.readers import long_parts
+from irtbench.data.readers import long_parts, seen_names
 from irtbench.data.readers import wide_parts as parts
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.scores import ScoringSettings, score_responses
-
-
-def make_scale(name: str, n_items: int, *, guessing: float = 0.0) -> Scale:
-    rng = np.random.default_rng(n_items)
-    ids = [f"{name}{k}" for k in range(n_items)]
-    a = rng.lognormal(0.2, 0.4, n_items)
-    a[0] = -0.4  # a reversed item
-    items = ItemParameters.from_difficulty(a, rng.normal(size=n_items), guessing, item_ids=ids)
-    items = replace(items, covariance=np.broadcast_to(np.diag([0.02, 0.02, 0.0]), (n_items, 3, 3)))
-    return Scale(name, items, ItemTable.plain(ids), Norms(rng.normal(size=200)))
 
 
 @pytest.fixture
@@ -197,6 +184,24 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
         assert found["respondent_id"].tolist() == [name for name in order for _ in range(2)]
         wanted = wanted.set_index("respondent_id").loc[order].reset_index()
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("most", [2**21, 8])
+def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
+    bank: ItemBank, tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_names, "MOST", most)
+    monkeypatch.setattr(long_parts, "ROWS_READ", 777)
+    source = long_file(responses_to(bank, 60, missing=0.0), tmp_path / "in.parquet")
+    rows = pd.read_parquet(source)
+    pd.concat([rows.iloc[1:], rows.iloc[:1]]).to_parquet(tmp_path / "again.parquet", index=False)
+    found = []
+    for place, scattered in ((source, False), (tmp_path / "again.parquet", True)):
+        said: list[str] = []
+        assert score_file(bank, place, tmp_path / "scores.parquet", progress=said.append) == 60
+        assert any("do not stand together" in line for line in said) == scattered
+        found.append(pd.read_parquet(tmp_path / "scores.parquet"))
+    pd.testing.assert_frame_equal(*found)
 
 
 def test_other_names_types_and_methods_of_a_long_file(bank: ItemBank, tmp_path: Path) -> None:

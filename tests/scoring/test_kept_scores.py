@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from scoring.test_bulk import make_scale
 
-from builders.answered_banks import wide_responses
+from builders.answered_banks import make_scale, wide_responses
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import seen_names, wide_parts

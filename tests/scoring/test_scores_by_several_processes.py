@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from scoring.test_bulk import make_scale
 
-from builders.answered_banks import wide_responses
+from builders.answered_banks import make_scale, wide_responses
 from builders.parquet_folder import write_parts
 from builders.torchrun import torchrun
 from irtbench.bank.bank import ItemBank, save_bank

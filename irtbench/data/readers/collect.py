@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.observations import Reader, ReadSettings
@@ -73,18 +74,33 @@ def collect(
         for name in texts.keys() - set(_TEXTS):
             text = found.tags.get(name)
             texts[name].append(one(text, text))
-    frame = pd.DataFrame({"respondent_id": ids[0], "item_id": ids[1]}, dtype="str")
+
+    def series(column: Sequence[Any]) -> pd.Series[str]:
+        try:
+            return pd.Series(column, dtype="str")
+        except UnicodeEncodeError:
+            number, broken = next(
+                (n, b) for n, text in zip(numbers, column, strict=True) if (b := lone_surrogate(text))
+            )
+            place = _place(reader, head, number)
+            raise InputError(f"{place}: half a character in the text {broken}; expected whole characters") from None
+
+    frame = pd.DataFrame({"respondent_id": series(ids[0]), "item_id": series(ids[1])})
     if settings.want == "response":
         scores = np.array(values, dtype=np.float64)
         frame["response"] = scores if raw_scores else _graded(scores, threshold, numbers, reader, head)
     else:
-        frame["answer"] = pd.Series(values, dtype="str")
+        frame["answer"] = series(values)
     if not np.isnan(seconds).all():
         frame["seconds"] = seconds
     for name, column in texts.items():
         if any(text is not None for text in column):
-            frame[name] = pd.Series(column, dtype="str")
+            frame[name] = series(column)
     return frame
+
+
+def _place(reader: Reader, head: Head, number: int) -> str:
+    return f"file {head.path}, {reader.record or head.record_word} {number}"
 
 
 def _graded(
@@ -99,9 +115,8 @@ def _graded(
     wrong = ~((scores == 0) | (scores == 1) | np.isnan(scores))
     if wrong.any():
         first = int(wrong.argmax())
-        place = f"file {head.path}, {reader.record or head.record_word} {numbers[first]}"
         raise InputError(
-            f"{place}: expected a score of 1, 0 or missing but got {scores[first]:g}; "
+            f"{_place(reader, head, numbers[first])}: expected a score of 1, 0 or missing but got {scores[first]:g}; "
             "name a threshold to grade scores (1 where score >= threshold)"
         )
     return scores

@@ -20,6 +20,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.batches import TableFile, without_guards
 from irtbench.data.readers.part_values import Keys, numbers_of
+from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
 from irtbench.data.responses import MOST_TRIALS
 
@@ -32,17 +33,7 @@ MEANING = np.array([np.nan, np.nan, 0, 1], dtype=np.float32)
 
 
 class RowsScattered(Exception):
-    """The rows of a respondent do not stand together.
-
-    Parameters
-    ----------
-    respondent
-        The first found to come again after another.
-    """
-
-    def __init__(self, respondent: str) -> None:
-        super().__init__(f"rows of respondent {respondent} do not stand together")
-        self.respondent = respondent
+    """The rows of a respondent do not stand together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,8 +232,8 @@ def _hashes(column: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def read_together(file: LongFile) -> Iterator[Part]:
-    """Parts of a file in which the rows of each respondent stand together.
+def read_together(file: LongFile, seen: SeenNames) -> Iterator[Part]:
+    """Parts of a file in which the rows of each respondent stand together; their names are added to ``seen``.
 
     Raises
     ------
@@ -253,7 +244,6 @@ def read_together(file: LongFile) -> Iterator[Part]:
     """
     n_items = len(file.items)
     most = max(1, min(ROWS, CELLS // max(1, n_items)))
-    seen: set[int] = set()
     # the last respondent's rows wait for those that the next rows of the file may add
     waiting: list[str] = []
     columns, said = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint8)
@@ -271,18 +261,15 @@ def read_together(file: LongFile) -> Iterator[Part]:
             starts[1:] += n_waiting
         elif waiting:
             starts, names = np.concatenate([[0], starts + n_waiting]), waiting + names
-        for name in names[:-1]:
-            hashed = hash(name)
-            if hashed in seen:
-                raise RowsScattered(name)
-            seen.add(hashed)
-        if hash(names[-1]) in seen:
-            raise RowsScattered(names[-1])
+        if seen.add(names[:-1]) is not None:
+            raise RowsScattered
         yield from _parts(file, names[:-1], starts, columns, said, counts, most)
         waiting, columns, said = names[-1:], columns[starts[-1] :], said[starts[-1] :]
         counts = tuple(each[starts[-1] :] for each in counts)
     if waiting:
         _demand_known(n_wanted)
+        if seen.add(waiting) is not None or seen.twice() is not None:
+            raise RowsScattered
         yield from _parts(file, waiting, np.array([0, columns.size]), columns, said, counts, most)
 
 

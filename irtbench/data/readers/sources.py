@@ -72,6 +72,8 @@ def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> 
             tables.append((head, found))
         else:
             others.append((head, found))
+    if of_format and (named_tables := [head for head, found in tables if not found]):
+        of_format["table"] = named_tables
     if len(of_format) > 1:
         several = "; ".join(f"{name}: {heads[0].path}" for name, heads in of_format.items())
         raise InputError(f"several formats: {several}; expected one, or choose it (--from)")

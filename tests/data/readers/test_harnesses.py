@@ -361,6 +361,19 @@ def test_two_formats_in_a_folder_need_a_choice(write_lines, tmp_path):
         read_responses(tmp_path, format="xlsx")
 
 
+def test_a_table_that_is_named_beside_a_log_is_another_format(write_lines, write_text):
+    log = write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1}}])
+    table = write_text("b.csv", "respondent_id,item_id,response\na,q1,1\n")
+    with pytest.raises(InputError, match=r"several formats: py-irt: .*a\.jsonl; table: .*b\.csv; expected one"):
+        read_responses([log, table])
+
+
+def test_half_a_character_is_refused_with_its_record(write_lines):
+    log = write_lines("a.jsonl", [{"subject_id": "m1", "responses": {"q1": 1, "q\ud8002": 0}}])
+    with pytest.raises(InputError, match=r"a\.jsonl, .* half a character in the text 'q\\ud8002'; expected whole"):
+        read_responses(log)
+
+
 def test_a_folder_of_tables_is_one_study_and_an_empty_one_is_refused(write_text, tmp_path):
     write_text("in/a.csv", "respondent_id,item_id,response\na,q1,1\n")
     write_text("in/b.csv", "respondent_id,item_id,response\nb,q1,0\n")
