@@ -11,7 +11,7 @@ from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters,
 
 
 class PartialCredit(ItemModel):
-    """Slope a and d_1, d_2, ...; steps b_k = -(d_k - d_k-1) / a need not rise. Of one slope for all: Masters (1982)."""
+    """Slope a and d_1, d_2, ...; steps b_k = -(d_k - d_k-1) / a need not rise."""
 
     name: ClassVar[str] = "gpcm"
 
