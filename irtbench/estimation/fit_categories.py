@@ -150,13 +150,13 @@ class FittedCategories(InformationCriteria):
             found[:, part.items.numpy()] = (log_p.exp() * score[..., 0].square()).sum(dim=1).T.numpy()
         return found
 
-    def scores(self, responses: ArrayLike | pd.DataFrame) -> pd.DataFrame:
+    def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
 
         The columns are these items', in any order where they have names; responses that no item has a category for are
         an error.
         """
-        codes, respondents, _ = coded(responses, self.item_ids, self.categories)
+        codes, respondents, _ = coded(table, self.item_ids, self.categories)
         joint = np.tile(SCORING_NODES.log_weights, (len(codes), 1))
         for column, p in zip(codes.T, self.probabilities(SCORING_NODES.nodes), strict=True):
             given = column != MISSING
@@ -183,7 +183,7 @@ class FittedCategories(InformationCriteria):
 
 
 def fit_categories(
-    responses: ArrayLike | pd.DataFrame,
+    table: ArrayLike | pd.DataFrame,
     models: Models = "graded",
     *,
     levels: Sequence[Any] | None = None,
@@ -200,9 +200,9 @@ def fit_categories(
 
     Parameters
     ----------
-    responses
-        Numbers (or, with `levels`, labels), a row a respondent and a column an item; NaN or None where missing. Every
-        item's categories are the values that it has, in their order.
+    table
+        Responses, numbers or, with `levels`, labels: a row a respondent and a column an item; NaN or None where
+        missing. Every item's categories are the values that it has, in their order.
     models
         ``graded`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
         categories, or an `ItemModel` of your own; or one for each item by its name.
@@ -241,7 +241,7 @@ def fit_categories(
     1   item1  graded             4        d1    1.6             0.2
     2   item1  graded             4        d2   -0.1             0.1
     """
-    codes, respondents, (item_ids, categories) = coded(responses, None, None, levels)
+    codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
     each = models_of(models, item_ids)
     check_categories(codes, respondents, item_ids, categories, each)
     guessed = any(isinstance(model, Logistic) and model.lower for model in each)

@@ -164,6 +164,7 @@ def test_parallel_forms_share_no_item_and_are_alike() -> None:
     assert shortest.precision["reliability"].min() >= 0.6 - 2e-6
 
 
+@pytest.mark.slow
 def test_overlap_and_uses_are_kept() -> None:
     items = drawn_items(4, 30)
     first = assemble_forms(items, length=6).forms[0]

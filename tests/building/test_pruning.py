@@ -227,6 +227,7 @@ def faulty(seed: int = 9, *, flat: tuple[int, ...] = (), misfit: tuple[int, ...]
     return with_values(responses, values)
 
 
+@pytest.mark.slow
 def test_content_groups_stay_above_their_minimum() -> None:
     responses = faulty(flat=(0, 1, 2))
     groups = {f"item{j}": "scarce" for j in (1, 2, 3, 4)}  # three flat items of four
@@ -248,6 +249,7 @@ def test_batches_take_several_items_at_once_and_fewer_rounds() -> None:
     assert max(len(r.removals) for r in many.rounds) > 1
 
 
+@pytest.mark.slow
 def test_rules_are_asked_in_their_order() -> None:
     responses = faulty(flat=(0,), misfit=(6,))
     by_slope = prune(responses, fit_model, QUICK)
@@ -428,6 +430,7 @@ def snli(real_data: Path, set_name: str, label: str) -> ResponseMatrix:
     return ResponseMatrix.from_long(table[table["item_id"].isin(wanted)], item_ids=wanted)
 
 
+@pytest.mark.slow
 def test_several_a_round_remove_what_one_a_round_does_in_fewer_rounds() -> None:
     planted = (2, 17, 31, 44, 60, 63)
     rng = np.random.default_rng(3)

@@ -272,6 +272,7 @@ def bucket() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_an_object_of_the_same_size_and_time_is_told_by_its_tag(bucket: str, tmp_path: Path) -> None:
     address, frame, cache = bucket.format("x.parquet"), wide_frame(drawn(60, 4)), tmp_path / "cache"
     sizes = []

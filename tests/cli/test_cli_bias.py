@@ -72,6 +72,7 @@ def test_what_the_item_does_to_the_test_is_said_and_drawn(study: Path, tmp_path:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bias.csv", "bias.json"]
 
 
+@pytest.mark.slow
 def test_an_item_that_a_group_answers_all_alike_is_named(study: Path, tmp_path: Path) -> None:
     table = pd.read_csv(study / "responses.csv")
     table.loc[table["respondent_id"].str.startswith("machines") & (table["item_id"] == "item5"), "response"] = 0

@@ -114,6 +114,7 @@ def test_with_everybody_in_the_sample_it_is_the_study_in_memory(
     assert page.status == 0
 
 
+@pytest.mark.slow
 def test_a_sample_decides_what_leaves_and_all_are_fitted(
     in_memory: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_items_that_nobody_was_asked_and_person_fit(
     assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["wide", pytest.param("long", marks=pytest.mark.slow)])
 def test_a_part_of_the_items_is_built_alone(
     layout: str, in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,7 @@ def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.Monkey
     assert written["data"]["items"] == "items.csv"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # so few items leave no degree of freedom
 @pytest.mark.parametrize("content", ["responses", "answers"])
 def test_columns_may_say_what_the_items_are(folder: Path, content: str) -> None:

@@ -109,8 +109,8 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
     [
         (["--reference", "x"], "groups: no respondent is in group x; expected one of a, b"),
         (["--model", "rasch"], "items common to groups are 2pl or 3pl but kind is rasch"),
-        (["--anchors", "items.csv"], "--groups: expected neither several abilities, testlets, a 4pl nor anchors"),
-        (["--factors", "2"], "--groups: expected neither several abilities, testlets, a 4pl nor anchors"),
+        (["--anchors", "items.csv"], "--groups: expected neither several abilities, testlets nor anchors"),
+        (["--factors", "2"], "--groups: expected neither several abilities, testlets nor anchors"),
     ],
 )
 def test_what_does_not_go_with_groups_is_one_line(tmp_path: Path, more: list[str], said: str) -> None:

@@ -122,6 +122,7 @@ def test_what_does_not_go_together_is_one_line(folder: Path, arguments: list[str
     assert not (folder / "none").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rasch", "1pl"])
 def test_a_study_of_a_common_slope(folder: Path, kind: str) -> None:
     long = pd.read_csv(folder / "responses.csv")

@@ -22,6 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_comes_out_the_same(built: Path, tmp_path: Path) -> None:
     page = built / "out" / "report.html"
     first = page.read_bytes()

@@ -79,6 +79,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     assert not (corpus / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     printed = printed_by("plan", "--items", 20, "--se-difficulty", 0.3, "--each", 10, "-o", out, "--json")

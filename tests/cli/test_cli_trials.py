@@ -33,6 +33,7 @@ def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
     assert abs(away) < 4
 
 
+@pytest.mark.slow
 def test_fit_and_score_and_power(simulated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     responses = simulated / "responses.csv"
     run_here("fit", responses, "-o", tmp_path / "fit", "--prior", "hierarchical", "--quiet")

@@ -128,6 +128,7 @@ def test_escape_sequences_go_only_where_they_are_understood(
     assert ("\x1b" in seen.raw) == escapes
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_what_it_can_show(folder: Path) -> None:
     (folder / "names.csv").write_text("respondent_id,item_id,response\nGrün,i1,1\nGrün,i2,0\nGrün,i3,1\n", "utf-8")
     seen = run_on_terminal("convert", "names.csv", "-o", "ascii.csv", cwd=folder, PYTHONIOENCODING="ascii")

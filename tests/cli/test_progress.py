@@ -95,6 +95,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 20])
 def test_a_bar_moves_on_one_line_of_a_terminal_and_goes_away(columns: int) -> None:
     seen = run_on_terminal(program=PROGRAM, columns=columns)

@@ -118,6 +118,7 @@ def test_a_file_of_results(tmp_path: Path, old: bool) -> None:
     assert step > 3
 
 
+@pytest.mark.slow
 def test_convert(tmp_path: Path) -> None:
     write_valid_inputs(tmp_path)
     arguments = ("convert", "answers.csv", "-o", "out/long.csv", "-q")

@@ -240,6 +240,7 @@ def test_free_slopes_without_an_effect_grow_and_the_advice_is_equal_ones() -> No
     assert list(effect.table()["converged"]) == [True, True, False]
 
 
+@pytest.mark.slow
 def test_pairs_have_one_slope_and_their_effect_is_found() -> None:
     responses, _, slopes, *_ = drawn(1000, [2] * 6, 1.2, seed=3)
     testlets = {f"i{j}": f"pair {j // 2}" for j in range(12)}

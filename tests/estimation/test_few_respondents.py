@@ -152,6 +152,7 @@ def test_derivatives_of_the_learnt_prior(exact: bool) -> None:
         assert float(torch.linalg.eigvalsh(information[:, :2, :2]).min()) > 0
 
 
+@pytest.mark.slow
 def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -> None:
     rng = np.random.default_rng(6)
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))

@@ -175,6 +175,7 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
             assert one.nodes == other.nodes
 
 
+@pytest.mark.slow
 @settings(max_examples=5)
 @given(
     model=st.sampled_from(["rasch", "1pl", "2pl", "3pl"]),

@@ -239,6 +239,7 @@ def test_mean_and_sd_are_recovered_and_their_intervals_cover() -> None:
     assert (np.std(z, axis=0) > 0.75).all()  # nor are the intervals too wide
 
 
+@pytest.mark.slow
 def test_the_three_parameter_model_undoes_guessing() -> None:
     responses, groups = drawn(seed=12, sizes=(3000, 3000), means=(0.0, -1.0), sds=(1.0, 1.0), n_items=25, guessing=0.25)
     right = fit_groups(responses, groups, FitSettings(kind="3pl"), reference="g0")

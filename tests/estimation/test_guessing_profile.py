@@ -122,6 +122,7 @@ def test_the_cut_off_is_that_of_a_normal_estimate_with_a_bound() -> None:
     np.testing.assert_allclose(points[::7], [point(one) for one in k[::7]], atol=3e-3)
 
 
+@pytest.mark.slow
 def test_ends_are_where_a_refit_says_so(responses: ResponseMatrix, fitted: FittedModel) -> None:
     # with c fixed at an end and everything else estimated anew, twice the log-likelihood is so much lower
     assert fitted.likelihood_intervals is not None

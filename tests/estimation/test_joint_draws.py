@@ -296,6 +296,7 @@ def test_chains_that_do_not_agree_are_left_out(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(fitted.items.covariance, without.items.covariance, rtol=0.01, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_without_standard_errors_nothing_is_drawn() -> None:
     settings = FitSettings(kind="3pl", prior="hierarchical", standard_errors=False)
     assert "R-hat" not in fit_model(simulated(20, 60)[2], settings).stopped_because

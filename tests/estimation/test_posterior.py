@@ -139,6 +139,7 @@ def test_two_items_agree_with_integration_over_a_grid(
     assert evidence - found.elbo == pytest.approx(found.divergence, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_laplace_approximation_would_not_pass(
     pair: tuple[Problem, ItemTensors],
     integrated: tuple[NDArray[np.float64], NDArray[np.float64], float, float],

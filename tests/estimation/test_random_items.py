@@ -114,6 +114,7 @@ def test_the_learnt_density_is_the_likeliest() -> None:
     assert abs(prior.correlation) < 0.15
 
 
+@pytest.mark.slow
 def test_items_alike_in_slope_do_not_drive_the_density_to_nothing() -> None:
     rng = np.random.default_rng(4)
     theta = rng.normal(size=60)

@@ -314,7 +314,7 @@ def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
         ({"kind": "rasch", "prior": "hierarchical"}, "prior hierarchical is one of slopes"),
         ({"kind": "1pl", "posterior": "normal"}, "a posterior goes with kind 2pl or 3pl"),
         ({"kind": "1pl", "by_item": {"item1": "2pl"}}, "one slope for all items"),
-        ({"kind": "4pl"}, "expected 'rasch', '1pl', '2pl' or '3pl' but got '4pl'"),
+        ({"kind": "5pl"}, "expected 'rasch', '1pl', '2pl', '3pl' or '4pl' but got '5pl'"),
     ],
 )
 def test_what_does_not_go_with_a_common_slope_is_refused(settings, said: str) -> None:

@@ -46,6 +46,7 @@ class SkewedTarget:
         return torch.stack([draws] * 3, dim=2), torch.stack([self.log_density(u) for u in draws])
 
 
+@pytest.mark.slow
 def test_moments_are_those_of_the_target_and_not_of_the_guide() -> None:
     target = SkewedTarget()
     found = weighted_draws(target, seed=1)  # type: ignore[arg-type]

@@ -117,6 +117,7 @@ def test_the_order_of_items_and_options_never_matters_to_what_learns_nothing() -
     assert by_name(one)["longest_option"].right.tolist() == by_name(other)["longest_option"].right[::-1].tolist()
 
 
+@pytest.mark.slow
 def test_the_seed_decides() -> None:
     items = draw_items(60, planted=0.5)
     one, other = (artifacts(items, rng=np.random.default_rng(3)).table() for _ in range(2))

@@ -221,6 +221,7 @@ def test_a_reader_sees_no_nan_and_no_none(page, plain_study):
         assert not re.search(r"\b(nan|NaN|None|inf)\b", read.text)
 
 
+@pytest.mark.slow
 def test_same_study_same_page(study, page):
     assert render_report(study) == page.source
 
@@ -362,6 +363,7 @@ def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
     assert len(read.images) == 5
 
 
+@pytest.mark.slow
 def test_respondents_stand_in_for_systems(study):
     rows = Page(render_report(replace(study, system_scores=None))).table("lowest, the middle and the highest ability")
     theta = study.respondent_scores["theta"]
@@ -383,6 +385,7 @@ def drawings(page):
     return [base64.b64decode(image["src"].split(",")[1]).decode() for image in page.images]
 
 
+@pytest.mark.slow
 def test_abilities_of_a_rasch_model_are_in_logits(study, page):
     unit = "standard deviations of the population"
     assert f"Abilities and difficulties are in {unit}, 0 at its mean." in page.text
@@ -405,6 +408,7 @@ def test_abilities_of_a_rasch_model_are_in_logits(study, page):
     assert any("ability θ (logits)" in drawing for drawing in drawings(read))
 
 
+@pytest.mark.slow
 def test_scale_too_small_to_fit_is_reported(study):
     pruning = replace(
         study.scales[1].pruning, rounds=(), fit_before=None, fit_after=None, rejected="fewer than 3 items are left"

@@ -76,6 +76,7 @@ def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
     assert loadings.loc["left", "loading_left"] > 0.4 > abs(loadings.loc["left", "loading_right"])
 
 
+@pytest.mark.slow
 def test_one_ability_and_two_stand_beside_each_other_with_the_test_of_guessing(study: Study) -> None:
     table = table_of(pruning_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2

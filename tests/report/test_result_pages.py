@@ -116,6 +116,7 @@ def test_who_is_better_is_said_with_the_interval_on_that_side() -> None:
     assert page.results == [("c is better than a: accuracy higher by 0.020 [0.015, 0.025], adjusted p .001.",)]
 
 
+@pytest.mark.slow
 def test_many_systems_make_a_page_of_bounded_size() -> None:
     page = comparison_page(comparison([f"s{k:03d}" for k in range(120)]), None, level=0.95, adjustment="holm")
     table = table_of(page)

@@ -186,6 +186,7 @@ def test_the_long_form_gives_the_scores_of_the_wide_one(
     pd.testing.assert_frame_equal(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2**21, 8])
 def test_a_respondent_who_comes_again_is_known_when_names_are_on_disk(
     bank: ItemBank, tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch

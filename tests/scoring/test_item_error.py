@@ -126,6 +126,7 @@ def test_plausible_values_keep_the_spread_that_eaps_lack() -> None:
     assert 0.5 < np.corrcoef(values[:, 0], values[:, 1])[0, 1] < 0.9
 
 
+@pytest.mark.slow
 def test_plausible_values_share_the_items_error() -> None:
     # huge item errors: within one draw of the items two people with the same responses move together
     items = uncertain_items(200, scale=50.0)
@@ -137,6 +138,7 @@ def test_plausible_values_share_the_items_error() -> None:
     assert abs(np.corrcoef(alone)[0, 1]) < 0.2
 
 
+@pytest.mark.slow
 def test_an_integrated_curve_is_the_mean_of_drawn_curves() -> None:
     items = uncertain_items(4, guessing=0.2, scale=10.0)
     items = replace(items, covariance=items.covariance * np.array([1.0, 1.0, 0.3])[:, None] * np.array([1.0, 1.0, 0.3]))

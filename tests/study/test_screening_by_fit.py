@@ -156,6 +156,7 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
         read_data(settings)
 
 
+@pytest.mark.slow
 def test_a_study_shows_what_screening_changes_where_it_is_asked_to(crowd, tmp_path: Path) -> None:
     _, known, table, _ = crowd
     table.to_csv(tmp_path / "answers.csv", index=False)
