@@ -13,6 +13,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.tetrachoric import Tetrachoric, tetrachoric
+from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,16 @@ def parallel_analysis(
     return ParallelAnalysis(
         observed.eigenvalues, chance.mean(axis=0), limit, percentile, n_samples, n_abilities, observed
     )
+
+
+def why_not_counted(responses: ResponseMatrix, fewest_items: int = 2) -> str:
+    """Why tetrachoric correlations, and so the number of abilities, are not to be had; empty where they are."""
+    answered_both = responses.observed.astype(np.float64).T @ responses.observed
+    if responses.trials is not None:
+        return "tetrachoric correlations are of one response each, and there are several trials of an item"
+    if responses.n_items < fewest_items or responses.n_respondents < FEWEST_RESPONDENTS:
+        return f"{responses.n_respondents} respondents and {responses.n_items} items are too few"
+    return "some two items were answered by nobody together" if (answered_both == 0).any() else ""
 
 
 def shuffled(responses: ResponseMatrix, rng: np.random.Generator) -> ResponseMatrix:

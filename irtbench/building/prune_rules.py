@@ -75,7 +75,8 @@ class PruneRules(Settings):
         with few respondents to a pair of items CFI and TLI fall below the cut-off by chance, and M2 has p >= .05.
     max_share_bad
         Reject the scale, too, if one ability fits all the items given so badly, and the rules remove more than this
-        share of them: a few twin items may make a scale look bad, but of two abilities pruning would leave one.
+        share of them, or parallel analysis counts several abilities in what is left: a few twin items may make a scale
+        look bad, but of two abilities pruning would leave one, or a part of the other.
     min_share_kept
         Reject the scale if fewer than this share of the items given survive.
     min_items
@@ -114,7 +115,7 @@ class PruneRules(Settings):
     bootstrap_samples: Annotated[int, Range(at_least=FEWEST_SAMPLES)] | None = None
     min_cfi: Share | None = 0.90
     min_tli: Share | None = 0.90
-    max_share_bad: Share = 0.25
+    max_share_bad: Share = 0.3
     min_share_kept: Inside | None = 0.5
     min_items: Annotated[int, Range(at_least=FEWEST_ITEMS)] = FEWEST_ITEMS
     min_per_group: Count = 0

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
 from irtbench.building.checkpoint import Checkpoint
 from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import FEWEST_ITEMS, PruneRules
@@ -183,9 +186,9 @@ def prune(
         if rejected := _more_than_pairs(responses, state, rules, checks):
             return _finish(responses, state, rules, checks, rejected)
         if not found:
-            return _finish(
-                responses, state, rules, checks, misfit_as_a_whole(state.rounds[-1].global_fit, rules, checks)
-            )
+            rejected = misfit_as_a_whole(state.rounds[-1].global_fit, rules, checks)
+            rejected = rejected or _several_abilities_left(data, state, rules, checks, seed)
+            return _finish(responses, state, rules, checks, rejected)
     return _finish(responses, state, rules, checks, f"fewer than {FEWEST_ITEMS} items are left")
 
 
@@ -203,6 +206,20 @@ def _more_than_pairs(
         return None
     verdict = misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
     return verdict and f"{verdict}; {leaving} items would have to leave, more than {rules.max_share_bad:.0%}"
+
+
+def _several_abilities_left(
+    data: ResponseMatrix, state: _State, rules: PruneRules, checks: ScaleChecks | None, seed: int
+) -> str | None:
+    """Say why one ability did not fit the items given, if parallel analysis still counts several in what is left.
+
+    With few respondents the fit of two abilities passes once those items are gone that show it most.
+    """
+    verdict = misfit_as_a_whole(state.rounds[0].global_fit, rules, checks)
+    if verdict is None or why_not_counted(data):
+        return None
+    number = parallel_analysis(data, rng=np.random.default_rng(seed)).n_abilities
+    return None if number < 2 else f"{verdict}; without those that left parallel analysis counts {number} abilities"
 
 
 def _too_few_left(responses: ResponseMatrix, state: _State, rules: PruneRules) -> bool:

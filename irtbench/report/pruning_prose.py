@@ -75,7 +75,7 @@ def rules(chosen: PruneRules) -> str:
         text += "No rule removes other items."
     whole = [
         f"{name} below {limit:g} of the items left, or of the items given where more than "
-        f"{percent(chosen.max_share_bad, 0)} of them leave"
+        f"{percent(chosen.max_share_bad, 0)} of them leave or parallel analysis counts several abilities in the rest"
         for name, limit in (("CFI", chosen.min_cfi), ("TLI", chosen.min_tli))
         if limit is not None
     ]

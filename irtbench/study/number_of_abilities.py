@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions
+from irtbench.analysis.parallel_analysis import why_not_counted
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.removals import constant_items
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fitted import software_versions
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
+from irtbench.estimation.settings import Device
 
 
 def study_dimensions(
@@ -30,14 +29,7 @@ def study_dimensions(
     gone = {removal.item_id for removal in constant_items(together)}
     data = together.select_items([item for item in together.item_ids if item not in gone]).answered()
     labels = [label_of[item] for item in data.item_ids]
-    answered_both = data.observed.astype(np.float64).T @ data.observed
-    why_not = ""
-    if data.trials is not None:
-        why_not = "tetrachoric correlations are of one response each, and there are several trials of an item"
-    elif data.n_items <= MOST_FACTORS or data.n_respondents < FEWEST_RESPONDENTS:
-        why_not = f"{data.n_respondents} respondents and {data.n_items} items are too few"
-    elif (answered_both == 0).any():
-        why_not = "some two items were answered by nobody together"
+    why_not = why_not_counted(data, MOST_FACTORS + 1)
     if why_not:
         progress(f"number of abilities: not counted, since {why_not}")
         return None, why_not

@@ -557,3 +557,19 @@ def test_a_few_pairs_do_not_reject_a_scale_and_the_verdict_names_them() -> None:
     for first in (1, 3, 5):
         assert f"(depends on item{first})" in pruning.mended or f"(depends on item{first + 1})" in pruning.mended
     assert prune(responses, fit_model, QUICK).mended == ""
+
+
+@pytest.mark.parametrize("seed", [4, 7])
+def test_two_abilities_of_few_people_are_not_pruned_until_they_pass(seed: int) -> None:
+    """At r = .5 with 300 people the fit of the rest passes once a few items are gone; its eigenvalues still tell."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(size=(300, 2))
+    theta[:, 1] = 0.5 * theta[:, 0] + np.sqrt(0.75) * theta[:, 1]
+    a, b = rng.uniform(0.8, 2.2, 20), rng.normal(0, 0.9, 20)
+    values = (rng.random((300, 20)) < 1 / (1 + np.exp(-a * (theta.repeat(10, axis=1) - b)))).astype(float)
+    pruning = prune(values, fit_model, PruneRules(local_dependence_p="chi_square"))
+    assert 2 <= len(pruning.removals) <= 4
+    last = pruning.rounds[-1].global_fit
+    assert min(last.cfi, last.tli) > 0.9
+    assert pruning.rejected is not None
+    assert pruning.rejected.endswith("without those that left parallel analysis counts 2 abilities")
