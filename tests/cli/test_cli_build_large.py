@@ -208,7 +208,7 @@ def test_a_part_of_the_items_is_built_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:local dependence. the refit failed")  # of responses shuffled among respondents
+@pytest.mark.filterwarnings("ignore")  # of responses shuffled among respondents, to which little can be fitted
 def test_what_screening_changes_and_a_control_are_of_a_sample(
     in_memory: Path, tmp_path: Path, everything_is_large: None
 ) -> None:
