@@ -19,6 +19,7 @@ from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
+from irtbench.estimation.spans import total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -239,21 +240,20 @@ def starting_categories(problem: CategoryProblem) -> ItemTensors:
     score = scale.category_of_column / (number - 1)[scale.item_of_column]
     of_item = torch.zeros(len(scale), len(score), dtype=torch.float64, device=rows.device)
     of_item[scale.item_of_column, torch.arange(len(score), device=rows.device)] = score
-    n = torch.zeros_like(number)
-    scores = []
+    n, of_scores, scores = torch.zeros_like(number), number.new_zeros(2), []
     for batch in problem.batches(dtype=torch.float64):
         n += batch.observed_by_item_sums(n.new_ones(len(batch)))
-        asked = batch.observed_sums(torch.ones_like(number))
-        scores.append((batch.correct @ score) / asked)
-    total = torch.cat(scores)
-    total = (total - total.mean()) / total.std().clamp(min=1e-12)
-    across, square, first = torch.zeros_like(n), torch.zeros_like(n), 0
+        scores.append((batch.correct @ score) / batch.observed_sums(torch.ones_like(number)))
+        of_scores += torch.stack([scores[-1].sum(), scores[-1].square().sum()])
+    n, of_scores = total(rows, n, of_scores)
+    centre = of_scores[0] / rows.n_respondents
+    spread = (of_scores[1] / rows.n_respondents - centre.square()).clamp(min=1e-24).sqrt()
+    across, square = torch.zeros_like(n), of_item.square() @ rows.n_correct
     mean = of_item @ rows.n_correct / n
-    for batch in problem.batches(dtype=torch.float64):
-        own = total[first : first + len(batch)]
-        first += len(batch)
-        across += of_item @ (batch.correct_by_item @ own) - mean * batch.observed_by_item_sums(own)
-        square += of_item.square() @ (batch.correct_by_item @ torch.ones_like(own))
+    for batch, own in zip(problem.batches(dtype=torch.float64), scores, strict=True):
+        standard = (own - centre) / spread
+        across += of_item @ (batch.correct_by_item @ standard) - mean * batch.observed_by_item_sums(standard)
+    (across,) = total(rows, across)
     deviation = (square / n - mean.square()).clamp(min=1e-6).sqrt()
     correlation = (across / n / deviation).clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation.square()).sqrt()
