@@ -11,6 +11,7 @@ import pandas as pd
 
 from irtbench.cli.large import hash_of
 from irtbench.cli.output import say, say_next, show_table, write_json, write_table
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 
 if TYPE_CHECKING:
@@ -62,9 +63,15 @@ class FitResults:
         return replace(self, found=self.found | {"items_left_out": reasons, "respondents_left_out": respondents})
 
     def of_data(self, responses: Path, table: LargeTable | None) -> Self:
-        """The same with a scale that says of which data it is."""
+        """The same with a scale that says of which data it is; with none where `score` would refuse its items."""
+        from irtbench.models.item_parameters import sensible_items
+
         if self.scale is None:
             return self
+        try:
+            sensible_items(self.scale.items)
+        except InputError as error:  # of a fit that did not converge
+            return replace(self, scale=None, words=[*self.words, f"no bank.json is written: {error}"])
         return replace(self, scale=replace(self.scale, provenance=provenance_of(self.found, responses, table)))
 
     def write(self, folder: Path, scores_file: Path | None, card: DataCard | None) -> None:
