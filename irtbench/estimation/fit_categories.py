@@ -22,6 +22,8 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, with_positive_direction
 from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.designed_problem import common_slope as with_common_slope
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import sampling_covariance
@@ -82,6 +84,8 @@ class FittedCategories(InformationCriteria):
         How the iterations ended.
     doubts
         Why the scale may not be one of ability.
+    common_slope
+        Whether all items have one slope.
     """
 
     item_ids: tuple[str, ...]
@@ -97,6 +101,7 @@ class FittedCategories(InformationCriteria):
     nodes: str
     status: Status
     doubts: tuple[str, ...]
+    common_slope: bool = False
 
     @property
     def converged(self) -> bool:
@@ -106,7 +111,7 @@ class FittedCategories(InformationCriteria):
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters."""
-        return sum(map(len, self.names))
+        return sum(map(len, self.names)) - (len(self.item_ids) - 1 if self.common_slope else 0)
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -187,6 +192,7 @@ def fit_categories(
     models: Models = "graded",
     *,
     levels: Sequence[Any] | None = None,
+    common_slope: bool = False,
     prior: Literal["none", "weak"] = "none",
     prior_guessing: str | None = None,
     standard_errors: bool = True,
@@ -208,6 +214,9 @@ def fit_categories(
         categories, or an `ItemModel` of your own; or one for each item by its name.
     levels
         Labels in their order, the lowest first; None where responses are numbers.
+    common_slope
+        Whether all items have one slope: with ``gpcm`` the partial credit model (Masters, 1982), whose ability in
+        logits is this one times the slope. Without a prior, and not with ``nominal``.
     prior
         ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for the distances of a graded item's, and Beta(5, 15) of
         guessing.
@@ -250,12 +259,16 @@ def fit_categories(
         priors = Priors(prior, priors.slope, priors.intercept, GuessingPrior.read(prior_guessing), upper=priors.upper)
     if any(isinstance(model, Logistic) and model.upper for model in each):
         priors = Priors(prior, priors.slope, priors.intercept, priors.guessing, upper=USUAL_UPPER)
+    if common_slope and (prior != "none" or prior_guessing or any(isinstance(model, Nominal) for model in each)):
+        raise InputError("fit: a common slope goes with no prior, and with other models than nominal")
     with fenced(seed), torch.no_grad(), threads_for(codes.shape[0] * max(codes.shape[1], n_nodes)):
         where = choose_device(device)
         items = CategoryItems(each, [len(own) for own in categories], 1, where)
         model = partial(category_model, items=items, priors=priors)
         nodes = NodeTensors.from_quadrature(normal_grid(n_nodes), dtype=torch.float64, device=where)
         problem: Problem = CategoryProblem.of(model, rows_of(codes, items), nodes)
+        if common_slope:
+            problem = DesignedProblem.made_of(problem, with_common_slope(items.free, items.where("slope")))
         start = starting_values(problem)
         problem = with_adapted_nodes(problem, start, room=ROOM)
         problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
@@ -265,13 +278,14 @@ def fit_categories(
             covariance, loose = sampling_covariance(problem, found.items)
             status = status.unless_loose(loose.tolist())
         doubts = find_doubts(problem, found, priors)
+        x = found.items.matrix if not isinstance(problem, DesignedProblem) else problem.whole(found.items).matrix
     return FittedCategories(
         item_ids,
         each,
         categories,
-        items.told(found.items.matrix).cpu().numpy(),
+        items.told(x).cpu().numpy(),
         covariance if status.converged else None,
-        found.items.matrix.cpu().numpy(),
+        x.cpu().numpy(),
         found.log_likelihood,
         priors,
         len(codes),
@@ -279,6 +293,7 @@ def fit_categories(
         describe_nodes(problem.nodes),
         status,
         doubts,
+        common_slope,
     )
 
 

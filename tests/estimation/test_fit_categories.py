@@ -59,6 +59,32 @@ def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, 
     np.testing.assert_allclose(found["se_x"], found["se_y"], atol=1e-4)
 
 
+def test_a_common_slope_is_the_partial_credit_model_of_mirt(reference: Path) -> None:
+    wide, items, log_likelihood, abilities = theirs(reference, "science_pcm", "science.csv")
+    fitted = fit_categories(wide, "gpcm", common_slope=True, tolerance=1e-6)
+    assert (fitted.converged, fitted.n_parameters) == (True, 13)
+    assert fitted.log_likelihood == pytest.approx(log_likelihood, abs=1e-5)
+    slope = fitted.parameters[0, 0]  # theirs are 1, and the variance of ability is free: 1.0025
+    assert slope**2 == pytest.approx(1.0025306749, abs=1e-4)
+    both = fitted.table().merge(items[items["parameter"].str.startswith("d")], on=["item_id", "parameter"])
+    np.testing.assert_allclose(both["value_x"], both["value_y"], atol=2e-4)  # on other nodes
+    np.testing.assert_allclose(both["standard_error"], both["se_oakes"], rtol=1e-3)
+    found = fitted.scores(wide).merge(abilities, on="respondent_id")
+    np.testing.assert_allclose(slope * found["theta"], found["eap"], atol=1e-4)
+
+
+def test_of_right_and_wrong_a_common_slope_is_the_1pl() -> None:
+    right = np.where(np.isnan(given := grades()), np.nan, given > 1)
+    found, expected = fit_categories(right, "2pl", common_slope=True), fit_model(right, model="1pl")
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-7)
+    np.testing.assert_allclose(found.parameters[:, 0], expected.items.discrimination, atol=1e-5)
+    np.testing.assert_allclose(found.parameters[:, 1], expected.items.intercept, atol=1e-5)
+    assert found.covariance is not None
+    errors = expected.items.standard_errors()
+    np.testing.assert_allclose(np.sqrt(found.covariance[:, 0, 0]), errors["discrimination"], rtol=1e-4)
+    np.testing.assert_allclose(np.sqrt(found.covariance[:, 1, 1]), errors["intercept"], rtol=1e-4)
+
+
 def grades(n: int = 500, n_items: int = 6, seed: int = 1, missing: float = 0.2) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
     theta, a = rng.normal(size=(n, 1, 1)), np.linspace(0.8, 2.0, n_items)[:, None]
@@ -183,6 +209,7 @@ def test_a_model_of_ones_own_is_a_page() -> None:
         (lambda x: np.where(np.arange(6) == 2, 1, x), {}, "item item3: all responses are the same, or none"),
         (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
         (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
+        (lambda x: x, {"models": "nominal", "common_slope": True}, "a common slope goes with no prior"),
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),
         (lambda x: x, {"models": {"item1": "graded"}}, "models: none for item item2, item3"),
         (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),

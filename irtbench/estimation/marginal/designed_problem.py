@@ -1,0 +1,206 @@
+"""A problem whose items' parameters are made of fewer: parameters = matrix x free parameters.
+
+One slope for all items, steps that items share, or whatever is linear in what is estimated. What is designed is any
+problem: its derivatives and information are taken at the items' own parameters and carried over by the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.marginal import nodes
+from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
+from irtbench.estimation.marginal.observed_information import observed_information, told_scale
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.sites import ItemPrior
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the items' parameters are made of what is free.
+
+    Parameters
+    ----------
+    matrix
+        Shape (n_items * width, n_free); rows of zeros for entries that are no parameters.
+    shape
+        Of the items' own parameters, (n_items, width).
+    """
+
+    matrix: Tensor
+    shape: tuple[int, int]
+
+    def whole(self, items: ItemTensors) -> ItemTensors:
+        """The items' own parameters."""
+        return ItemTensors.from_matrix((self.matrix @ items.matrix[0]).view(self.shape))
+
+    def free(self, items: ItemTensors) -> ItemTensors:
+        """The free parameters of which those of these items are made, or the nearest."""
+        nearest = torch.linalg.lstsq(self.matrix, items.matrix.reshape(-1, 1), driver="gelsd").solution
+        return ItemTensors.from_matrix(nearest.T)
+
+
+@dataclass(frozen=True)
+class DesignedPrior(ItemPrior):
+    """Prior densities of the items' own parameters, as a function of the free ones."""
+
+    own: ItemPrior
+    design: Design
+
+    def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
+        """Values of the model's sites."""
+        return self.own.values_of(self.design.whole(items))
+
+    def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
+        """Free parameters at these values of the model's sites."""
+        return self.design.free(self.own.items_of(values))
+
+    def log_density(self, items: ItemTensors) -> Tensor:
+        """That of the items' own parameters."""
+        return self.own.log_density(self.design.whole(items))
+
+
+@dataclass(frozen=True)
+class DesignedProblem(Problem):
+    """A problem whose items are designed; its own "items" are one row of free parameters.
+
+    Parameters
+    ----------
+    undesigned
+        The problem of the items' own parameters.
+    design
+        How they are made.
+    """
+
+    undesigned: Problem | None = None
+    design: Design | None = None
+
+    @classmethod
+    def made_of(cls, problem: Problem, matrix: Tensor) -> DesignedProblem:
+        """The problem with this matrix, of shape (n_items * width, n_free)."""
+        n_items, width = problem.free.shape
+        design = Design(matrix, (n_items, width))
+        none, nothing = torch.zeros(1, dtype=torch.bool, device=matrix.device), matrix.new_zeros(1, matrix.shape[1])
+        prior = DesignedPrior(
+            problem.prior.densities, none, ItemTensors.from_matrix(nothing), None, None, problem.prior, design
+        )
+        return cls(problem.model, problem.rows, problem.nodes, prior, undesigned=problem, design=design)
+
+    @cached_property
+    def own(self) -> Problem:
+        """That of the items' own parameters, on these nodes."""
+        assert self.undesigned is not None
+        return replace(self.undesigned, rows=self.rows, nodes=self.nodes)
+
+    def whole(self, items: ItemTensors) -> ItemTensors:
+        """The items' own parameters."""
+        assert self.design is not None
+        return self.design.whole(items)
+
+    @property
+    def matrix(self) -> Tensor:
+        """Shape (n_items * width, n_free)."""
+        assert self.design is not None
+        return self.design.matrix
+
+    @cached_property
+    def guesses(self) -> bool:
+        """Bounds of c are none of these parameters'."""
+        return False
+
+    @cached_property
+    def free(self) -> Tensor:
+        """All of them, shape (1, n_free)."""
+        return torch.ones(1, self.matrix.shape[1], dtype=torch.bool, device=self.matrix.device)
+
+    @cached_property
+    def identity(self) -> Tensor:
+        """Shape (n_free, n_free)."""
+        return torch.eye(self.matrix.shape[1], dtype=torch.float64, device=self.matrix.device)
+
+    @property
+    def column_scores(self) -> Tensor:
+        """Those of the items."""
+        return self.own.column_scores
+
+    def of_columns(self, by_column: Tensor) -> Tensor:
+        """Scores of items from values of their columns."""
+        return self.own.of_columns(by_column)
+
+    def slopes(self, items: ItemTensors) -> Tensor:
+        """Those of the items."""
+        return self.own.slopes(self.whole(items))
+
+    def expected_score(self, items: ItemTensors) -> Tensor:
+        """That of the items."""
+        return self.own.expected_score(self.whole(items))
+
+    def turned(self, items: ItemTensors) -> ItemTensors:
+        """The same for abilities of the opposite sign."""
+        assert self.design is not None
+        return self.design.free(self.own.turned(self.whole(items)))
+
+    def row(self, items: ItemTensors) -> CollapsedLogistic:
+        """The distribution of a respondent's row."""
+        return self.own.row(self.whole(items))
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = True) -> Counts:
+        """The E step."""
+        return self.own.counts(self.whole(items), at_nodes=at_nodes)
+
+
+@item_derivatives.register
+def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
+    """Derivatives by the free parameters: M'g, M'IM and M'U of those by the items' own."""
+    found, matrix = item_derivatives(problem.own, problem.whole(items), counts), problem.matrix
+    information = matrix.T @ torch.block_diag(*found.information) @ matrix
+    missing = None if found.missing is None else (matrix.T @ found.missing.flatten(0, 1))[None]
+    return ItemDerivatives(items, (matrix.T @ found.gradient.flatten())[None], information[None], missing)
+
+
+@observed_information.register
+def designed_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
+    """Negative Hessian by the free parameters, M'IM, shape (n_free, n_free)."""
+    matrix = problem.matrix[problem.own.free.reshape(-1)]
+    return matrix.T @ observed_information(problem.own, problem.whole(items)) @ matrix
+
+
+@told_scale.register
+def designed_scale(problem: DesignedProblem, items: ItemTensors) -> Tensor:
+    """Derivatives of the items' parameters as they are read by the free ones, shape (n_items, width, n_free)."""
+    own = told_scale(problem.own, problem.whole(items))
+    return own @ problem.matrix.view(*own.shape[:2], -1)
+
+
+@starting_values.register
+def designed_start(problem: DesignedProblem) -> ItemTensors:
+    """The free parameters nearest to where the items would start by themselves."""
+    assert problem.design is not None
+    return problem.design.free(starting_values(problem.own))
+
+
+@nodes.information.register
+def designed_ability_information(problem: DesignedProblem, items: ItemTensors) -> Tensor:
+    """Fisher information of each item on ability at each node, shape (n_items, n_nodes)."""
+    return nodes.information(problem.own, problem.whole(items))
+
+
+def common_slope(free: Tensor, slopes: Tensor) -> Tensor:
+    """A matrix by which all slopes are one parameter, the first; other parameters are the items' own.
+
+    `free` says which entries are parameters and `slopes` which of them are slopes, shape (n_items, width).
+    """
+    others = torch.nonzero((free & ~slopes).reshape(-1))[:, 0]
+    matrix = torch.zeros(free.numel(), 1 + len(others), dtype=torch.float64, device=free.device)
+    matrix[slopes.reshape(-1), 0] = 1.0
+    matrix[others, torch.arange(1, 1 + len(others), device=free.device)] = 1.0
+    return matrix
