@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapte
 from irtbench.estimation.marginal.observed_information import sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, asymptote_prior
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_models.graded import Graded
@@ -37,7 +37,7 @@ from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.nominal import Nominal
 from irtbench.models.item_models.partial_credit import PartialCredit
-from irtbench.models.priors import GuessingPrior, Priors
+from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import MISSING, DenseRows
@@ -231,7 +231,7 @@ def fit_categories(
     ------
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
-        than 100, a 2PL or 3PL of more than two, or a response that is none of the levels.
+        than 100, a 2PL or 3PL of more than two, a response that is none of the levels, or guessing without a prior.
 
     Examples
     --------
@@ -256,9 +256,13 @@ def fit_categories(
     guessed = any(isinstance(model, Logistic) and model.lower for model in each)
     priors = Priors.named(prior, guessing_estimated=guessed)
     if prior_guessing is not None:
-        priors = Priors(prior, priors.slope, priors.intercept, GuessingPrior.read(prior_guessing), upper=priors.upper)
+        priors = replace(priors, guessing=asymptote_prior("prior_guessing", prior_guessing))
     if any(isinstance(model, Logistic) and model.upper for model in each):
-        priors = Priors(prior, priors.slope, priors.intercept, priors.guessing, upper=USUAL_UPPER)
+        priors = replace(priors, upper=USUAL_UPPER)
+    if guessed and priors.guessing is None:
+        raise InputError(
+            "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
+        )
     if common_slope and (prior != "none" or prior_guessing or any(isinstance(model, Nominal) for model in each)):
         raise InputError("fit: a common slope goes with no prior, and with other models than nominal")
     with fenced(seed), torch.no_grad(), threads_for(codes.shape[0] * max(codes.shape[1], n_nodes)):

@@ -210,6 +210,8 @@ def test_a_model_of_ones_own_is_a_page() -> None:
         (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
         (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
         (lambda x: x, {"models": "nominal", "common_slope": True}, "a common slope goes with no prior"),
+        (lambda x: x > 1, {"models": "3pl"}, "guessing without a prior"),
+        (lambda x: x > 1, {"models": "3pl", "prior_guessing": "beta"}, "expected normal:MEAN,SD of logit c"),
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),
         (lambda x: x, {"models": {"item1": "graded"}}, "models: none for item item2, item3"),
         (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),
