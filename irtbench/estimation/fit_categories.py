@@ -17,7 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, numbered
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
-from irtbench.estimation.doubts import find_doubts
+from irtbench.estimation.doubts import find_doubts, named_items, not_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, with_positive_direction
 from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
@@ -83,7 +83,7 @@ class FittedCategories(InformationCriteria):
     status
         How the iterations ended.
     doubts
-        Why the scale may not be one of ability.
+        Why the scale may not be one of ability, and whose slope the responses hardly determine.
     common_slope
         Whether all items have one slope.
     """
@@ -158,6 +158,8 @@ class FittedCategories(InformationCriteria):
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
 
+        The items are taken as known: where few respondents, or no more than there are items, told of them, standard
+        errors are too small (of 40 respondents and 80 items errors were 1.8 times as large).
         The columns are these items', in any order where they have names; responses that no item has a category for are
         an error.
         """
@@ -231,7 +233,8 @@ def fit_categories(
     ------
     InputError
         If there are fewer than 10 respondents, one without a response, an item with fewer than two categories or more
-        than 100, a 2PL or 3PL of more than two, a response that is none of the levels, or guessing without a prior.
+        than 100, a 2PL or 3PL of more than two, a response that is none of the levels, guessing without a prior, or
+        prior weak and more items than respondents.
 
     Examples
     --------
@@ -253,6 +256,11 @@ def fit_categories(
     codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
     each = models_of(models, item_ids)
     check_categories(codes, respondents, item_ids, categories, each)
+    if prior == "weak" and codes.shape[1] > codes.shape[0]:
+        raise InputError(
+            f"fit: {codes.shape[1]} items and {codes.shape[0]} respondents: with more items than respondents prior "
+            "weak sets the scale of ability in their place; expected prior none, or more respondents"
+        )
     guessed = any(isinstance(model, Logistic) and model.lower for model in each)
     priors = Priors.named(prior, guessing_estimated=guessed)
     if prior_guessing is not None:
@@ -281,13 +289,18 @@ def fit_categories(
         if standard_errors and status.converged:
             covariance, loose = sampling_covariance(problem, found.items)
             status = status.unless_loose(loose.tolist())
+        steep, undetermined = (tuple(f"item {item_ids[j]}" for j in which) for which in (status.steep, status.loose))
+        status = replace(status, steep_items=steep, loose_items=undetermined)
         doubts = find_doubts(problem, found, priors)
-        x = found.items.matrix if not isinstance(problem, DesignedProblem) else problem.whole(found.items).matrix
+        x = problem.whole(found.items).matrix
+    told = items.told(x).cpu().numpy()
+    if covariance is not None and status.converged:
+        doubts += slopes_not_told(item_ids, told, covariance, items.where("slope").cpu().numpy())
     return FittedCategories(
         item_ids,
         each,
         categories,
-        items.told(x).cpu().numpy(),
+        told,
         covariance if status.converged else None,
         x.cpu().numpy(),
         found.log_likelihood,
@@ -299,6 +312,17 @@ def fit_categories(
         doubts,
         common_slope,
     )
+
+
+def slopes_not_told(
+    item_ids: tuple[str, ...], told: NDArray[np.float64], covariance: NDArray[np.float64], slopes: NDArray[np.bool_]
+) -> tuple[str, ...]:
+    """The items whose slope the responses hardly determine, in the words of `fit`; empty where there are none."""
+    values, errors = (
+        np.where(slopes, part, 0.0) for part in (told, np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
+    )
+    found = not_identified(item_ids, values, errors, np.zeros(len(item_ids)), np.zeros(len(item_ids)))
+    return tuple(f"{words}: {name_first(items)}" for words, items in named_items(found).items())
 
 
 def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:

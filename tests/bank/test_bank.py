@@ -184,6 +184,16 @@ def assert_refused(path: Path, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def assert_refused_when_changed(bank: ItemBank, path: Path, change: Change, message: str) -> None:
+    """A bank of a good hash whose first scale was changed before it was taken."""
+    save_bank(bank, path)
+    document = json.loads(path.read_text())
+    change(document["scales"][0])
+    del document["content_hash"]
+    path.write_text(BankDocument.model_validate(document).to_text())
+    assert_refused(path, message)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -237,13 +247,7 @@ def test_a_changed_file_is_refused(bank: ItemBank, tmp_path: Path, change: Chang
 def test_fields_that_contradict_each_other_are_refused_even_with_a_good_hash(
     bank: ItemBank, tmp_path: Path, change: Change, message: str
 ) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
-    document = json.loads(path.read_text())
-    change(document["scales"][0])
-    del document["content_hash"]
-    path.write_text(BankDocument.model_validate(document).to_text())
-    assert_refused(path, message)
+    assert_refused_when_changed(bank, tmp_path / "bank.json", change, message)
 
 
 @pytest.mark.parametrize(
@@ -269,13 +273,7 @@ def test_fields_that_contradict_each_other_are_refused_even_with_a_good_hash(
 def test_numbers_that_no_scale_has_are_refused_even_with_a_good_hash(
     bank: ItemBank, tmp_path: Path, change: Change, message: str
 ) -> None:
-    path = tmp_path / "bank.json"
-    save_bank(bank, path)
-    document = json.loads(path.read_text())
-    change(document["scales"][0])
-    del document["content_hash"]
-    path.write_text(BankDocument.model_validate(document).to_text())
-    assert_refused(path, message)
+    assert_refused_when_changed(bank, tmp_path / "bank.json", change, message)
 
 
 def test_an_item_that_hardly_tells_people_apart_is_no_error(bank: ItemBank, tmp_path: Path) -> None:

@@ -202,6 +202,21 @@ def test_a_model_of_ones_own_is_a_page() -> None:
     assert set(np.unique(own.simulate(np.zeros(50), rng=rng))) == {0, 1}
 
 
+def test_items_of_which_few_people_tell_little_are_named() -> None:
+    rng = np.random.default_rng(5)
+    theta, a, b = rng.normal(size=(12, 1, 1)), rng.uniform(0.8, 2, (6, 1)), rng.normal(size=(6, 1))
+    given = (a * theta + rng.logistic(size=(12, 6, 1)) > a * (np.array([-1, 0, 1]) + b)).sum(axis=2)
+    steep, ended = fit_categories(given, "gpcm"), fit_categories(given, "graded")
+    assert steep.converged
+    assert any(doubt.startswith("slope not identified by the data: item") for doubt in steep.doubts)
+    assert not ended.converged
+    assert len(ended.status.steep_items) == 1
+    assert ended.status.steep_items[0] in str(ended.status)
+    many = np.random.default_rng(0).integers(0, 3, (12, 20))
+    with pytest.raises(InputError, match="prior weak sets the scale"):
+        fit_categories(many, prior="weak")
+
+
 @pytest.mark.parametrize(
     ("change", "words", "saying"),
     [

@@ -131,6 +131,10 @@ class Problem:
         """Scores of items from values of their columns, shape (n_items,)."""
         return by_column
 
+    def whole(self, items: ItemTensors) -> ItemTensors:
+        """The items' own parameters, of what steps are taken in."""
+        return items
+
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, shape (n_items, n_slopes)."""
         return items.slope
