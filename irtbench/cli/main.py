@@ -362,8 +362,13 @@ def fail_usage(error: Exception, asked: Sequence[str]) -> NoReturn:
 
 def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:
     """Print one line on standard error and stop."""
-    print(f"{place}: {printable(' '.join(without_credentials(message).split()))}", file=sys.stderr)
+    say(f"{place}: ", message)
     sys.exit(status)
+
+
+def say(beginning: str, message: str) -> None:
+    """Print one line on standard error in one write, as several processes may share it."""
+    print(f"{beginning}{printable(' '.join(without_credentials(message).split()))}\n", end="", file=sys.stderr)
 
 
 def show_warning(
@@ -375,4 +380,4 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning as one line, without the place in our code."""
-    print(f"irtbench: warning: {printable(' '.join(without_credentials(str(message)).split()))}", file=sys.stderr)
+    say("irtbench: warning: ", str(message))

@@ -84,7 +84,8 @@ def with_faults(shares=None, slow=None, killed=None, fails=None, scored=None) ->
         kill_when_kept(scored)
     import atexit
 
-    atexit.register(lambda: print(f"pass {rank} {attempt} {n_passes}", file=sys.stderr, flush=True))
+    # one write, end of line and all: the processes share the pipe, and run unbuffered under torchrun
+    atexit.register(lambda: sys.stderr.write(f"pass {rank} {attempt} {n_passes}\n"))
 
 
 def kill_when_kept(most: int) -> None:
