@@ -280,7 +280,7 @@ if TYPE_CHECKING:
     from irtbench.models.pyro_model.bifactor_row import CollapsedBifactor as CollapsedBifactor
     from irtbench.models.pyro_model.bifactor_row import ItemGroups as ItemGroups
     from irtbench.models.pyro_model.collapsed import CollapsedLogistic as CollapsedLogistic
-    from irtbench.models.pyro_model.grouped_model import grouped_logistic_model as grouped_logistic_model
+    from irtbench.models.pyro_model.grouped_model import grouped_model as grouped_model
     from irtbench.models.pyro_model.item_tensors import ItemTensors as ItemTensors
     from irtbench.models.pyro_model.linear_logistic import linear_logistic_model as linear_logistic_model
     from irtbench.models.pyro_model.model import logistic_model as logistic_model
@@ -381,7 +381,7 @@ _NAMES = {
     "models.parameter_table": "as_parameters parameter_table read_parameters",
     "models.parameter_columns": "parameter_columns",
     "models.pyro_model.model": "logistic_model",
-    "models.pyro_model.grouped_model": "grouped_logistic_model",
+    "models.pyro_model.grouped_model": "grouped_model",
     "models.pyro_model.linear_logistic": "linear_logistic_model",
     "models.pyro_model.collapsed": "CollapsedLogistic",
     "models.pyro_model.bifactor_row": "BifactorNodes CollapsedBifactor ItemGroups",

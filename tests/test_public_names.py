@@ -82,7 +82,6 @@ INNER_FUNCTIONS = {
     "building.reliability_cuts": "solve_with_cuts",
     "estimation.multiple_groups": "group_problem",
     "models.pyro_model.difficulty_prior": "by_slope_and_intercept difficulty_of",
-    "models.pyro_model.grouped_model": "items_of_group",
     "scoring.item_error": "abilities_of",
     "scoring.modal": "find_modes",
     "scoring.comparability": "percentile_flags",

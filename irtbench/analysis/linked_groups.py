@@ -13,12 +13,13 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.multiple_groups import find_group_mode, group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
-from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
 from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, as_rows, encode_responses
 
 LARGEST_INTERCEPT = 20.0  # stands for that of an item which all of a group get right
@@ -103,7 +104,7 @@ class LinkedGroups:
     @property
     def theta(self) -> Tensor:
         """The nodes, shape (n_nodes,)."""
-        return self.problem.own_nodes.theta[:, 0]
+        return self.problem.nodes.theta[:, 0]
 
     def largest_log_posterior(self, item: int, *, slope: bool, intercept: bool) -> float:
         """The largest log-posterior with an item's slope or intercept free in the focal group, all others refitted.
@@ -112,15 +113,11 @@ class LinkedGroups:
         """
         if self.alike[:, item].any():
             return float("nan")
-        prior, place = self.problem.group_prior, int(self.kept[:item].sum())
-        differs = prior.differs.clone()
-        differs[place] = torch.tensor([slope, intercept])
-        start = self.mode.slope.clone()
-        start[place, 1:] *= differs[place]
-        problem = GroupProblem.of_groups(
-            partial(self.problem.model, differs=differs), self.problem.groups, self.problem.own_nodes
-        )
-        return maximum(problem, replace(self.mode, slope=start)).log_posterior
+        differs, place = self.problem.group_prior.differs.clone(), int(self.kept[:item].sum())
+        differs[place] = torch.tensor([slope, intercept, False])
+        start = self.mode.matrix.clone()
+        start[place, : differs.shape[1]] *= differs[place]
+        return maximum(self.problem.with_differs(differs), ItemTensors.from_matrix(start)).log_posterior
 
     def studied(self, item: int) -> StudiedItem:
         """The item with all others held at their fit."""
@@ -169,15 +166,15 @@ def link(
             if mode.status.stop is not Stop.AT_BOUND or not steep:
                 break
             differs[steep, 0] = False
-        items, mean, log_deviation = problem.group_prior.split(mode.items)
+        mean, log_deviation = problem.group_prior.populations(mode.items)
         linked = []
-        for group, (rows, row) in enumerate(zip(problem.groups, problem.group_rows(mode.items), strict=True)):
-            own_items = spread(items_of_group(items, group), kept)
+        for group, (of_group, items) in enumerate(problem.each(mode.items)):
+            row, own_items = of_group.row(items), spread(items, kept)
             log_q = torch.zeros(len(kept), row.log_q.shape[1], dtype=torch.float64, device=row.log_q.device)
             log_q[torch.from_numpy(kept)] = row.log_q.to(torch.float64)
             log_q[torch.from_numpy(~counted[group])] = 0.0
             log_p = torch.where(log_q == 0, 0.0, torch.log(-torch.expm1(log_q)))
-            own = dense_rows(parts[group], rows.device)
+            own = dense_rows(parts[group], of_group.rows.device)
             n_right, n_asked = own.right.to(torch.float64), own.asked.to(torch.float64)
             joint = n_right @ log_p + (n_asked - n_right) @ log_q
             told = n_asked.mean(dim=0)[:, None] * item_information(own_items, log_p, log_q, row.nodes.basis)
@@ -274,17 +271,16 @@ class StudiedItem:
             rows[group] = as_rows(torch.full((len(rows[group]), 1), MISSING, device=linked.theta.device))
         guessing_free, guessing_fixed = linked.settings.guessing_of([linked.item_ids[self.item]])
         device = linked.theta.device
-        differs = torch.tensor([[slope, intercept]], device=device) & (not self.alike.any())
+        differs = torch.tensor([[slope, intercept, False]], device=device) & (not self.alike.any())
         model = partial(
-            grouped_logistic_model,
+            logistic_model,
             priors=linked.settings.priors,
             guessing_free=torch.from_numpy(guessing_free).to(device),
             guessing_fixed=torch.from_numpy(guessing_fixed).to(device),
-            differs=differs,
         )
-        nodes = replace(linked.problem.own_nodes, dtype=torch.float64)
+        alone = Problem.of(model, rows[0], replace(linked.problem.nodes, dtype=torch.float64))
         told = torch.stack([part.information.sum(dim=0) - part.information[self.item] for part in linked.groups])
-        return GroupProblem.of_groups(model, tuple(rows), nodes, known=self.others, known_information=told)
+        return GroupProblem.of_groups(alone, tuple(rows), differs, known=self.others, known_information=told)
 
     def common(self) -> Studied:
         """The item the same in both groups; where it is in the fit, that is its maximum."""
@@ -304,8 +300,8 @@ class StudiedItem:
 
     def by_group(self, found: Studied) -> tuple[ItemTensors, ItemTensors]:
         """The item as each group meets it; where all answered alike, with an intercept that stands for infinity."""
-        item = ItemTensors.from_matrix(found.parameters.matrix[:1])  # below it stands the focal population
-        own = [items_of_group(item, group) for group in (0, 1)]
+        item = found.parameters.matrix[:1]  # below it stands the focal population
+        own = [ItemTensors.from_matrix(item @ by.T) for by in self.linked.problem.group_prior.of_group]
         for group in np.flatnonzero(self.alike):
             right = bool(self.linked.groups[group].rows.right[:, self.item].any())
             certain = torch.full_like(own[group].intercept, LARGEST_INTERCEPT if right else -LARGEST_INTERCEPT)

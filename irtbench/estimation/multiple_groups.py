@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,21 +22,19 @@ from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import told_by_prior
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.fit import check_estimable, choose_device, precision, with_names
+from irtbench.estimation.fit import check_estimable, choose_device, precision, problem_of, with_names
 from irtbench.estimation.fitted import software_versions
-from irtbench.estimation.marginal.group_information import group_covariance
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.nodes import information
+from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
-from irtbench.models.pyro_model.grouped_model import grouped_logistic_model, items_of_group
-from irtbench.models.pyro_model.item_tensors import GUESSING, INTERCEPT, ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
@@ -250,19 +247,20 @@ def fit_groups(
     names = check_groups(responses, labels, settings, reference)
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
-    n_others = len(names) - 1
     with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
-        problem, start = group_problem(responses, members, settings, differs=np.repeat(free[:, None], 2 * n_others, 1))
+        problem, start = group_problem(responses, members, settings, differs=np.repeat(free[:, None], 2, axis=1))
         problem, mode = find_group_mode(problem, start, settings)
         status, covariance = mode.status, None
         if settings.standard_errors and status.converged:
-            covariance, loose = group_covariance(problem, mode.items)
+            joint, loose = joint_sampling_covariance(problem, mode.items)
+            covariance = torch.from_numpy(joint)
             loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
             status = status.unless_loose(loose.tolist())
         status = with_names(status, responses)
-    _, mean, log_deviation = problem.group_prior.split(mode.items)
-    errors, nodes = population_errors(problem, covariance), problem.own_nodes.theta[:, 0]
+    mean, log_deviation = problem.group_prior.populations(mode.items)
+    errors, nodes = population_errors(problem, covariance), problem.nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))
+    places = slope_intercept_guessing(problem, differences=True)
     return GroupedModel(
         groups=names,
         items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
@@ -281,7 +279,7 @@ def fit_groups(
         n_by_item=responses.n_by_item,
         n_correct_by_item=responses.n_correct_by_item,
         joint_error=reference_joint_error(problem, covariance, int(members[0].sum())),
-        free_covariance=None if covariance is None else covariance.cpu()[rows][:, :, rows].numpy(),
+        free_covariance=None if covariance is None else covariance[rows][:, places][:, :, rows][..., places].numpy(),
     )
 
 
@@ -291,12 +289,10 @@ def check_groups(
     """Names of the groups, the reference first, the others in the order of the respondents."""
     if labels.shape != (responses.n_respondents,):
         raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
-    if settings.kind not in ("2pl", "3pl"):
-        raise InputError(f"groups: items common to groups are 2pl or 3pl but kind is {settings.kind}")
+    if settings.has_common_slope:
+        raise InputError(f"groups: items common to groups are 2pl, 3pl or 4pl but kind is {settings.kind}")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
-    if settings.prior_items:
-        raise InputError("groups: prior_items go with one group of respondents")
     if settings.optimiser == "adam":
         raise InputError("groups: expected the preconditioned optimiser")
     check_estimable(responses, settings.priors)
@@ -352,22 +348,16 @@ def group_problem(
     members
         Who belongs to each group, the reference first, shapes (n_respondents,).
     differs
-        Where slope and intercept differ in each other group, shape (n_items, 2 (n_groups - 1)).
+        Where slope and intercept differ in the other groups, shape (n_items, 2).
     """
     device = choose_device(settings.device)
-    free, fixed = settings.guessing_of(responses.item_ids)
-    given: dict[str, Any] = {
-        "priors": settings.priors,
-        "guessing_free": torch.from_numpy(free).to(device),
-        "guessing_fixed": torch.from_numpy(fixed).to(device),
-    }
-    model = partial(grouped_logistic_model, **given, differs=torch.from_numpy(differs).to(device))
     nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), precision(responses, settings), device)
+    pooled = replace(problem_of(responses, settings, normal_grid(settings.n_nodes)), nodes=nodes)
     rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
-    problem = GroupProblem.of_groups(model, rows, nodes)
-    pooled = Problem.of(partial(logistic_model, **given), encode_responses(responses, device), nodes)
-    zero = torch.zeros(len(members) - 1, dtype=torch.float64, device=device)
-    return problem, problem.group_prior.joined(starting_values(pooled), zero, zero)
+    start = starting_values(pooled)
+    each = torch.from_numpy(np.pad(differs, ((0, 0), (0, start.matrix.shape[1] - 2)))).to(device)
+    problem = GroupProblem.of_groups(pooled, rows, each.repeat(1, len(members) - 1))
+    return problem, problem.group_prior.joined(start)
 
 
 def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.device) -> NodeTensors:
@@ -385,30 +375,24 @@ def find_group_mode(problem: GroupProblem, start: ItemTensors, settings: FitSett
         nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
         if nodes is None:
             return problem, replace(mode, status=replace(mode.status, steps=steps))
-        start = mode.items
-        problem = GroupProblem.of_groups(problem.model, problem.groups, nodes)
+        start, problem = mode.items, replace(problem, nodes=nodes)
 
 
 def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors | None:
     """Nodes that reach further, where a population does, or are closer, where posteriors are narrow; None if not.
 
-    A posterior is no narrower than 1 / sqrt(1 / s^2 + I(theta)) where the test's information I is largest, and a 3PL
-    item tells no more than its 2PL.
+    A posterior is no narrower than 1 / sqrt(1 / s^2 + I(theta)) where the test's information I is largest.
     """
-    nodes = problem.own_nodes
+    nodes = problem.nodes
     theta = nodes.theta[:, 0]
-    items, mean, log_deviation = problem.group_prior.split(parameters)
+    mean, log_deviation = problem.group_prior.populations(parameters)
     bound = float(theta[-1])
     furthest = min(float((mean.abs() + REACH * log_deviation.exp()).max()), FURTHEST)
     narrowest = math.inf
-    for group, row in enumerate(problem.group_rows(parameters)):
-        own = items_of_group(items, group)
-        s = torch.sigmoid(own.logits(row.nodes.basis))
-        trials = problem.groups[group].most_trials
-        squares = own.slope.square() if trials is None else own.slope.square() * trials[:, None]
-        told = float((squares * s * (1 - s)).sum(dim=0).max())
-        prior = 1.0 if group == 0 else float(torch.exp(-2 * log_deviation[group - 1]))
-        narrowest = min(narrowest, (told + prior) ** -0.5)
+    for (part, items), (_, own) in zip(problem.each(parameters), problem.log_moments(parameters), strict=True):
+        of_items, trials = information(part, items), part.rows.most_trials
+        told = float((of_items if trials is None else of_items * trials[:, None]).sum(dim=0).max())
+        narrowest = min(narrowest, (told + float(torch.exp(-2 * own))) ** -0.5)
     step = float(theta[1] - theta[0])
     finer = step > narrowest / NARROW * 0.2 + 1e-9 and len(theta) < MOST_NODES
     if furthest <= bound and not finer:
@@ -421,34 +405,30 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
 def group_items(
     problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, group: int, item_ids: tuple[str, ...]
 ) -> ItemParameters:
-    """The items as a group meets them; (a_g, d_g, c) is linear in the parameters."""
-    prior = problem.group_prior
-    items = items_of_group(prior.split(parameters)[0], group)
-    blocks = None
-    if covariance is not None:
-        each = torch.arange(prior.n_items, device=covariance.device)
-        own = covariance[each, :, each, :]
-        to_group = own.new_zeros(3, own.shape[1])
-        to_group[0, 0] = to_group[1, INTERCEPT] = to_group[2, GUESSING] = 1.0
-        if group:
-            to_group[0, 2 * group - 1] = to_group[1, 2 * group] = 1.0
-        blocks = (to_group @ own @ to_group.T).cpu().numpy()
-    return ItemParameters(
-        item_ids,
-        items.slope[:, 0].cpu().numpy(),
-        items.intercept.cpu().numpy(),
-        items.guessing.cpu().numpy(),
-        prior.items.guessing_free.cpu().numpy(),
-        blocks,
-    )
+    """The items as a group meets them; what differs is linear in the parameters."""
+    prior, n_items = problem.group_prior, len(item_ids)
+    items = problem.alone.told(prior.items_of_group(parameters, group), item_ids)
+    if covariance is None:
+        return items
+    each = torch.arange(n_items)
+    own = covariance[each, :, each, :]
+    to_group = prior.of_group[group].cpu()
+    return replace(items, covariance=(to_group @ own @ to_group.T).numpy())
+
+
+def slope_intercept_guessing(problem: GroupProblem, *, differences: bool = False) -> list[int]:
+    """Columns of (a, d, c) in the reference, or of (a, a_1, d_1, ..., d, c) with the differences."""
+    width, before = problem.group_prior.width, problem.group_prior.differs.shape[1]
+    others = [first + k for first in range(0, before, width) for k in (0, 1)] if differences else []
+    return [before, *others, before + 1, before + 2]
 
 
 def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_reference: int) -> JointError | None:
     """Joint error of the items as the reference group meets them, whose mean and standard deviation are 0 and 1."""
-    if covariance is None or not bool(torch.isfinite(covariance).all()):
+    if covariance is None or not bool(torch.isfinite(covariance).all()) or problem.group_prior.width != 3:
         return None
-    rows, columns = torch.arange(problem.group_prior.n_items), torch.tensor([0, INTERCEPT, GUESSING])
-    own = covariance.cpu()[rows][:, columns][:, :, rows][:, :, :, columns]
+    rows, columns = torch.arange(len(problem.group_prior.differs)), torch.tensor(slope_intercept_guessing(problem))
+    own = covariance[rows][:, columns][:, :, rows][:, :, :, columns]
     return JointError(own.numpy(), 1 / n_reference, 1 / (2 * n_reference))
 
 
@@ -457,6 +437,6 @@ def population_errors(problem: GroupProblem, covariance: Tensor | None) -> NDArr
     n_others = len(problem.groups) - 1
     if covariance is None:
         return np.full((n_others, 2), np.nan)
-    rows = torch.arange(problem.group_prior.n_items, len(covariance), device=covariance.device)
-    own = covariance[rows, :, rows, :]
-    return torch.stack([own[:, 0, 0], own[:, INTERCEPT, INTERCEPT]], dim=1).sqrt().cpu().numpy()
+    rows, at = torch.arange(len(covariance) - n_others, len(covariance)), problem.group_prior.population_columns
+    own = covariance[rows, :, rows, :][:, at, at]
+    return own.diagonal(dim1=1, dim2=2).sqrt().numpy()

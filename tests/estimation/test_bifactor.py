@@ -16,12 +16,10 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.bifactor_model import BifactorModel
 from irtbench.estimation.factors import fit_factors
-from irtbench.estimation.marginal.m_step import item_derivatives
-from irtbench.estimation.several_abilities.bifactor_information import bifactor_information
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, estimated
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem
 from irtbench.models.pyro_model.bifactor_row import ALONE, BifactorNodes, CollapsedBifactor, ItemGroups
-from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
+from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.sites import trace_sites
 from irtbench.models.quadrature import normal_grid
 
@@ -95,26 +93,6 @@ def test_the_likelihood_is_the_integral_over_all_abilities() -> None:
     found = problem.row(items).log_prob(problem.rows)
     np.testing.assert_allclose(found.numpy(), by_hand, atol=1e-7)
     assert problem.counts(items).log_likelihood == pytest.approx(sum(by_hand), abs=1e-6)
-
-
-@pytest.mark.parametrize(("missing", "trials"), [(0.0, False), (0.3, False), (0.3, True)])
-def test_gradient_and_information_are_the_derivatives_of_the_likelihood(missing: float, trials: bool) -> None:
-    responses, groups, slopes, intercept = small(missing, trials)
-    problem, items = problem_at(responses, groups, slopes, intercept)
-    free = problem.free[:, LINEAR].flatten()
-
-    def log_likelihood(values: torch.Tensor) -> torch.Tensor:
-        linear = torch.zeros(27, dtype=torch.float64).masked_scatter(free, values).reshape(9, 3)
-        row = CollapsedBifactor(linear[:, :2], linear[:, 2], problem.grid, problem.items_together)
-        total: torch.Tensor = row.log_prob(problem.rows).sum()
-        return total
-
-    at = items.linear.flatten()[free]
-    gradient = torch.autograd.functional.jacobian(log_likelihood, at)
-    hessian = torch.autograd.functional.hessian(log_likelihood, at)
-    found = item_derivatives(problem, items, problem.counts(items)).gradient[:, LINEAR].flatten()[free]
-    torch.testing.assert_close(found, gradient, atol=1e-9, rtol=1e-9)
-    torch.testing.assert_close(bifactor_information(problem, items), -hessian, atol=1e-9, rtol=1e-9)
 
 
 def test_the_model_draws_one_specific_slope_for_a_pair() -> None:

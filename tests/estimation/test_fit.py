@@ -12,9 +12,7 @@ from builders.problem import make_problem
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode
-from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
@@ -22,7 +20,6 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import DenseRows
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
@@ -112,43 +109,6 @@ def test_adam_and_fisher_scoring_reach_the_same_optimum(kind: str, prior: str) -
     np.testing.assert_allclose(ours.items.discrimination, pyro.items.discrimination, atol=2e-3)
     np.testing.assert_allclose(ours.items.intercept, pyro.items.intercept, atol=2e-3)
     np.testing.assert_allclose(ours.items.guessing, pyro.items.guessing, atol=2e-3)
-
-
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_gradient_and_observed_information_equal_automatic_differentiation(free: bool, missing: float) -> None:
-    _, responses = simulated(200, 4, seed=2, missing=missing, guessing=0.2)
-    responses = responses.select_respondents(responses.observed.any(axis=1))
-    problem = make_problem(responses, Priors.named("weak"), free=free, fixed=0.15)
-    rng = torch.Generator().manual_seed(0)
-    parameters = torch.rand(4, 3, generator=rng, dtype=torch.float64) - torch.tensor([-0.5, 0.5, 1.5])
-    items = ItemTensors.from_matrix(parameters)
-    guessing = torch.sigmoid(items.guessing) if free else torch.full((4,), 0.15, dtype=torch.float64)
-    items = ItemTensors(items.slope, items.intercept, guessing)
-    chosen = problem.free.reshape(-1)
-    rows = problem.rows
-    assert isinstance(rows, DenseRows)
-
-    def log_posterior(values: torch.Tensor) -> torch.Tensor:
-        full = parameters.reshape(-1).clone().index_put((torch.nonzero(chosen)[:, 0],), values).reshape(4, 3)
-        log_guessing = torch.nn.functional.logsigmoid(full[:, 2]) if free else guessing.log()
-        row = CollapsedLogistic(full[:, :1], full[:, 1], log_guessing, problem.nodes)
-        prior = torch.distributions.Normal(1.0, 1.5).log_prob(full[:, 0]).sum()
-        prior = prior + torch.distributions.Normal(0.0, 4.0).log_prob(full[:, 1]).sum()
-        if free:  # Beta(5, 15) of c on the logit scale, up to its constant
-            logit = full[:, 2]
-            prior = prior + (5 * torch.nn.functional.logsigmoid(logit)).sum()
-            prior = prior + (15 * torch.nn.functional.logsigmoid(-logit)).sum()
-        return row.log_prob(rows.values).sum() + prior
-
-    values = parameters.reshape(-1)[chosen]
-    gradient = item_derivatives(problem, items, problem.counts(items)).gradient
-    if free:  # by c, of which the derivative by logit c is c (1 - c)
-        gradient[:, 2] *= guessing * (1 - guessing)
-    by_torch = torch.autograd.functional.jacobian(log_posterior, values)
-    np.testing.assert_allclose(gradient.reshape(-1)[chosen].numpy(), by_torch.numpy(), atol=1e-9)
-    hessian = torch.autograd.functional.hessian(log_posterior, values)
-    np.testing.assert_allclose(observed_information(problem, items).numpy(), -hessian.numpy(), atol=1e-8)
 
 
 def test_the_log_prior_is_the_density_written_down() -> None:

@@ -14,7 +14,6 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro.distributions import constraints
-from torch import Tensor
 
 from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
@@ -30,7 +29,6 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
-from irtbench.estimation.marginal.observed_information import observed_information, own_information
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
@@ -137,35 +135,6 @@ def test_priors_as_settings_come_near_those_of_mirt(mirt: tuple[ResponseMatrix, 
     assert fitted.items.upper_asymptote is not None
     np.testing.assert_allclose(fitted.items.upper_asymptote, theirs["u"], atol=0.012)
     assert fitted.log_likelihood >= pd.read_csv(folder / "fourpl_fit.csv")["loglik"][0]
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_gradient_and_information_are_the_derivatives_of_the_posterior(missing: float) -> None:
-    responses = simulate_responses(
-        np.random.default_rng(0).normal(size=40), truth(6, upper=0.8, seed=0), rng=np.random.default_rng(1),
-        missing=missing,
-    )  # fmt: skip
-    priors = Priors("weak", (1.0, 1.5), (0.0, 4.0), GuessingPrior("beta", 5, 15), None, GuessingPrior("beta", 19, 1))
-    model = partial(category_model, items=four(6), priors=priors)
-    problem = CategoryProblem.of(model, encode_responses(responses, CPU), nodes())
-    rng = np.random.default_rng(2)
-    columns = (rng.uniform(0.5, 2, 6), rng.normal(size=6), rng.uniform(-2, -1, 6), rng.uniform(1, 3, 6))
-    at = torch.tensor(np.stack(columns, axis=1))
-
-    def log_posterior(flat: Tensor) -> Tensor:
-        items = ItemTensors.from_matrix(flat.reshape(6, 4))
-        total: Tensor = problem.row(items).log_prob(problem.rows).sum() + problem.prior.log_density(items)
-        return total
-
-    items = ItemTensors.from_matrix(at)
-    gradient = torch.autograd.functional.jacobian(log_posterior, at.flatten()).reshape(6, 4)
-    hessian = torch.autograd.functional.hessian(log_posterior, at.flatten())
-    found = item_derivatives(problem, items, problem.counts(items)).gradient
-    torch.testing.assert_close(found, gradient, atol=1e-8, rtol=1e-8)
-    torch.testing.assert_close(observed_information(problem, items), -hessian, atol=1e-6, rtol=1e-6)
-    own = own_information(problem, items)
-    each = torch.arange(6)
-    torch.testing.assert_close(own, -hessian.reshape(6, 4, 6, 4)[each, :, each, :], atol=1e-6, rtol=1e-6)
 
 
 def test_upper_asymptotes_are_found_again_and_covered() -> None:

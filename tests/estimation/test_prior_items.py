@@ -201,11 +201,22 @@ def test_what_cannot_be_is_refused(settings: dict, saying: str) -> None:
         irtbench.FitSettings(**settings)
 
 
-def test_groups_and_upper_asymptotes_refuse_them(responses: irtbench.ResponseMatrix) -> None:
+def test_upper_asymptotes_refuse_them(responses: irtbench.ResponseMatrix) -> None:
     with pytest.raises(InputError, match="prior_items does not go with a 4pl"):
         irtbench.fit_model(responses, model="4pl", prior_items=EXPECTED)
-    with pytest.raises(InputError, match="prior_items go with one group"):
-        irtbench.fit_groups(responses, ["a"] * 75 + ["b"] * 75, irtbench.FitSettings(prior_items=EXPECTED))
+
+
+def test_in_groups_they_are_of_the_items_of_the_reference(responses: irtbench.ResponseMatrix) -> None:
+    """A group that is another half of the same people is fitted as they are together, but for chance."""
+    groups = ["a", "b"] * 75
+    found = irtbench.fit_groups(responses, groups, prior_items=EXPECTED, prior_slope="normal:1,0.5", reference="a")
+    alone = irtbench.fit_model(responses, prior_items=EXPECTED, prior_slope="normal:1,0.5")
+    free = irtbench.fit_groups(responses, groups, prior_slope="normal:1,0.5", reference="a")
+    place = list(responses.item_ids).index("item2")
+    assert found.converged
+    assert found.items[0].difficulty[place] == pytest.approx(alone.items.difficulty[place], abs=0.2)
+    mean, _ = EXPECTED["item2"]
+    assert abs(found.items[0].difficulty[place] - mean) < abs(free.items[0].difficulty[place] - mean)
 
 
 def test_from_the_command_line(responses: irtbench.ResponseMatrix, tmp_path: Path) -> None:

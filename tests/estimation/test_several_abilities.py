@@ -12,9 +12,8 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.marginal.nodes import MOST_ERROR
-from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.several_abilities import factor_mode
-from irtbench.estimation.several_abilities.factor_information import curvature, factor_information
+from irtbench.estimation.several_abilities.factor_information import curvature
 from irtbench.estimation.several_abilities.factor_mode import factor_problem
 from irtbench.estimation.several_abilities.factor_start import factor_starts
 from irtbench.estimation.several_abilities.independent_blocks import independent_blocks
@@ -223,18 +222,6 @@ def test_a_saddle_is_known_as_one_and_left_uphill(two: ResponseMatrix, explorato
     here, there = (float(log_likelihoods(problem, at, problem.nodes).sum()) for at in (items, better))
     assert there > here + 1
     assert curvature(problem, as_items(exploratory.slopes, exploratory.intercept)).definite
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_the_information_is_that_of_the_shared_basis(missing: float) -> None:
-    slopes = np.zeros((8, 2))
-    slopes[:, 0], slopes[4:, 1] = 1.0, 1.2
-    _, responses = drawn(slopes, 250, seed=11, missing=missing)
-    problem = factor_problem(responses, 2, slopes == 0)
-    items = as_items(slopes, np.linspace(-1, 1, 8))
-    torch.testing.assert_close(
-        factor_information(problem, items), observed_information(problem, items), atol=1e-9, rtol=1e-9
-    )
 
 
 def test_the_information_has_no_curvature_where_axes_turn(exploratory: FactorModel, two: ResponseMatrix) -> None:

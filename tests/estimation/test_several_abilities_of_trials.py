@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.factors import factor_scores, fit_factors
-from irtbench.estimation.several_abilities.factor_information import factor_information
+from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.several_abilities.factor_mode import factor_problem
 from irtbench.estimation.several_abilities.lattice import log_likelihoods, sobol_nodes
 from irtbench.models.pyro_model.item_tensors import ItemTensors
@@ -48,8 +48,8 @@ def test_likelihood_and_information_are_those_of_the_trials_one_by_one() -> None
     counted, single = factor_problem(responses, 2, None), factor_problem(one_by_one(responses), 2, None)
     nodes = sobol_nodes(2, 0)
     torch.testing.assert_close(log_likelihoods(counted, items, nodes), log_likelihoods(single, apart, nodes))
-    blocks = factor_information(single, apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
-    torch.testing.assert_close(factor_information(counted, items), blocks.sum(dim=(1, 4)).reshape(36, 36))
+    blocks = observed_information(single, apart).reshape(12, 3, 3, 12, 3, 3)  # item, trial, parameter, twice
+    torch.testing.assert_close(observed_information(counted, items), blocks.sum(dim=(1, 4)).reshape(36, 36))
 
 
 def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:

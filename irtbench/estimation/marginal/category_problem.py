@@ -68,7 +68,7 @@ class CategoryPrior(ItemPrior):
         """Log prior density, on the scales without bounds."""
         total = items.intercept.new_zeros(())
         for name, value in self.values_of(items).items():
-            if not is_flat(self.densities[name]):
+            if not is_flat(self.densities.get(name)):
                 total = total + log_densities(self.densities[name], value).sum()
         return total
 
@@ -76,7 +76,7 @@ class CategoryPrior(ItemPrior):
         """Gradient of the log prior density and its negative Hessian, item by item, see `ItemPrior`."""
         gradient, curvature = torch.zeros_like(items.matrix), torch.zeros_like(items.matrix)
         for name, value in self.values_of(items).items():
-            if not is_flat(self.densities[name]):
+            if not is_flat(self.densities.get(name)):
                 gradient[self.entries[name]], curvature[self.entries[name]] = density_derivatives(
                     self.densities[name], value
                 )
@@ -226,10 +226,9 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     root = torch.linalg.cholesky_ex(precision + 1e-300 * identity).L
     missing = torch.linalg.solve_triangular(root, missing.permute(2, 3, 0, 1).flatten(2), upper=False)
     missing = missing.flatten(0, 1).T.reshape(n_items, width, -1)
-    free = problem.free
-    gradient = torch.where(free, gradient, 0.0)
+    gradient = torch.where(problem.free, gradient, 0.0)
     information = torch.where(problem.estimated_pairs, information, problem.identity)
-    return ItemDerivatives(items, gradient, information, missing)
+    return ItemDerivatives(items, gradient, information, missing, precision[:, 0, 0][None])
 
 
 @starting_values.register

@@ -1,46 +1,47 @@
 """What a fit of several groups works on: items common to them, and a population for each.
 
-The E step is that of one group, for each group on the same nodes with its own weights. Counts of all groups, those at
-one group's nodes after those at another's, go into the M step of items with several slopes, see
-`models.pyro_model.grouped_model`.
-A group's mean and log standard deviation are a row of parameters below those of the items, in the columns of slope and
-intercept; they have derivatives of their own and take the same steps.
+The problem of one group, whatever its items, is solved for each group at the group's own items and population, and what
+each tells of the common parameters is added up. A group's mean and log standard deviation are a row of parameters below
+those of the items; they have derivatives of their own and take the same steps.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
-from irtbench.estimation.marginal.problem import Evaluation, Problem
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.grouped_model import items_of_group, nodes_by_group, population
-from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
-from irtbench.models.pyro_model.model import FILLS
+from irtbench.estimation.marginal.observed_information import observed_information, told_scale
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
+from irtbench.models.pyro_model.grouped_model import grouped_model, population
+from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, item_prior, observed_sites, trace_sites
+from irtbench.models.pyro_model.sites import ItemPrior
 
-GROUP_SITES = ("difference", "group_mean", "group_log_deviation")
+DIFFERENCE = 1e-4  # of a mean or a log standard deviation, for numerical derivatives
 
 
 @dataclass(frozen=True)
 class GroupPrior(ItemPrior):
     """Prior densities of items, and flat ones of differences and populations, over items and the rows below them.
 
+    The columns are the differences of each group but the reference, and last the parameters of the reference's items.
+
     Parameters
     ----------
     items
-        What the sites say of the items with one slope.
+        What the sites say of the items of one group.
     differs
-        Where differences are estimated, shape (n_items, 2 (n_groups - 1)).
+        Where differences are estimated, shape (n_items, (n_groups - 1) width).
     """
 
     items: ItemPrior
@@ -49,86 +50,84 @@ class GroupPrior(ItemPrior):
     @classmethod
     def of(cls, items: ItemPrior, differs: Tensor) -> GroupPrior:
         """Extend the prior of items."""
-        n_items, n_differences = differs.shape
-        n_others = n_differences // 2
-        estimated = torch.zeros(n_items + n_others, 1 + n_differences, dtype=torch.bool, device=differs.device)
-        estimated[:, 0] = True
-        estimated[:n_items, 1:] = differs
-        below = (0, n_others)
-        fixed = ItemTensors(
-            torch.zeros(estimated.shape, dtype=torch.float64, device=differs.device),
-            torch.nn.functional.pad(items.fixed.intercept, below),
-            torch.nn.functional.pad(items.fixed.guessing, below),
-        )
-        free = torch.nn.functional.pad(items.guessing_free, below)
-        return cls(items.densities, free, fixed, estimated, None, items, differs)
+        width = items.fixed.matrix.shape[1]
+        below = differs.shape[1] // width
+        fixed = pad(items.fixed.matrix, (differs.shape[1], 0, 0, below))
+        free = pad(items.guessing_free, (0, below))
+        return cls(items.densities, free, ItemTensors.from_matrix(fixed), None, None, items, differs)
 
     @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.differs)
+    def width(self) -> int:
+        """Parameters of an item in one group."""
+        return self.items.fixed.matrix.shape[1]
 
-    def split(self, parameters: ItemTensors) -> tuple[ItemTensors, Tensor, Tensor]:
-        """The items with all their slopes, and means and log standard deviations of the groups but the reference."""
-        n = self.n_items
-        items = ItemTensors(parameters.slope[:n], parameters.intercept[:n], parameters.guessing[:n])
-        return items, parameters.slope[n:, 0], parameters.intercept[n:]
+    @property
+    def population_columns(self) -> slice:
+        """Of mean and log standard deviation, in the rows below the items."""
+        first = self.differs.shape[1]
+        return slice(first, first + 2)
 
-    def joined(self, items: ItemTensors, mean: Tensor, log_deviation: Tensor) -> ItemTensors:
-        """What `split` takes apart; items may have one slope, and do not differ then."""
-        slope = torch.zeros_like(self.fixed.slope)
-        slope[: self.n_items, : items.slope.shape[1]] = items.slope
-        slope[self.n_items :, 0] = mean
-        return ItemTensors(
-            slope,
-            torch.cat([items.intercept, log_deviation]),
-            torch.cat([items.guessing, torch.zeros_like(log_deviation)]),
-        )
+    @cached_property
+    def of_group(self) -> tuple[Tensor, ...]:
+        """Each group's parameters of an item by all of the item's, shapes (width, n_columns)."""
+        n_groups = self.differs.shape[1] // self.width + 1
+        own = torch.eye(self.width, dtype=torch.float64, device=self.differs.device)
+        added = torch.eye(n_groups, dtype=torch.float64, device=own.device).roll(1, 0)
+        added[:, -1] = 1.0  # the reference's stand last
+        return tuple(torch.kron(row[None], own) for row in added)
+
+    def items_of_group(self, parameters: ItemTensors, group: int) -> ItemTensors:
+        """The items as a group meets them."""
+        return ItemTensors.from_matrix(parameters.matrix[: len(self.differs)] @ self.of_group[group].T)
+
+    def populations(self, parameters: ItemTensors) -> tuple[Tensor, Tensor]:
+        """Means and log standard deviations of the groups but the reference."""
+        mean, log_deviation = parameters.matrix[len(self.differs) :, self.population_columns].unbind(1)
+        return mean, log_deviation
+
+    def joined(self, items: ItemTensors, *moments: Tensor, difference: Tensor | None = None) -> ItemTensors:
+        """Items of the reference, means and log standard deviations (none: 0), and differences (None: 0), together."""
+        matrix = torch.zeros_like(self.fixed.matrix)
+        matrix[: len(items), -self.width :] = items.matrix
+        if difference is not None:
+            matrix[: len(items), : -self.width] = difference
+        for column, values in enumerate(moments, start=self.population_columns.start):
+            matrix[len(items) :, column] = values
+        return ItemTensors.from_matrix(matrix)
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the model's sites."""
-        own, mean, log_deviation = self.split(items)
-        values = self.items.values_of(items_of_group(own, 0))
+        mean, log_deviation = self.populations(items)
+        values = self.items.values_of(self.items_of_group(items, 0))
         if bool(self.differs.any()):
-            values["difference"] = own.slope[:, 1:][self.differs]
+            values["difference"] = items.matrix[: len(self.differs), : self.differs.shape[1]][self.differs]
         return values | {"group_mean": mean, "group_log_deviation": log_deviation}
 
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items and populations at these values of the model's sites."""
-        parameters = self.joined(self.items.items_of(values), values["group_mean"], values["group_log_deviation"])
+        own, difference = self.items.items_of(values), None
         if "difference" in values:
-            parameters.slope[: self.n_items, 1:][self.differs] = values["difference"]
-        return parameters
+            none = torch.zeros(self.differs.shape, dtype=torch.float64, device=self.differs.device)
+            difference = none.masked_scatter(self.differs, values["difference"])
+        return self.joined(own, values["group_mean"], values["group_log_deviation"], difference=difference)
 
     def log_density(self, items: ItemTensors) -> Tensor:
         """Log prior density of the items."""
-        return self.items.log_density(items_of_group(self.split(items)[0], 0))
+        return self.items.log_density(self.items_of_group(items, 0))
 
     def derivatives(self, items: ItemTensors, *, by_logit: bool, positive: bool = True) -> tuple[Tensor, Tensor]:
         """Those of `ItemPrior`, zero for differences and populations."""
-        own = items_of_group(self.split(items)[0], 0)
+        own = self.items_of_group(items, 0)
         gradient, information = self.items.derivatives(own, by_logit=by_logit, positive=positive)
-        width = items.matrix.shape[1]
-        kept = [0, width - 2, width - 1]
-        wide = gradient.new_zeros(len(items), width)
-        wider = gradient.new_zeros(len(items), width, width)
-        wide[: self.n_items, kept] = gradient
-        each = torch.arange(self.n_items, device=gradient.device)[:, None, None]
-        wider[each, torch.tensor(kept)[:, None], torch.tensor(kept)] = information
-        return wide, wider
+        before, below = self.differs.shape[1], len(items) - len(own)
+        return pad(gradient, (before, 0, 0, below)), pad(information, (before, 0, before, 0, 0, below))
 
 
 @dataclass(frozen=True)
-class GroupNodes(NodeTensors):
-    """The nodes of one group after those of another; neighbours are of the same group."""
+class GroupCounts(Counts):
+    """Expected counts of the reference, and of each group."""
 
-    n_groups: int = 1
-
-    @cached_property
-    def bins(self) -> Tensor:
-        """As for `NodeTensors`, shape (n_groups n_nodes, n_groups n_bins)."""
-        n_nodes = len(self.theta) // self.n_groups
-        return torch.block_diag(*[NodeTensors(self.theta[:n_nodes], self.log_weights[:n_nodes]).bins] * self.n_groups)
+    each: tuple[Counts, ...]
 
 
 @dataclass(frozen=True)
@@ -142,54 +141,43 @@ class GroupProblem(Problem):
     rows
         Those of the first group.
     nodes
-        The nodes of all groups, see `GroupNodes`.
+        The nodes, the same for all groups, with the reference group's weights.
+    of_one_group
+        The problem of the first group alone.
     groups
         Each group's rows, the reference first.
-    reference
-        The nodes with the reference group's weights.
     known
         What else is known of each group's respondents, see `expected_counts`; None if nothing.
     known_information
         Average Fisher information on ability in it, in each group at each node, shape (n_groups, n_nodes).
     """
 
+    of_one_group: Problem | None = None
     groups: tuple[ResponseRows, ...] = ()
-    reference: NodeTensors | None = None
     known: tuple[Tensor, ...] | None = None
     known_information: Tensor | None = None
 
     @classmethod
     def of_groups(
         cls,
-        model: ItemModel,
+        problem: Problem,
         groups: tuple[ResponseRows, ...],
-        nodes: NodeTensors,
+        differs: Tensor,
         *,
         known: tuple[Tensor, ...] | None = None,
         known_information: Tensor | None = None,
     ) -> GroupProblem:
-        """Trace the model once."""
-        drawn, trace = trace_sites(model, groups, nodes)
-        items = items_of_group(observed_sites(trace)[0]["fn"].items, 0)
-        differs = torch.zeros(len(items), 2 * (len(groups) - 1), dtype=torch.bool, device=nodes.theta.device)
-        if "difference" in drawn:
-            differs = drawn["difference"]["infer"][FILLS]
-        own = item_prior({name: site for name, site in drawn.items() if name not in GROUP_SITES}, items)
-        n_groups = len(groups)
-        all_nodes = GroupNodes(
-            nodes_by_group(nodes, n_groups), nodes.log_weights.repeat(n_groups), nodes.dtype, n_groups=n_groups
-        )
-        prior = GroupPrior.of(own, differs)
-        return cls(
-            model,
-            groups[0],
-            all_nodes,
-            prior,
-            groups=groups,
-            reference=nodes,
-            known=known,
-            known_information=known_information,
-        )
+        """The problem of one group made that of several."""
+        prior = GroupPrior.of(problem.prior, differs)
+        model = partial(grouped_model, model=problem.model, differs=differs)
+        flat = replace(problem.prior, densities={}, difficulty_drawn=None)
+        alone = replace(problem, rows=groups[0], prior=flat)
+        return cls(model, groups[0], problem.nodes, prior, None, alone, groups, known, known_information)
+
+    def with_differs(self, differs: Tensor) -> GroupProblem:
+        """The same with other parameters free to differ."""
+        model = partial(self.model, differs=differs)
+        return replace(self, model=model, prior=replace(self.group_prior, differs=differs))
 
     @property
     def group_prior(self) -> GroupPrior:
@@ -198,63 +186,61 @@ class GroupProblem(Problem):
         return self.prior
 
     @cached_property
-    def own_nodes(self) -> NodeTensors:
-        """The reference group's."""
-        assert self.reference is not None
-        return self.reference
+    def alone(self) -> Problem:
+        """The problem of the first group alone, without a prior, on these nodes."""
+        assert self.of_one_group is not None
+        return replace(self.of_one_group, nodes=self.nodes)
 
-    def populations(self, parameters: ItemTensors) -> tuple[NodeTensors, ...]:
-        """Each group's population."""
-        _, mean, log_deviation = self.group_prior.split(parameters)
-        others = (population(self.own_nodes, *pair) for pair in zip(mean, log_deviation, strict=True))
-        return (self.own_nodes, *others)
+    @cached_property
+    def guesses(self) -> bool:
+        """Whether any item has a lower asymptote."""
+        return self.alone.guesses
 
-    def group_rows(self, parameters: ItemTensors) -> tuple[CollapsedLogistic, ...]:
-        """The distribution of a respondent's row in each group."""
-        items = self.group_prior.split(parameters)[0]
-        rows = []
-        for group, nodes in enumerate(self.populations(parameters)):
-            own = items_of_group(items, group)
-            rows.append(
-                CollapsedLogistic(own.slope, own.intercept, own.guessing.log() if self.guesses else None, nodes)
-            )
-        return tuple(rows)
+    @cached_property
+    def free(self) -> Tensor:
+        """Which entries are estimated, of items and of populations below, shape (n_items + n_groups - 1, n_columns)."""
+        prior = self.group_prior
+        free = pad(torch.cat([prior.differs, self.alone.free], dim=1), (0, 0, 0, len(self.groups) - 1))
+        free[len(prior.differs) :, prior.population_columns] = True
+        return free
 
-    def rate(self, items: ItemTensors) -> Tensor:
-        """Derivative of each item's logit by theta in each bin of nodes; populations have no logit."""
-        own = self.group_prior.split(items)[0]
-        slopes = torch.cat([items_of_group(own, group).slope for group in range(len(self.groups))], dim=1)
-        n_bins = self.nodes.bins.shape[1] // len(self.groups)
-        below = len(items) - len(own)
-        return torch.nn.functional.pad(slopes.repeat_interleave(n_bins, dim=1), (0, 0, 0, below))
+    @cached_property
+    def identity(self) -> Tensor:
+        """Shape (n_columns, n_columns)."""
+        return torch.eye(self.free.shape[1], dtype=torch.float64, device=self.free.device)
 
-    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> Counts:
-        """The E step in every group; zero for the rows below the items."""
-        known = self.known or (None,) * len(self.groups)
-        each = [
-            expected_counts(rows, row, at_nodes=at_nodes, known=more)
-            for rows, row, more in zip(self.groups, self.group_rows(items), known, strict=True)
-        ]
-        n_items, below = self.group_prior.n_items, (0, 0, 0, len(self.groups) - 1)
-        right = items.slope.new_zeros(n_items, self.n_factors + 1)
-        for group, counts in enumerate(each):
-            right[:, [0, -1]] += counts.right
-            if group:
-                right[:, 2 * group - 1 : 2 * group + 1] = counts.right
-        pad = torch.nn.functional.pad
-        r = None if each[0].r is None else pad(torch.cat([part.r for part in each if part.r is not None], dim=1), below)
-        return Counts(
-            sum(part.log_likelihood for part in each),
-            pad(torch.cat([part.n for part in each], dim=1), below),
-            pad(right, below),
-            r,
-            torch.cat([part.respondents for part in each]),
-        )
+    def slopes(self, items: ItemTensors) -> Tensor:
+        """Those of each group's items, and below the populations' means."""
+        prior, alone = self.group_prior, self.alone
+        own = [alone.slopes(prior.items_of_group(items, group)) for group in range(len(self.groups))]
+        means = prior.populations(items)[0][:, None].expand(-1, sum(part.shape[1] for part in own))
+        return torch.cat([torch.cat(own, dim=1), means])
 
-    def evaluate(self, items: ItemTensors) -> Evaluation:
-        """One E step and the prior at these items and populations."""
-        counts = self.counts(items)
-        return Evaluation(items, counts, counts.log_likelihood + float(self.prior.log_density(items)))
+    def log_moments(self, parameters: ItemTensors) -> Tensor:
+        """Mean and log standard deviation of each group, shape (n_groups, 2)."""
+        return pad(torch.stack(self.group_prior.populations(parameters), dim=1), (0, 0, 1, 0))
+
+    def part(self, group: int, moments: Tensor) -> Problem:
+        """The problem of one group with this mean and log standard deviation, without a prior."""
+        nodes = population(self.nodes, *moments) if group else self.nodes
+        return replace(self.alone, rows=self.groups[group], nodes=nodes)
+
+    def each(self, parameters: ItemTensors) -> Iterator[tuple[Problem, ItemTensors]]:
+        """Each group's problem and its items."""
+        for group, moments in enumerate(self.log_moments(parameters)):
+            yield self.part(group, moments), self.group_prior.items_of_group(parameters, group)
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> GroupCounts:
+        """The E step in every group."""
+        each = []
+        for group, (part, own) in enumerate(self.each(items)):
+            if self.known is None:
+                each.append(part.counts(own, at_nodes=at_nodes))
+            else:
+                each.append(expected_counts(part.rows, part.row(own), at_nodes=at_nodes, known=self.known[group]))
+        first = each[0]
+        total = sum(counts.log_likelihood for counts in each)
+        return GroupCounts(total, first.n, first.right, first.r, first.respondents, tuple(each))
 
 
 def population_scores(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -> Tensor:
@@ -269,34 +255,101 @@ def population_scores(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -
 
 
 @item_derivatives.register
-def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Counts) -> ItemDerivatives:
-    """Derivatives by items, as `item_derivatives` has them, and by each population's mean and log standard deviation.
+def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: GroupCounts) -> ItemDerivatives:
+    """Derivatives by items: the sums of the groups' own; and by each population's mean and log standard deviation.
 
     If abilities were seen, n respondents would tell n / s^2 of the mean and 2 n of the log standard deviation. Of
     ability itself the population tells 1 / s^2. The score of the mean changes with theta by 1 / s^2, that of the log
     standard deviation by 2 z / s; for the latter the missing information takes z sqrt(2) / s, which leaves the
     information of everything positive: its expectation is what the population tells.
     """
-    _, mean, log_deviation = problem.group_prior.split(parameters)
-    nodes, n_nodes = problem.own_nodes, len(problem.own_nodes.theta)
-    precision = torch.cat([torch.ones_like(mean[:1]), torch.exp(-2 * log_deviation)]).repeat_interleave(n_nodes)
-    if problem.known_information is not None:
-        precision = precision + problem.known_information.flatten()
-    given = replace(counts, respondents=counts.respondents * precision)
-    derivatives = item_derivatives.dispatch(Problem)(problem, parameters, given)
-    assert derivatives.missing is not None
-    assert derivatives.precision is not None
-    gradient, information, missing = derivatives.gradient, derivatives.information, derivatives.missing
-    by_root = derivatives.precision.clamp(min=1e-300).rsqrt()
-    for other in range(len(mean)):
-        row = problem.group_prior.n_items + other
-        place = slice((other + 1) * n_nodes, (other + 2) * n_nodes)
-        respondents, deviation = counts.respondents[place], log_deviation[other].exp()
-        gradient[row, [0, INTERCEPT]] = population_scores(nodes, mean[other], log_deviation[other]) @ respondents
-        z = (nodes.theta[:, 0] - mean[other]) / deviation
-        n = respondents.sum()
-        information[row, 0, 0] = n / deviation**2
-        information[row, INTERCEPT, INTERCEPT] = 2 * n.maximum(respondents @ z**2)
-        lost = torch.stack([1 / deviation**2 * torch.ones_like(z), math.sqrt(2) * z / deviation]) * respondents
-        missing[row, [0, INTERCEPT]] = -(lost @ problem.nodes.bins[place]) * by_root
-    return derivatives
+    prior, nodes = problem.group_prior, problem.nodes
+    n_items, at = len(prior.differs), prior.population_columns
+    gradient, information = prior.derivatives(parameters, by_logit=False)
+    missing = []
+    for group, (mean, log_deviation) in enumerate(problem.log_moments(parameters)):
+        own, deviation = counts.each[group], log_deviation.exp()
+        told = deviation**-2 if problem.known_information is None else deviation**-2 + problem.known_information[group]
+        counted = replace(own, respondents=own.respondents * told)
+        found = item_derivatives(problem.alone, prior.items_of_group(parameters, group), counted)
+        assert found.missing is not None
+        assert found.precision is not None
+        of_group = prior.of_group[group]
+        gradient[:n_items] += found.gradient @ of_group
+        information[:n_items] += of_group.T @ found.information @ of_group
+        lost = pad(of_group.T @ found.missing, (0, 0, 0, 0, 0, len(gradient) - n_items))
+        if group:
+            row, z, n = n_items + group - 1, (nodes.theta[:, 0] - mean) / deviation, own.respondents.sum()
+            gradient[row, at] = population_scores(nodes, mean, log_deviation) @ own.respondents
+            seen = torch.stack([n / deviation**2, 2 * n.maximum(own.respondents @ z**2)])
+            information[row, at, at] = torch.diag(seen)
+            rate = torch.stack([torch.ones_like(z) / deviation**2, math.sqrt(2) * z / deviation]) * own.respondents
+            lost[row, at] = -(rate @ nodes.bins) * found.precision.clamp(min=1e-300).rsqrt()
+        missing.append(torch.where(problem.free[:, :, None], lost, 0.0))
+    gradient = torch.where(problem.free, gradient, 0.0)
+    information = torch.where(problem.estimated_pairs, information, problem.identity)
+    return ItemDerivatives(parameters, gradient, information, torch.cat(missing, dim=2))
+
+
+@observed_information.register
+def group_information(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
+    """Negative Hessian of the log-posterior in the free parameters, row by row, shape (n_free, n_free).
+
+    The sum of the groups' own; what belongs to a population is the difference of two gradients, near enough.
+    """
+    prior = problem.group_prior
+    n_items, width = len(prior.differs), prior.width
+    n_rows, n_columns = problem.free.shape
+    found = torch.zeros(n_rows, n_columns, n_rows, n_columns, dtype=torch.float64, device=problem.free.device)
+    each = torch.arange(n_rows, device=problem.free.device)
+    found[each, :, each, :] = prior.derivatives(parameters, by_logit=True, positive=False)[1]
+    for group, (part, items) in enumerate(problem.each(parameters)):
+        chosen = torch.nonzero(part.free.reshape(-1))[:, 0]
+        own = found.new_zeros(n_items * width, n_items * width)
+        own[chosen[:, None], chosen] = observed_information(part, items)
+        of_group = prior.of_group[group]
+        own = own.view(n_items, width, n_items, width)
+        found[:n_items, :, :n_items] += torch.einsum("ap,jakb,bq->jpkq", of_group, own, of_group)
+        if group:
+            row, first = n_items + group - 1, prior.population_columns.start
+            moments = problem.log_moments(parameters)[group]
+            for k, step in enumerate(DIFFERENCE * torch.eye(2, dtype=torch.float64, device=found.device)):
+                above, below = (scores(problem, group, items, moments + sign * step) for sign in (1, -1))
+                by_items, by_population = (
+                    (low - high) / (2 * DIFFERENCE) for low, high in zip(below, above, strict=True)
+                )
+                found[:n_items, :, row, first + k] = found[row, first + k, :n_items] = by_items @ of_group
+                found[row, first : first + 2, row, first + k] = by_population
+    flat = problem.free.reshape(-1)
+    return found.reshape(n_rows * n_columns, -1)[flat][:, flat]
+
+
+def scores(problem: GroupProblem, group: int, items: ItemTensors, moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradient of a group's log-likelihood by its items, with logit c, and by its mean and log standard deviation."""
+    part = problem.part(group, moments)
+    counts = part.counts(items)
+    gradient = item_derivatives(part, items, counts).gradient
+    if part.guesses:
+        gradient[:, GUESSING] *= items.guessing * (1 - items.guessing)
+    return gradient, population_scores(problem.nodes, *moments) @ counts.respondents
+
+
+@told_scale.register
+def told_by_groups(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
+    """Derivatives of parameters and of (mean, standard deviation) by those of steps, (n_rows, n_columns, n_columns).
+
+    A difference is one of the parameters that steps are taken in.
+    """
+    prior = problem.group_prior
+    n_items, width = len(prior.differs), prior.width
+    scale = problem.identity.expand(len(parameters), -1, -1).clone()
+    scale[:n_items, -width:, -width:] = told_scale(problem.alone, prior.items_of_group(parameters, 0))
+    deviation = prior.population_columns.stop - 1
+    scale[n_items:, deviation, deviation] = prior.populations(parameters)[1].exp()
+    return scale
+
+
+@starting_values.register
+def starting_groups(problem: GroupProblem) -> ItemTensors:
+    """All groups alike, with the items of the reference."""
+    return problem.group_prior.joined(starting_values(problem.alone))

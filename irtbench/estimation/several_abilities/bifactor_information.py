@@ -1,7 +1,7 @@
 """The observed information of a model with testlets.
 
 It is what complete data would have told, less the sum over respondents of the posterior covariance of their score
-(Louis, 1982), as in `factor_information`. A respondent who was right x_j times in n_j responses to item j has the score
+(Louis, 1982). A respondent who was right x_j times in n_j responses to item j has the score
 (x_j - n_j P_j) (theta_0, theta_s, 1) by its two slopes and its intercept. Given the general ability the scores of two
 testlets are independent, so that with m_j the mean of an item's score given it,
 
@@ -15,11 +15,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.observed_information import observed_information
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorPosterior, BifactorProblem
 from irtbench.models.pyro_model.bifactor_row import SPECIFIC
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
 
 
+@observed_information.register
 def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
     """Negative Hessian of the log-likelihood in the free slopes and intercepts, shape (n_free, n_free)."""
     problem = problem.in_float64()

@@ -20,10 +20,10 @@ from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.m_step import LARGEST_STEP, item_derivatives, moved
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.nodes import MOST_ERROR
-from irtbench.estimation.marginal.observed_information import invert
+from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.several_abilities.bifactor_information import bifactor_information
+from irtbench.estimation.several_abilities import bifactor_information  # noqa: F401 - registers that of testlets
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, grid_for, integration_error
 from irtbench.estimation.several_abilities.factor_mode import (
     FINER,
@@ -143,7 +143,7 @@ def by_newton(problem: BifactorProblem, items: ItemTensors, tolerance: float) ->
     here = problem.evaluate(items)
     for number in range(MOST_NEWTON_STEPS):
         gradient = by_free.T @ item_derivatives(problem, items, here.counts).gradient[:, LINEAR].flatten()
-        information = by_free[free].T @ bifactor_information(problem, items) @ by_free[free]
+        information = by_free[free].T @ observed_information(problem, items) @ by_free[free]
         inverse, loose = invert(information, most=math.inf)
         if bool(loose.any()) or float(gradient @ inverse @ gradient) < tolerance**2:
             return items, number
@@ -164,7 +164,7 @@ def with_covariance(
     mode = replace(mode, items=with_positive_signs(problem, mode.items))
     free = problem.free[:, LINEAR].flatten()
     by_free = estimated(problem)
-    information = bifactor_information(problem, mode.items)
+    information = observed_information(problem, mode.items)
     inverse, loose = invert(by_free[free].T @ information @ by_free[free])
     each = by_free.reshape(len(mode.items), -1, by_free.shape[1])
     if bool(loose.any()):

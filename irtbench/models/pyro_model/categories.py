@@ -234,6 +234,10 @@ class CollapsedCategories(CollapsedLogistic):
 
     support = constraints.independent(constraints.real, 1)
 
+    def moved(self, difference: Tensor, nodes: NodeTensors) -> CollapsedCategories:
+        """The same with another population, and items whose parameters differ by so much, (n_items, width)."""
+        return CollapsedCategories(self.x + difference, self.items_given, nodes)
+
 
 def category_model(rows: ResponseRows, nodes: NodeTensors, *, items: CategoryItems, priors: Priors) -> None:
     """Parameters of each role drawn from its prior, and rows of responses from `CollapsedCategories`.

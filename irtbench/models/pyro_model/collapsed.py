@@ -118,6 +118,12 @@ class CollapsedLogistic(dist.TorchDistribution):
         """The distribution at these parameters; where nothing is guessed, that of the 2PL."""
         return cls(items.slope, items.intercept, items.guessing.log() if items.guesses else None, nodes)
 
+    def moved(self, difference: Tensor, nodes: NodeTensors) -> CollapsedLogistic:
+        """The same with another population, and items whose parameters differ by so much; (n_items, n_factors + 2)."""
+        items = ItemTensors.from_matrix(self.items.matrix + difference)
+        log_guessing = None if self.log_guessing is None else items.guessing.log()
+        return CollapsedLogistic(items.slope, items.intercept, log_guessing, nodes)
+
     @property
     def items(self) -> ItemTensors:
         """The parameters it was made of."""
