@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     from irtbench.building.drift import Drift as Drift
     from irtbench.building.drift import find_drift as find_drift
     from irtbench.building.extending import extended_scale as extended_scale
+    from irtbench.building.extending import linked_scale as linked_scale
     from irtbench.building.form_bank import form_bank as form_bank
     from irtbench.building.form_wishes import FormWishes as FormWishes
     from irtbench.building.form_wishes import Limit as Limit
-    from irtbench.building.linked_scale import linked_scale as linked_scale
     from irtbench.building.linking import ScaleLink as ScaleLink
     from irtbench.building.linking import link_scales as link_scales
     from irtbench.building.prune_rules import Exclusion as Exclusion
@@ -143,7 +143,9 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.classical import classical_statistics as classical_statistics
     from irtbench.diagnostics.distractors import distractor_table as distractor_table
     from irtbench.diagnostics.empirical_curve import EmpiricalCurve as EmpiricalCurve
+    from irtbench.diagnostics.empirical_curve import ObservedShares as ObservedShares
     from irtbench.diagnostics.empirical_curve import empirical_curve as empirical_curve
+    from irtbench.diagnostics.empirical_curve import observed_shares as observed_shares
     from irtbench.diagnostics.global_fit import GlobalFit as GlobalFit
     from irtbench.diagnostics.global_fit import global_fit as global_fit
     from irtbench.diagnostics.global_fit import global_fit_of_factors as global_fit_of_factors
@@ -152,9 +154,6 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.internal_consistency import omega_total as omega_total
     from irtbench.diagnostics.item_fit import ItemFit as ItemFit
     from irtbench.diagnostics.item_fit import item_fit as item_fit
-    from irtbench.diagnostics.length_needed import spearman_brown as spearman_brown
-    from irtbench.diagnostics.length_needed import times_as_informative as times_as_informative
-    from irtbench.diagnostics.length_needed import times_as_long as times_as_long
     from irtbench.diagnostics.local_dependence import LocalDependence as LocalDependence
     from irtbench.diagnostics.local_dependence import local_dependence as local_dependence
     from irtbench.diagnostics.mean_square_fit import MeanSquareFit as MeanSquareFit
@@ -162,18 +161,19 @@ if TYPE_CHECKING:
     from irtbench.diagnostics.measurement_precision import MeasurementPrecision as MeasurementPrecision
     from irtbench.diagnostics.measurement_precision import empirical_reliability as empirical_reliability
     from irtbench.diagnostics.measurement_precision import measurement_precision as measurement_precision
-    from irtbench.diagnostics.observed_shares import ObservedShares as ObservedShares
-    from irtbench.diagnostics.observed_shares import observed_shares as observed_shares
     from irtbench.diagnostics.person_fit import PersonFit as PersonFit
     from irtbench.diagnostics.person_fit import person_fit as person_fit
     from irtbench.diagnostics.residuals import mean_squares as mean_squares
     from irtbench.diagnostics.scale_reliability import ScaleReliability as ScaleReliability
     from irtbench.diagnostics.scale_reliability import scale_reliability as scale_reliability
+    from irtbench.diagnostics.scale_reliability import spearman_brown as spearman_brown
+    from irtbench.diagnostics.scale_reliability import times_as_informative as times_as_informative
+    from irtbench.diagnostics.scale_reliability import times_as_long as times_as_long
     from irtbench.diagnostics.tetrachoric import Tetrachoric as Tetrachoric
     from irtbench.diagnostics.tetrachoric import tetrachoric as tetrachoric
+    from irtbench.estimation.bifactor import BifactorModel as BifactorModel
     from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
     from irtbench.estimation.bifactor import fit_bifactor as fit_bifactor
-    from irtbench.estimation.bifactor_model import BifactorModel as BifactorModel
     from irtbench.estimation.driver import maximise as maximise
     from irtbench.estimation.factors import FactorModel as FactorModel
     from irtbench.estimation.factors import factor_scores as factor_scores
@@ -205,10 +205,11 @@ if TYPE_CHECKING:
     from irtbench.evaluation.breakdown import advantage_by_type as advantage_by_type
     from irtbench.evaluation.breakdown import type_counts as type_counts
     from irtbench.evaluation.breakdown import values_by_type as values_by_type
-    from irtbench.evaluation.brier import BrierScore as BrierScore
-    from irtbench.evaluation.brier import brier_score as brier_score
+    from irtbench.evaluation.calibration import BrierScore as BrierScore
     from irtbench.evaluation.calibration import Calibration as Calibration
+    from irtbench.evaluation.calibration import brier_score as brier_score
     from irtbench.evaluation.calibration import calibration as calibration
+    from irtbench.evaluation.calibration import error_interval as error_interval
     from irtbench.evaluation.calibration_difference import CalibrationDifference as CalibrationDifference
     from irtbench.evaluation.calibration_difference import calibration_difference as calibration_difference
     from irtbench.evaluation.chance_agreement import CoefficientWithError as CoefficientWithError
@@ -228,9 +229,10 @@ if TYPE_CHECKING:
     from irtbench.evaluation.coreference import link_probabilities as link_probabilities
     from irtbench.evaluation.coreference import name_clusters as name_clusters
     from irtbench.evaluation.debiased_error import debiased_squared_error as debiased_squared_error
-    from irtbench.evaluation.error_interval import error_interval as error_interval
+    from irtbench.evaluation.event_counts import Propagated as Propagated
     from irtbench.evaluation.event_counts import count_events as count_events
     from irtbench.evaluation.event_counts import draw_events as draw_events
+    from irtbench.evaluation.event_counts import propagate as propagate
     from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
     from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
     from irtbench.evaluation.gold_labels import majority_labels as majority_labels
@@ -252,8 +254,6 @@ if TYPE_CHECKING:
     from irtbench.evaluation.power import power as power
     from irtbench.evaluation.power import size_needed as size_needed
     from irtbench.evaluation.probability_pairs import concatenate_classes as concatenate_classes
-    from irtbench.evaluation.propagation import Propagated as Propagated
-    from irtbench.evaluation.propagation import propagate as propagate
     from irtbench.evaluation.proportion import wilson_interval as wilson_interval
     from irtbench.evaluation.reliability import ReliabilityCurve as ReliabilityCurve
     from irtbench.evaluation.reliability import adaptive_bins as adaptive_bins
@@ -270,8 +270,8 @@ if TYPE_CHECKING:
     from irtbench.models.item_parameters import ItemParameters as ItemParameters
     from irtbench.models.joint_error import JointError as JointError
     from irtbench.models.likelihood import log_likelihood as log_likelihood
-    from irtbench.models.parameter_columns import parameter_columns as parameter_columns
     from irtbench.models.parameter_table import as_parameters as as_parameters
+    from irtbench.models.parameter_table import parameter_columns as parameter_columns
     from irtbench.models.parameter_table import parameter_table as parameter_table
     from irtbench.models.parameter_table import read_parameters as read_parameters
     from irtbench.models.priors import GuessingPrior as GuessingPrior
@@ -305,9 +305,9 @@ if TYPE_CHECKING:
     from irtbench.scoring.explanation import explain_all as explain_all
     from irtbench.scoring.group_percentiles import percentiles_by_group as percentiles_by_group
     from irtbench.scoring.inspect_stop import InspectStop as InspectStop
+    from irtbench.scoring.inspect_stop import item_order as item_order
     from irtbench.scoring.item_error import item_error_share as item_error_share
     from irtbench.scoring.item_error import with_item_error as with_item_error
-    from irtbench.scoring.item_order import item_order as item_order
     from irtbench.scoring.leaving_out import EffectOfLeavingOut as EffectOfLeavingOut
     from irtbench.scoring.leaving_out import leave_items_out as leave_items_out
     from irtbench.scoring.partitions import PartitionScorer as PartitionScorer
@@ -378,8 +378,7 @@ _NAMES = {
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",
-    "models.parameter_table": "as_parameters parameter_table read_parameters",
-    "models.parameter_columns": "parameter_columns",
+    "models.parameter_table": "as_parameters parameter_table read_parameters parameter_columns",
     "models.pyro_model.model": "logistic_model",
     "models.pyro_model.grouped_model": "grouped_model",
     "models.pyro_model.linear_logistic": "linear_logistic_model",
@@ -401,22 +400,20 @@ _NAMES = {
     "estimation.marginal.fisher_scoring": "DeltaELBO FisherScoring",
     "estimation.variational.loss": "MarginalELBO",
     "estimation.multiple_groups": "GroupedModel fit_groups",
-    "estimation.bifactor": "bifactor_scores fit_bifactor",
-    "estimation.bifactor_model": "BifactorModel",
+    "estimation.bifactor": "bifactor_scores fit_bifactor BifactorModel",
     "estimation.factors": "FactorModel fit_factors factor_scores",
     "diagnostics.classical": "ClassicalStatistics classical_statistics",
     "diagnostics.distractors": "distractor_table",
     "diagnostics.internal_consistency": "InternalConsistency internal_consistency omega_total",
     "diagnostics.measurement_precision": "MeasurementPrecision measurement_precision empirical_reliability",
-    "diagnostics.length_needed": "spearman_brown times_as_long times_as_informative",
-    "diagnostics.scale_reliability": "ScaleReliability scale_reliability",
+    "diagnostics.scale_reliability": "ScaleReliability scale_reliability spearman_brown times_as_long "
+    "times_as_informative",
     "diagnostics.item_fit": "ItemFit item_fit",
     "diagnostics.local_dependence": "LocalDependence local_dependence",
     "diagnostics.global_fit": "GlobalFit global_fit global_fit_of_factors",
     "diagnostics.person_fit": "PersonFit person_fit",
     "diagnostics.answer_similarity": "AnswerSimilarity answer_similarity",
-    "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve",
-    "diagnostics.observed_shares": "ObservedShares observed_shares",
+    "diagnostics.empirical_curve": "EmpiricalCurve empirical_curve ObservedShares observed_shares",
     "diagnostics.residuals": "mean_squares",
     "diagnostics.mean_square_fit": "MeanSquareFit mean_square_fit",
     "diagnostics.tetrachoric": "Tetrachoric tetrachoric",
@@ -460,8 +457,7 @@ _NAMES = {
     "building.form_bank": "form_bank",
     "building.linking": "ScaleLink link_scales",
     "building.drift": "Drift find_drift",
-    "building.linked_scale": "linked_scale",
-    "building.extending": "extended_scale",
+    "building.extending": "extended_scale linked_scale",
     "scoring.ability": "Abilities estimate_ability",
     "scoring.item_error": "item_error_share with_item_error",
     "scoring.plausible_values": "plausible_values",
@@ -476,8 +472,7 @@ _NAMES = {
     "scoring.ability_comparison": "AbilityComparison compare_abilities",
     "scoring.adaptive": "AdaptiveSettings Adaptive",
     "scoring.adaptive_paths": "AdaptivePaths replay_adaptive simulate_adaptive",
-    "scoring.item_order": "item_order",
-    "scoring.inspect_stop": "InspectStop",
+    "scoring.inspect_stop": "InspectStop item_order",
     "scoring.prediction": "PredictedAccuracy predict_accuracy learn_correction",
     "evaluation.agreement": "Agreement agreement agreement_by_label",
     "evaluation.chance_agreement": (
@@ -493,16 +488,13 @@ _NAMES = {
     "evaluation.power": "expected_p expected_p_table power size_needed guessers_luck",
     "evaluation.trial_variance": "TrialVariance trial_table",
     "evaluation.breakdown": "TypeCounts type_counts accuracy_by_type advantage_by_type values_by_type",
-    "evaluation.calibration": "Calibration calibration",
+    "evaluation.calibration": "Calibration calibration BrierScore brier_score error_interval",
     "evaluation.calibration_difference": "CalibrationDifference calibration_difference",
     "evaluation.reliability": "ReliabilityCurve reliability_curve adaptive_bins equal_width_bins calibration_error",
-    "evaluation.error_interval": "error_interval",
     "evaluation.debiased_error": "debiased_squared_error",
-    "evaluation.brier": "BrierScore brier_score",
     "evaluation.probability_pairs": "concatenate_classes",
-    "evaluation.propagation": "Propagated propagate",
     "evaluation.coreference": "draw_antecedents antecedent_clusters name_clusters link_probabilities link_pairs",
-    "evaluation.event_counts": "draw_events count_events",
+    "evaluation.event_counts": "draw_events count_events Propagated propagate",
     "evaluation.consistency": "SwitchProtocol switch_protocol contrast_measures compare_measures",
     "evaluation.human_bound": (
         "HumanAccuracy crowd_filter human_accuracy fresh_accuracy hoeffding_confidence hoeffding_margin over_seeds"

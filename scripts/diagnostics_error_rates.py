@@ -23,8 +23,8 @@ from scipy.special import expit
 
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.analysis.item_bias import item_bias
-from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import PruneRules
+from irtbench.building.pruned import misfit_as_a_whole
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit

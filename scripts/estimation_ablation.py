@@ -25,8 +25,8 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
 from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.mode import RoughStart
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.rough_start import RoughStart
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters

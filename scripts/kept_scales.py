@@ -17,8 +17,7 @@ import numpy as np
 from diagnostics_error_rates import missing_by_design
 from scipy.special import expit
 
-from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
-from irtbench.building.pruned import Pruning
+from irtbench.building.pruned import Pruning, misfit_as_a_whole
 from irtbench.building.pruning import prune
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.fit import fit_model

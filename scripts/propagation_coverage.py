@@ -25,8 +25,7 @@ from irtbench.evaluation.coreference import (
     link_probabilities,
     name_clusters,
 )
-from irtbench.evaluation.event_counts import EventCounts, count_events
-from irtbench.evaluation.propagation import summarise_samples
+from irtbench.evaluation.event_counts import EventCounts, count_events, summarise_samples
 
 COUNTRIES = ("Arda", "Bork", "Cyre", "Dorn")
 N_DOCUMENTS, N_PERIODS, N_MENTIONS, N_SAMPLES = 100, 5, 12, 500
@@ -100,8 +99,8 @@ def main() -> None:
                 happened = truth.counts[0, :, first] > truth.counts[0, :, second]
                 order[name] += zip(stated, happened, strict=True)
         if corpus == 0 and options.figure is not None:
+            from irtbench.report.evaluation_plots import draw_event_counts
             from irtbench.report.figure_file import write_figure
-            from irtbench.report.propagation_plots import draw_event_counts
 
             table = sampled["calibrated"].table()
             write_figure(options.figure, lambda ax, table=table: draw_event_counts(ax, table))

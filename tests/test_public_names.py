@@ -62,7 +62,7 @@ INNER_FUNCTIONS = {
     "estimation.item_quantiles": "interval_columns quantile_columns weighted_quantiles normal_points",
     "models.parameter_table": "read_pattern",
     "models.quadrature": "refine",
-    "models.curve_tensors": "log_probabilities",
+    "models.pyro_model.item_tensors": "log_probabilities",
     "models.theta_posterior": "quantiles_in_cells node_posterior ability_posterior",
     "diagnostics.item_fit": "rest_score_distributions",
     "diagnostics.moments": "shares_of",
@@ -107,20 +107,19 @@ INNER_FILES = {
     "readers.lm_eval readers.measurement_db readers.metric_choice readers.mturk readers.observations "
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
     "readers.py_irt_parameters readers.r_parameters "
-    "readers.sources readers.summary readers.trials readers.wide_columns "
-    "sheets.label_studio_tasks sheets.mturk_hits sheets.potato_project sheets.prolific_datapoints",
+    "readers.sources readers.summary readers.trials readers.wide_columns",
     "models": "item_models.graded item_models.logistic pyro_model.categories "
-    "curve_tensors factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
+    "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
     "analysis": "effect_size explanatory_items linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
-    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error misfit_as_a_whole "
+    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
     "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score wide_scores",
-    "evaluation": "categorical_draws counted_pairs exact_sums pairing",
+    "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms stored_run stored_scale stored_screening study_data study_template systems",
 }

@@ -14,8 +14,7 @@ from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
-from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
-from irtbench.estimation.bifactor_model import BifactorModel
+from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.settings import Device
 

@@ -16,7 +16,7 @@ from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, choose_device
-from irtbench.estimation.marginal.asymptotes import slope_at_zero
+from irtbench.estimation.marginal.guessing_profile import slope_at_zero
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import Device

@@ -16,9 +16,8 @@ import numpy as np
 
 from irtbench.analysis.parallel_analysis import parallel_analysis, why_not_counted
 from irtbench.building.checkpoint import Checkpoint
-from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import FEWEST_ITEMS, PruneRules
-from irtbench.building.pruned import Pruning, PruningRound
+from irtbench.building.pruned import Pruning, PruningRound, misfit_as_a_whole
 from irtbench.building.pruning_round import Fit, Refit, RefitMany, prune_once
 from irtbench.building.removals import Removal, constant_items, describe_removals
 from irtbench.building.scale_checks import ScaleChecks, check_scale

@@ -85,7 +85,7 @@ def agree(
             write_table(people.table(), folder / "respondent_agreement.csv")
     with figures_in(figures) as draw:
         if draw is not None:
-            from irtbench.report.crowd_figures import agreement_figures
+            from irtbench.report.crowd_plots import agreement_figures
 
             draw(agreement_figures(overall, by_label, by_item))
     if json:

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import typer
 
+from irtbench.cli.large import cache_folder, choice_of, large_table
 from irtbench.cli.options import AllowAddress, Cache, Figures, Folder, Json, Quiet, Responses, Sample, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
-from irtbench.cli.sampled import matrix_or_sample
 from irtbench.data.input_error import InputError
 from irtbench.data.respondent_sample import MOST_RESPONDENTS
 
@@ -24,6 +24,51 @@ if TYPE_CHECKING:
     from irtbench.data.responses import ResponseMatrix
     from irtbench.estimation.settings import FitSettings, ModelKind
     from irtbench.models.item_parameters import ItemParameters
+if TYPE_CHECKING:
+    from irtbench.cli.reading import Reading
+    from irtbench.data.respondent_sample import Sampled
+    from irtbench.data.responses import ResponseMatrix
+
+
+def matrix_or_sample(
+    file: Path,
+    reading: Reading,
+    cache: Path | None,
+    most: int,
+    seed: int,
+    progress: Callable[[str], None],
+    allow_address: Sequence[str] = (),
+) -> tuple[ResponseMatrix, Sampled | None]:
+    """All responses of a file or, of a table that is encoded on disk, those of as many respondents drawn at random.
+
+    Parameters
+    ----------
+    file, reading
+        What to read.
+    cache
+        Where such a table is, or is to be, encoded; None for a temporary folder.
+    most
+        Number of respondents of the sample.
+    seed
+        Of the random numbers.
+    progress
+        Called with a line now and then.
+    allow_address
+        Beginnings of addresses that are read besides those that are read anyway.
+    """
+    table = large_table(file, reading, allow_address=allow_address)
+    if table is None:
+        return reading.matrix(file), None
+    from irtbench.data.readers.encode import encode_table
+    from irtbench.data.respondent_sample import draw_respondents
+    from irtbench.data.response_store import unchanged
+
+    with cache_folder(cache, table) as folder:
+        stored = encode_table(table, folder, choice_of(reading), progress=progress)
+        with unchanged(stored):
+            drawn, places = draw_respondents(stored.n_respondents, most, seed)
+            return (stored.to_matrix(), None) if drawn.is_all else (stored.sample(places), drawn)
+
 
 FILES = (
     "item_fit.csv", "local_dependence.csv", "global_fit.json", "person_fit.csv", "classical.csv", "reliability.json",

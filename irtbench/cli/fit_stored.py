@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irtbench.cli.fit_ranks import demand_stored, score_together, shared_responses
 from irtbench.cli.large import cache_folder, choice_of
-from irtbench.cli.loading import loading, loading_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,39 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
+
+WORTHWHILE = 4_000_000  # bytes: a smaller file is read before a library is found
+
+
+@contextmanager
+def loading_beside(file: Path, *modules: str) -> Iterator[None]:
+    """Load modules in a thread while the body reads a large file; see `loading`."""
+    if not file.is_file() or file.stat().st_size < WORTHWHILE:
+        yield
+        return
+    with loading(*modules):
+        yield
+
+
+@contextmanager
+def loading(*modules: str) -> Iterator[None]:
+    """Load modules in a thread beside the body; they are there, or have failed, at its end.
+
+    A module that cannot be imported is imported again where it is needed, and fails there.
+    """
+
+    def load() -> None:
+        with suppress(ImportError):
+            for module in modules:
+                import_module(module)
+
+    thread = Thread(target=load)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
 
 ESTIMATION = "irtbench.estimation.fit"
 

@@ -69,7 +69,7 @@ def items(
     """
     from irtbench.bank.item_map import item_map
     from irtbench.bank.known_items import read_bank
-    from irtbench.models.parameter_columns import parameter_columns
+    from irtbench.models.parameter_table import parameter_columns
     from irtbench.scoring.sum_score_table import MOST_ITEMS, sum_score_table
 
     for option, wanted in (("--figures", figures == BESIDE_RESULTS), ("--export", export is not None)):

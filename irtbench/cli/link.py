@@ -75,8 +75,8 @@ def link(
     from irtbench.bank.bank import ItemBank, save_bank
     from irtbench.bank.known_items import read_bank
     from irtbench.building.drift import find_drift
+    from irtbench.building.extending import linked_scale
     from irtbench.building.link_error import ancestry_of
-    from irtbench.building.linked_scale import linked_scale
     from irtbench.building.linking import link_scales
     from irtbench.data.file_hash import file_hash
 

@@ -184,7 +184,7 @@ def screen(
             write_table(changed.items, folder / "items_effect.csv")
         write_json(found, folder / "screening.json")
         if draw is not None:
-            from irtbench.report.crowd_figures import screening_figures
+            from irtbench.report.crowd_plots import screening_figures
 
             draw(screening_figures(found["reasons"]))
     if json:

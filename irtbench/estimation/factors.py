@@ -34,8 +34,7 @@ from irtbench.estimation.several_abilities.factor_mode import (
     on_right_nodes,
 )
 from irtbench.estimation.several_abilities.factor_start import NORMAL_OGIVE
-from irtbench.estimation.several_abilities.independent_blocks import Block, independent_blocks
-from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns
+from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import Status
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors

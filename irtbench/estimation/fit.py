@@ -28,11 +28,9 @@ from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchica
 from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
-from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
-from irtbench.estimation.marginal.asymptotes import without_guessing_at_zero
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.guessing_profile import guessing_intervals
-from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.guessing_profile import guessing_intervals, without_guessing_at_zero
+from irtbench.estimation.marginal.mode import RoughStart, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -41,7 +39,6 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.rough_start import RoughStart, rough_start
 from irtbench.estimation.marginal.shared_scale import KnownItems, ability_vanishes, population_of
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device, FitSettings, Precision, fit_settings
 from irtbench.estimation.shared_items import (

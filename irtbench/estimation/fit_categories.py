@@ -20,7 +20,6 @@ from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, with_positive_direction
-from irtbench.estimation.marginal import category_information  # noqa: F401 - registers that of categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.designed_problem import common_slope as with_common_slope

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from irtbench.data.shown import Drawn
-from irtbench.evaluation.brier import brier_score
+from irtbench.data.input_error import InputError
+from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.debiased_error import debiased_squared_error
-from irtbench.evaluation.error_interval import error_interval
 from irtbench.evaluation.probability_pairs import check_clusters, check_pairs
 from irtbench.evaluation.proportion import check_level
 from irtbench.evaluation.reliability import (
@@ -27,6 +26,98 @@ from irtbench.evaluation.reliability import (
     equal_width_bins,
     reliability_curve,
 )
+
+
+def error_interval(
+    curve: ReliabilityCurve, *, n_samples: int = 10_000, level: float = 0.95, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Interval of the calibration error: Algorithm 2, as printed.
+
+    For each sample, ``p_B ~ N(p_B, p_B (1 - p_B) / |B|)``, clipped to [0, 1], gives an error by ``calibration_error``;
+    the interval is their mean +- z sd. The observed gaps hold chance already and each sample adds as much again, so
+    the interval lies above the truth, and misses it, unless the error is large beside ``sqrt(p (1 - p) / |B|)``; a bin
+    in which all labels are the same adds nothing. ``debiased_squared_error`` stands beside it for that reason.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 2 samples or ``level`` does not lie between 0 and 1.
+
+    Warns
+    -----
+    RuntimeWarning
+        If in no bin the labels differ: nothing varies, and the interval is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> curve = irtbench.reliability_curve(predicted, labels, irtbench.adaptive_bins(predicted, 40))
+    >>> lower, upper = irtbench.error_interval(curve, n_samples=1000, rng=rng)
+    >>> lower < irtbench.calibration_error(curve) < upper
+    True
+    """
+    z = check_level(level, where="calibration")
+    if n_samples < 2:
+        raise InputError(f"calibration: n_samples must be at least 2 but got {n_samples}")
+    sd = np.sqrt(curve.observed_share * (1 - curve.observed_share) / curve.n)
+    if not sd.any():
+        warnings.warn(
+            "calibration: the interval is undefined: in no bin do the labels differ", RuntimeWarning, stacklevel=3
+        )
+        return np.nan, np.nan
+    errors = np.empty(n_samples)
+    batch = max(1, 2_000_000 // sd.size)
+    for start in range(0, n_samples, batch):
+        part = errors[start : start + batch]
+        drawn = np.clip(curve.observed_share + sd * rng.standard_normal((part.size, sd.size)), 0, 1)
+        part[:] = np.sqrt((curve.mean_predicted - drawn) ** 2 @ curve.n / curve.n.sum())
+    return float(errors.mean() - z * errors.std(ddof=1)), float(errors.mean() + z * errors.std(ddof=1))
+
+
+@dataclass(frozen=True)
+class BrierScore(Figures):
+    """Mean of (q - y)^2, and its parts, which sum to it (Murphy, 1973; DeGroot & Fienberg, 1983).
+
+    Parameters
+    ----------
+    score
+        Mean of (q - y)^2.
+    calibration
+        Squared calibration error: ``sum |B| (q_B - p_B)^2 / N``.
+    refinement
+        What no recalibration can remove: ``sum |B| p_B (1 - p_B) / N``.
+    within_bins
+        What is left because predictions differ inside a bin; 0 if they do not.
+    """
+
+    score: float
+    calibration: float
+    refinement: float
+    within_bins: float
+
+
+def brier_score(predicted: NDArray[np.float64], labels: NDArray[np.float64], curve: ReliabilityCurve) -> BrierScore:
+    """Brier score of predictions and labels, shape (n_pairs,), parted by the bins of their reliability curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> predicted = rng.random(400)
+    >>> labels = (rng.random(400) < predicted**2).astype(float)
+    >>> curve = irtbench.reliability_curve(predicted, labels, irtbench.adaptive_bins(predicted, 40))
+    >>> irtbench.brier_score(predicted, labels, curve)
+    <BrierScore: score 0.1713, calibration 0.03419, refinement 0.1384, within_bins -0.001277>
+    """
+    score = float(np.mean((predicted - labels) ** 2))
+    calibration = calibration_error(curve) ** 2
+    refinement = float(curve.n / predicted.size @ (curve.observed_share * (1 - curve.observed_share)))
+    return BrierScore(score, calibration, refinement, score - calibration - refinement)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from irtbench.bank.item_map import ItemMap
 from irtbench.bank.scale import Scale
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import plots, scale_figures
+from irtbench.report.analysis_plots import draw_drift
 from irtbench.report.blocks import Block, figure
 from irtbench.report.crowd_plots import draw_expected_errors
 from irtbench.report.diagnosis_plots import draw_loadings
 from irtbench.report.drawing import Drawing, on_axes
-from irtbench.report.drift_plots import draw_drift
 from irtbench.report.formatting import plural
 from irtbench.report.scale_figures import numbered
 

@@ -17,15 +17,13 @@ from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import plots
-from irtbench.report.bias_plots import draw_item_by_group, draw_item_differences
+from irtbench.report.analysis_plots import draw_item_by_group, draw_item_differences, draw_options, draw_scree
 from irtbench.report.blocks import Block, figure
 from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.drawing import in_panels, on_axes
 from irtbench.report.formatting import p_value, plural
 from irtbench.report.interval_plots import draw_intervals, height_of
-from irtbench.report.key_plots import draw_options
 from irtbench.report.scale_figures import numbered
-from irtbench.report.scree_plot import draw_scree
 
 if TYPE_CHECKING:
     from irtbench.analysis.bias_of_test import DifferentialTestFunctioning

@@ -12,15 +12,18 @@ import pandas as pd
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.report.artifact_plots import draw_baselines
 from irtbench.report.blocks import Block, figure
-from irtbench.report.breakdown_plots import draw_shares
-from irtbench.report.calibration_plots import draw_reliability
-from irtbench.report.comparison_plots import draw_differences
 from irtbench.report.drawing import on_axes
+from irtbench.report.evaluation_plots import (
+    draw_baselines,
+    draw_crowd_filter,
+    draw_differences,
+    draw_expected_p,
+    draw_human_accuracy,
+    draw_reliability,
+    draw_shares,
+)
 from irtbench.report.formatting import count, plural
-from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
-from irtbench.report.power_plots import draw_expected_p
 
 WIDTH, HEIGHT = 6.4, 4.4  # inches
 

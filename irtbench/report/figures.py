@@ -11,11 +11,11 @@ from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.report import plots
 from irtbench.report.ability_words import unit_of_ability
+from irtbench.report.analysis_plots import draw_scree
 from irtbench.report.drawing import HEIGHT, Drawing, on_axes
 from irtbench.report.formatting import decimal, p_value, plural
 from irtbench.report.paper_tables import fit_extremes, item_status_table, remaining_parameters, removed_parameters
 from irtbench.report.scale_figures import numbered
-from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import eap
 from irtbench.study.results import ScaleStudy
 

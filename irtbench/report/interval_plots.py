@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from irtbench.report.plots import BLUE, COLOURS, GREY, ORANGE
 
-MARKERS = "osD^v"
 ROOM = 0.6  # of a row's height for several estimates in it
 ROW, FOOT = 0.26, 0.95  # inches of a row, and of the axis and the legend
+
+MARKERS = "osD^v"  # of up to five series
 
 
 def height_of(n_rows: int, *, each: int = 1) -> float:

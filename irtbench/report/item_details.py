@@ -11,7 +11,7 @@ import pandas as pd
 
 from irtbench.data.harmless_text import printable
 from irtbench.data.items import ItemTable
-from irtbench.diagnostics.observed_shares import ObservedShares, observed_shares
+from irtbench.diagnostics.empirical_curve import ObservedShares, observed_shares
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.ability_words import unit_of_ability

@@ -27,17 +27,18 @@ from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.report.artifact_plots import draw_baselines
-from irtbench.report.bias_plots import draw_expected_scores
-from irtbench.report.breakdown_plots import draw_shares
-from irtbench.report.calibration_plots import draw_reliability
-from irtbench.report.comparison_plots import draw_differences
-from irtbench.report.difficulty_plots import draw_predictions
-from irtbench.report.human_bound_plots import draw_crowd_filter, draw_human_accuracy
+from irtbench.report.analysis_plots import draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.evaluation_plots import (
+    draw_baselines,
+    draw_crowd_filter,
+    draw_differences,
+    draw_event_counts,
+    draw_human_accuracy,
+    draw_reliability,
+    draw_shares,
+)
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
-from irtbench.report.propagation_plots import draw_event_counts
-from irtbench.report.scree_plot import draw_scree
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.sum_score_table import SumScoreTable
 

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
-from irtbench.building.misfit_as_a_whole import misfit_as_a_whole
 from irtbench.building.prune_rules import LALOR2016, Exclusion, PruneRules
-from irtbench.building.pruned import Pruning
+from irtbench.building.pruned import Pruning, misfit_as_a_whole
 from irtbench.building.pruning import prune
 from irtbench.building.pruning_round import _bootstrapped
 from irtbench.data.input_error import InputError

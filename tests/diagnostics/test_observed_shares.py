@@ -5,7 +5,7 @@ import pytest
 
 import irtbench
 from irtbench.data.input_error import InputError
-from irtbench.diagnostics.observed_shares import observed_shares
+from irtbench.diagnostics.empirical_curve import observed_shares
 
 
 def test_groups_in_order_of_ability_are_counted() -> None:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
-from irtbench.estimation.bifactor_model import BifactorModel
+from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem, estimated
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem

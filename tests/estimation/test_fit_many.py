@@ -21,8 +21,7 @@ from irtbench.estimation.many_scales.stack import GROUP_CELLS, Stack, groups_of
 from irtbench.estimation.many_scales.stack_information import stack_covariances
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
-from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedScales
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 

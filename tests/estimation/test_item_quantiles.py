@@ -25,11 +25,12 @@ from irtbench.estimation.variational.importance_weights import (
     WIDER_FREEDOM,
     WIDER_SHARE,
     WeightedDraws,
+    item_reliability,
     log_mixture,
+    pareto_shape,
     with_one_item_wider,
 )
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
-from irtbench.estimation.variational.item_reliability import item_reliability, pareto_shape
 from irtbench.models.quadrature import normal_grid
 
 LEVELS = (0.025, 0.5, 0.975)

@@ -9,9 +9,9 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation import spans
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.marginal import e_step, observed_information, posterior_table
+from irtbench.estimation.marginal.mode import rough_start
 from irtbench.estimation.marginal.posterior_table import PosteriorTable, add_powers
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.rough_start import rough_start
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid

@@ -31,9 +31,8 @@ from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.factors import fit_factors
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.marginal.delta_guide import delta_guide
 from irtbench.estimation.marginal.fisher_scoring import DeltaELBO, FisherScoring
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.mode import delta_guide, find_mode
 from irtbench.estimation.marginal.problem import Evaluation, Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings

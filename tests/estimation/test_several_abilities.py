@@ -16,7 +16,6 @@ from irtbench.estimation.several_abilities import factor_mode
 from irtbench.estimation.several_abilities.factor_information import curvature
 from irtbench.estimation.several_abilities.factor_mode import factor_problem
 from irtbench.estimation.several_abilities.factor_start import factor_starts
-from irtbench.estimation.several_abilities.independent_blocks import independent_blocks
 from irtbench.estimation.several_abilities.lattice import (
     ability_modes,
     integration_error,
@@ -24,7 +23,7 @@ from irtbench.estimation.several_abilities.lattice import (
     sobol_nodes,
     with_lattice,
 )
-from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns, towards_pattern
+from irtbench.estimation.several_abilities.rotation_freedom import independent_blocks, number_of_turns, towards_pattern
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 

@@ -13,8 +13,8 @@ from builders.simulated import drawn
 from irtbench.data.input_error import InputError
 from irtbench.estimation import fit as svi
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.marginal import mode
 from irtbench.estimation.marginal import observed_information as uncertainty
-from irtbench.estimation.marginal import rough_start
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.fisher_scoring import steps_to_try
 from irtbench.estimation.marginal.m_step import (
@@ -24,11 +24,10 @@ from irtbench.estimation.marginal.m_step import (
     scoring_step,
     with_missing_information,
 )
-from irtbench.estimation.marginal.mode import find_mode
+from irtbench.estimation.marginal.mode import RoughStart, find_mode
 from irtbench.estimation.marginal.nodes import with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance, observed_information
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.rough_start import RoughStart
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.priors import PriorName, Priors
@@ -124,7 +123,7 @@ def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch
     responses = drawn(8500, 12, missing=0.1)
     settings = FitSettings(standard_errors=False)
     sampled = fit_model(responses, settings)
-    monkeypatch.setattr(rough_start, "SAMPLE", 10**9)
+    monkeypatch.setattr(mode, "SAMPLE", 10**9)
     plain = fit_model(responses, settings)
     assert sampled.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
     np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
@@ -141,9 +140,9 @@ def test_the_curvature_of_a_sample_saves_passes_and_leaves_the_maximum(
 ) -> None:
     responses = drawn(30_000, 12, missing=missing)
     plain = fit_model(responses, settings)
-    monkeypatch.setattr(rough_start, "FEWEST_TOLD", 10_000)
-    monkeypatch.setattr(rough_start, "SHARE_TOLD", 4)
-    monkeypatch.setattr(rough_start, "SHARE_OF_INCOMPLETE", 4)
+    monkeypatch.setattr(mode, "FEWEST_TOLD", 10_000)
+    monkeypatch.setattr(mode, "SHARE_TOLD", 4)
+    monkeypatch.setattr(mode, "SHARE_OF_INCOMPLETE", 4)
     told = fit_model(responses, settings)
     assert told.converged
     assert told.steps <= plain.steps - (0 if settings.guessing else 2)  # with guessing the sample tells no curvature

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.calibration import calibration
+from irtbench.evaluation.calibration import calibration, error_interval
 from irtbench.evaluation.calibration_difference import calibration_difference
 from irtbench.evaluation.debiased_error import debiased_squared_error
-from irtbench.evaluation.error_interval import error_interval
 from irtbench.evaluation.probability_pairs import concatenate_classes
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.evaluation.reliability import (

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from irtbench.data.input_error import InputError
 from irtbench.evaluation.calibration import calibration
 from irtbench.evaluation.coreference import NOBODY
-from irtbench.evaluation.event_counts import EventCounts, count_events, draw_events
-from irtbench.evaluation.propagation import summarise_samples
+from irtbench.evaluation.event_counts import EventCounts, count_events, draw_events, summarise_samples
 
 
 def rng() -> np.random.Generator:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from irtbench.data.input_error import InputError
-from irtbench.evaluation.event_counts import draw_events
-from irtbench.evaluation.propagation import propagate, summarise_samples
+from irtbench.evaluation.event_counts import draw_events, propagate, summarise_samples
 
 
 def rng() -> np.random.Generator:

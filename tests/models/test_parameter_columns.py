@@ -10,7 +10,7 @@ import pytest
 import irtbench
 from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
-from irtbench.models.parameter_columns import Program
+from irtbench.models.parameter_table import Program
 
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, -0.5, 2.0], [-1.0, 0.25, 1.5], [0.0, 0.2, 0.25])
 

@@ -13,17 +13,9 @@ from matplotlib.lines import Line2D
 
 import irtbench
 from irtbench.evaluation.reliability import ReliabilityCurve
-from irtbench.report import (
-    adaptive_plots,
-    calibration_plots,
-    crowd_plots,
-    drift_plots,
-    interval_plots,
-    key_plots,
-    plots,
-)
-from irtbench.report.bias_plots import draw_item_by_group
-from irtbench.report.comparison_plots import draw_differences
+from irtbench.report import analysis_plots, crowd_plots, evaluation_plots, interval_plots, plots, scoring_figures
+from irtbench.report.analysis_plots import draw_item_by_group
+from irtbench.report.evaluation_plots import draw_differences
 
 ENOUGH = 0.12  # difference in luminance that is seen in print
 # what deuteranopes and protanopes see of linear RGB (Viénot, Brettel & Mollon, 1999)
@@ -86,12 +78,12 @@ def reliability(ax: Axes) -> Axes:
         f"s{k}": irtbench.calibration(p, (RNG.random(200) < p).astype(float), rng=RNG, n_samples=20).curve
         for k, p in enumerate(stated)
     }
-    return calibration_plots.draw_reliability(ax, curves)
+    return evaluation_plots.draw_reliability(ax, curves)
 
 
 def adaptive(ax: Axes) -> Axes:
     paths = irtbench.simulate_adaptive(ITEMS, [-1.0, 0.0, 1.0], most_items=3, se=None, seed=1)
-    return adaptive_plots.draw_paths(ax, paths)
+    return scoring_figures.draw_paths(ax, paths)
 
 
 def by_group(ax: Axes) -> Axes:
@@ -109,11 +101,11 @@ DRAWN = {
     "curves kept and removed": lambda ax: plots.draw_curves(ax, ITEMS, [ITEMS], others_are="removed"),
     "an item's fit": fit_of_item,
     "an item by group": by_group,
-    "options": lambda ax: key_plots.draw_options(ax, OPTIONS),
+    "options": lambda ax: analysis_plots.draw_options(ax, OPTIONS),
     "reliability": reliability,
     "adaptive tests": adaptive,
     "differences": lambda ax: draw_differences(ax, DIFFERENCES, names=["a", "b"], label="d"),
-    "drift": lambda ax: drift_plots.draw_drift(ax, DRIFT),
+    "drift": lambda ax: analysis_plots.draw_drift(ax, DRIFT),
     "several intervals": lambda ax: interval_plots.draw_several_intervals(ax, ["x", "y"], SETS, label="v"),
     "intervals": lambda ax: interval_plots.draw_intervals(ax, ["x", "y"], [1, 2], label="v", found=[True, False]),
 }

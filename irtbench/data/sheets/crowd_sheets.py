@@ -1,18 +1,165 @@
-"""Sheets to upload, for whichever platform."""
+"""Sheets to upload, for whichever platform.
+
+Answers come back from the survey tool or the task builder; Prolific's table of participants is joined to them
+(`irtbench.data.readers.prolific`).
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Literal
+from xml.sax.saxutils import quoteattr
 
 import pandas as pd
 
+from irtbench.data.harmless_text import guarded, guarded_table
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
-from irtbench.data.sheets.label_studio_tasks import label_studio_tasks
-from irtbench.data.sheets.mturk_hits import mturk_hits
-from irtbench.data.sheets.potato_project import potato_project
-from irtbench.data.sheets.prolific_datapoints import prolific_datapoints
+
+
+def prolific_datapoints(placed: pd.DataFrame, options: Sequence[str], question: str) -> dict[str, str]:
+    """``prolific.csv``, ``prolific_schema.json`` and ``prolific_instructions.json``.
+
+    Each participant does one task group, hence one booklet. Only the text is shown: item and position are metadata.
+    """
+    table = placed[["text", "item_id", "booklet", "position"]].assign(
+        item_id=[guarded(item) for item in placed["item_id"]],
+        booklet=[f"booklet_{number:04d}" for number in placed["booklet"]],
+    )
+    schema = {
+        "strict": False,
+        "fields": {
+            "text": {"type": "text", "label": "Text"},
+            "item_id": {"type": "metadata"},
+            "position": {"type": "metadata"},
+            "booklet": {"type": "task_group_id"},
+        },
+    }
+    choice = {
+        "type": "multiple_choice",
+        "description": question,
+        "options": [{"label": option, "value": option} for option in options],
+    }
+    return {
+        "prolific.csv": table.to_csv(index=False, lineterminator="\n"),
+        "prolific_schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
+        "prolific_instructions.json": json.dumps([choice], indent=2, ensure_ascii=False) + "\n",
+    }
+
+
+def potato_project(placed: pd.DataFrame, options: Sequence[str], question: str) -> dict[str, str]:
+    """``potato.yaml`` (in JSON, which is YAML) and ``potato_items.jsonl``.
+
+    Every booklet is a batch of one annotator, who is assigned the next free one on arrival and sees its items in its
+    order.
+    """
+    items = placed.drop_duplicates("item_id")
+    groups = [
+        {
+            "name": f"booklet_{number:04d}",
+            "instances": list(placed.loc[placed["booklet"] == number, "item_id"]),
+            "max_annotators": 1,
+        }
+        for number in placed["booklet"].unique().tolist()
+    ]
+    config = {
+        "annotation_task_name": "irtbench",
+        "task_dir": ".",
+        "output_annotation_dir": "annotation_output/",
+        "export_annotation_format": "csv",
+        "data_files": ["potato_items.jsonl"],
+        "item_properties": {"id_key": "id", "text_key": "text"},
+        "user_config": {"allow_all_users": True, "users": []},
+        "hide_navbar": True,
+        "jumping_to_id_disabled": True,
+        "assignment_strategy": "batch",
+        "max_annotations_per_item": int(placed["item_id"].value_counts().max()),
+        "batch_assignment": {"auto_assign_annotators": True, "groups": groups},
+        "annotation_schemes": [
+            {
+                "annotation_type": "radio",
+                "name": "answer",
+                "description": question,
+                "labels": [{"name": option} for option in options],
+            }
+        ],
+        "site_dir": "default",
+    }
+    lines = [
+        json.dumps({"id": item, "text": text}, ensure_ascii=False)
+        for item, text in zip(items["item_id"], items["text"], strict=True)
+    ]
+    return {
+        "potato.yaml": json.dumps(config, indent=2, ensure_ascii=False) + "\n",
+        "potato_items.jsonl": "\n".join(lines) + "\n",
+    }
+
+
+#: Of the page: the form's own script and what it loads, and no other.
+POLICY = (
+    "default-src 'none'; script-src https://assets.crowd.aws; style-src 'unsafe-inline' https:; font-src https:; "
+    "img-src https: data:; media-src https:; connect-src https:; form-action https:; base-uri 'none'"
+)
+
+
+def mturk_hits(placed: pd.DataFrame, options: Sequence[str], question: str) -> dict[str, str]:
+    """``mturk.csv`` with ``item_id1, text1, item_id2, ...``, and ``mturk.html`` with a field ``q1`` and on for each."""
+    rows = []
+    for number, own in placed.groupby("booklet", sort=True):
+        row: dict[str, object] = {"booklet": number}
+        for k, (item, text) in enumerate(zip(own["item_id"], own["text"], strict=True), start=1):
+            row |= {f"item_id{k}": item, f"text{k}": _as_html(text)}
+        rows.append(row)
+    places = int(placed.groupby("booklet").size().max())
+    fields = []
+    for k in range(1, places + 1):
+        buttons = "".join(
+            f'<label><input type="radio" name="q{k}" value="{escape(option)}" required> {escape(option)}</label>\n'
+            for option in options
+        )
+        fields.append(f"<fieldset>\n<p>${{text{k}}}</p>\n<p>{escape(question)}</p>\n{buttons}</fieldset>")
+    form = (
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<script src="https://assets.crowd.aws/crowd-html-elements.js"></script>\n<crowd-form>\n'
+        + "\n".join(fields)
+        + "\n</crowd-form>\n"
+    )
+    table = guarded_table(pd.DataFrame(rows))
+    return {"mturk.csv": table.to_csv(index=False, lineterminator="\n"), "mturk.html": form}
+
+
+def _as_html(text: str) -> str:
+    """The text, its first letter by number where a spreadsheet would take it for a formula: a page shows the letter."""
+    return text if guarded(text) == text else f"&#{ord(text[0])};{text[1:]}"
+
+
+def label_studio_tasks(placed: pd.DataFrame, options: Sequence[str], question: str) -> dict[str, str]:
+    """``label_studio_0001.json`` and on, in the order of the booklet, and ``label_studio.xml``.
+
+    A booklet is a project with sequential sampling: Label Studio hands all annotators of a project the same order. Its
+    tasks get numbers of its own; the item's name stands in the data of the task.
+    """
+    files = {}
+    for number in placed["booklet"].unique().tolist():
+        rows = placed[placed["booklet"] == number]
+        tasks = [
+            {"data": {"item_id": item, "text": text}, "meta": {"booklet": number, "position": position}}
+            for item, text, position in zip(rows["item_id"], rows["text"], rows["position"].tolist(), strict=True)
+        ]
+        files[f"label_studio_{number:04d}.json"] = json.dumps(tasks, indent=1, ensure_ascii=False) + "\n"
+    choices = "\n".join(f"    <Choice value={quoteattr(option)}/>" for option in options)
+    files["label_studio.xml"] = (
+        "<View>\n"
+        '  <Text name="text" value="$text"/>\n'
+        f"  <Header value={quoteattr(question)}/>\n"
+        '  <Choices name="answer" toName="text" choice="single" required="true">\n'
+        f"{choices}\n"
+        "  </Choices>\n"
+        "</View>\n"
+    )
+    return files
+
 
 SheetFormat = Literal["prolific", "label-studio", "potato", "mturk"]
 

@@ -3,11 +3,18 @@
 Every process takes the same steps of the fit. What differs is whose responses it reads: a pass over the respondents is
 a pass over its share, and ends with one all-reduce of the sums, by gloo between processors and NCCL between GPUs. The
 sums are the same bits everywhere then, and so is all that follows from them.
+
+torchrun lets all attempts of a run share one store, in which the addresses of processes that are dead still stand, and
+machines may count attempts differently. So every process puts down a word of its own, the first makes a name of all
+words that it finds, and the name stands when each process has found its own word in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
+import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +31,40 @@ from torch.distributed.rendezvous import rendezvous
 
 from irtbench.data.input_error import InputError
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.estimation.distributed.attempt import name_of_attempt
 from irtbench.estimation.distributed.kept_passes import KeptPasses
 from irtbench.models.pyro_model.rows import StoredRows, span_ends
+
+PAUSE = 0.02  # seconds between two looks of four processes; of more in proportion to the root of their number
+
+
+def name_of_attempt(store: Store, rank: int, n: int) -> str:
+    """The name on which the n processes that run now agree.
+
+    Parameters
+    ----------
+    store
+        What they share, and have shared with others before.
+    rank, n
+        Number of this process, and of all.
+    """
+    own, pause = uuid.uuid4().hex, PAUSE * (n / 4) ** 0.5
+    store.set(f"word/{rank}", own)
+    while True:
+        if rank == 0:
+            words = [store.get(f"word/{other}").decode() for other in range(n)]
+            store.set("words", " ".join(words))
+        else:
+            words = store.get("words").decode().split()
+        name = hashlib.sha256(" ".join(words).encode()).hexdigest()
+        if rank == 0 and all(store.check([f"{name}/{other}"]) for other in range(1, n)):
+            store.set(f"{name}/all", "")
+            return name
+        if rank > 0 and len(words) == n and words[rank] == own:
+            store.set(f"{name}/{rank}", "")
+            if store.check([f"{name}/all"]):
+                return name
+        time.sleep(pause)
+
 
 PATIENCE = timedelta(days=30)  # for the slowest process; where one ends, the others are told at once
 FIRST = 0  # the process that reads what was kept, writes and prints

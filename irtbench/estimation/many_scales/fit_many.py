@@ -33,9 +33,14 @@ from irtbench.estimation.fit import (
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fitted_scales import FittedScales
 from irtbench.estimation.many_scales.stack import Stack, groups_of
-from irtbench.estimation.many_scales.stack_checks import is_clearly_ability, nodes_are_right, rises_with_correct
 from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
-from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes
+from irtbench.estimation.many_scales.stack_mode import (
+    StackModes,
+    find_modes,
+    is_clearly_ability,
+    nodes_are_right,
+    rises_with_correct,
+)
 from irtbench.estimation.many_scales.stack_problem import StackProblem
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import (

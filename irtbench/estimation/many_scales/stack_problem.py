@@ -14,13 +14,12 @@ from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import START_GUESSING, items_of_correlations
 from irtbench.estimation.settings import FitSettings
-from irtbench.models.pyro_model.collapsed_scales import CollapsedScales
+from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import as_rows
-from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedParameters
-from irtbench.models.pyro_model.shared_scales import SharedByScale
+from irtbench.models.pyro_model.shared import COMMON_SLOPE, SharedByScale, SharedParameters
 from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
 
 

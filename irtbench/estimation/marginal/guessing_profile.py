@@ -26,7 +26,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import chdtri, ndtr
+from torch import Tensor
 
+from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
@@ -36,7 +38,7 @@ from irtbench.estimation.marginal.observed_information import (
 )
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors
+from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors, curve
 
 Array = NDArray[np.float64]
 
@@ -284,3 +286,25 @@ def profile_at(likelihoods: ItemLikelihoods, item: NDArray[np.intp], c: Array) -
     var_b = (covariance[:, 1, 1] + b.square() * var_a + 2 * b * covariance[:, 0, 1]) / slope.square()
     by_asinh = 1 / (slope.square() + 0.25)
     return torch.stack([places, -2 * change, torch.asinh(2 * slope), b, var_a * by_asinh, var_b]).cpu().numpy()
+
+
+def without_guessing_at_zero(problem: Problem, mode: Estimate) -> tuple[Problem, Estimate]:
+    """Fix guessing at 0 where its maximum is there: such items have two parameters, and standard errors of these."""
+    at_zero = problem.guessing_free & (mode.items.guessing == 0)
+    if not bool(at_zero.any()):
+        return problem, mode
+    free = problem.guessing_free & ~at_zero
+    fixed = replace(problem.prior.fixed, guessing=torch.where(at_zero, 0.0, problem.prior.fixed.guessing))
+    problem = replace(problem, prior=replace(problem.prior, guessing_free=free, fixed=fixed))
+    return problem, replace(mode, status=replace(mode.status, guessing_at_zero=int(at_zero.sum())))
+
+
+def slope_at_zero(problem: Problem, items: ItemTensors) -> Tensor:
+    """Derivative of the log-likelihood by each item's c at c = 0, shape (n_items,).
+
+    sum_q r dlog P/dc + (n - r) dlog(1 - P)/dc. Where it is not positive the 2PL is the maximum.
+    """
+    counts = problem.counts(items, at_nodes=True)
+    assert counts.r is not None
+    at = curve(items.logits(problem.nodes.basis), torch.zeros_like(items.guessing)[:, None])
+    return (counts.r * at.log_p_c + (counts.n - counts.r) * at.log_q_c).sum(dim=1)

@@ -23,7 +23,6 @@ from irtbench.estimation.marginal.nodes import MOST_ERROR
 from irtbench.estimation.marginal.observed_information import invert, observed_information
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.several_abilities import bifactor_information  # noqa: F401 - registers that of testlets
 from irtbench.estimation.several_abilities.bifactor_problem import BifactorProblem, grid_for, integration_error
 from irtbench.estimation.several_abilities.factor_mode import (
     FINER,

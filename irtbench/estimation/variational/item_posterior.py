@@ -32,14 +32,15 @@ from irtbench.estimation.variational.endless_slopes import drop_at_endless_slope
 from irtbench.estimation.variational.importance_weights import (
     ELBO_DRAWS,
     MOST_DIVERGENCE,
+    ItemReliability,
     Target,
     WeightedDraws,
     divergence,
     elbo_draws,
+    item_reliability,
     weighted_draws,
 )
 from irtbench.estimation.variational.item_guide import ItemGuide, Spread, natural_parameters
-from irtbench.estimation.variational.item_reliability import ItemReliability, item_reliability
 from irtbench.estimation.variational.loss import MarginalELBO
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.rows import DenseRows

@@ -2,6 +2,8 @@
 
 As a matrix, one row an item, the columns are slopes, intercept and guessing; only optimisers and covariance matrices
 need that form, and the names below say which column is which.
+
+Everything is differentiable and keeps the precision of its arguments.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from irtbench.models.curve_formulas import Curve
 
 SLOPES = slice(None, -2)
 INTERCEPT = -2
@@ -86,3 +91,33 @@ class UnboundedItems(_ItemColumns):
     def bounded(self) -> ItemTensors:
         """The same with c itself."""
         return ItemTensors(self.slope, self.intercept, torch.sigmoid(self.guessing))
+
+
+def logistic(z: Tensor) -> Tensor:
+    """1 / (1 + exp(-z)), no less than the smallest normal number of its precision."""
+    return torch.sigmoid(z).clamp(min=torch.finfo(z.dtype).tiny)
+
+
+def curve(z: Tensor, c: Tensor) -> Curve[Tensor]:
+    """P and its derivatives at these linear predictors; c broadcasts against z."""
+    return Curve(z, c, logistic)
+
+
+def log_probabilities(z: Tensor, log_guessing: Tensor) -> tuple[Tensor, Tensor]:
+    """Logarithms of P and of 1 - P without underflow.
+
+    log P = log(c + (1 - c) s(z)),  log(1 - P) = log(1 - c) + log s(-z),  with s the logistic function.
+
+    Parameters
+    ----------
+    z
+        Linear predictor.
+    log_guessing
+        log c, minus infinity where nothing is guessed, a shape that broadcasts against z.
+    """
+    log_slip = torch.log1p(-log_guessing.exp())
+    log_known = log_slip + logsigmoid(z)
+    guesses = torch.isfinite(log_guessing)
+    # an infinity would enter the gradient, though not the value
+    log_guess = torch.where(guesses, log_guessing, 0.0)
+    return torch.where(guesses, torch.logaddexp(log_guess, log_known), log_known), log_slip + logsigmoid(-z)
