@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from irtbench.data.shown import Shown
+from irtbench.estimation.status import Status
 
 
 class InformationCriteria(Shown):
@@ -12,6 +13,7 @@ class InformationCriteria(Shown):
 
     log_likelihood: float
     n_respondents: int
+    status: Status
 
     @property
     def n_parameters(self) -> int:
@@ -46,8 +48,18 @@ class InformationCriteria(Shown):
 
     @property
     def converged(self) -> bool:
-        """Whether the estimates are what they are called."""
-        raise NotImplementedError
+        """Whether the estimates are a maximum."""
+        return self.status.converged
+
+    @property
+    def stopped_because(self) -> str:
+        """Why the iterations ended, in words."""
+        return str(self.status)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.status.steps
 
     def outcome(self) -> str:
         """The log-likelihood, and whether the iterations converged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,22 +40,18 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 
 
-@dataclass(frozen=True, eq=False)
-class FactorModel(InformationCriteria):
-    """A 2PL with several independent standard normal abilities, P = 1 / (1 + exp(-(a' theta + d))).
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SeveralAbilities(InformationCriteria):
+    """A 2PL with slopes on several independent standard normal abilities.
 
     Parameters
     ----------
     item_ids
         The items.
     slopes
-        a, shape (n_items, n_factors). Exploratory slopes are turned to principal axes, the first carrying most;
-        their sum over items is positive on every axis.
+        Slopes of each item, shape (n_items, n_slopes).
     intercept
         d, shape (n_items,).
-    zero_loadings
-        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory. A pattern of ones alone is
-        exploratory.
     log_likelihood
         Marginal log-likelihood of the responses.
     n_respondents
@@ -63,9 +59,8 @@ class FactorModel(InformationCriteria):
     status
         How the iterations ended.
     covariance
-        Sampling covariance of slopes and intercept of each item, shape (n_items, n_factors + 1, n_factors + 1), from
-        the observed information; zero where slopes are zero; None if there is none. Exploratory slopes have that of
-        slopes on principal axes; axes that a pattern lets turn are held.
+        Sampling covariance of slopes and intercept of each item, shape (n_items, n_slopes + 1, n_slopes + 1), from the
+        observed information; zero where slopes are zero; None if there is none.
     nodes
         The nodes over which abilities were integrated out, in words.
     integration_error
@@ -79,7 +74,6 @@ class FactorModel(InformationCriteria):
     item_ids: tuple[str, ...]
     slopes: NDArray[np.float64]
     intercept: NDArray[np.float64]
-    zero_loadings: NDArray[np.bool_] | None
     log_likelihood: float
     n_respondents: int
     status: Status
@@ -91,19 +85,89 @@ class FactorModel(InformationCriteria):
     log_binomial_coefficients: float = 0.0
 
     @property
-    def converged(self) -> bool:
-        """Whether the estimates are a maximum of the likelihood."""
-        return self.status.converged
+    def loadings(self) -> NDArray[np.float64]:
+        """Slopes as factor loadings, a / sqrt(1.702^2 + a'a), shape (n_items, n_slopes)."""
+        return self.slopes / np.sqrt(NORMAL_OGIVE**2 + (self.slopes**2).sum(axis=1, keepdims=True))
+
+    @property
+    def steepest(self) -> NDArray[np.float64]:
+        """The slope that an item's discrimination is, shape (n_items,)."""
+        raise NotImplementedError
+
+    @property
+    def what_errors_are_of(self) -> str:
+        """What the standard errors are of, in words."""
+        raise NotImplementedError
+
+    def standard_errors(self) -> dict[str, NDArray[np.float64]]:
+        """Standard errors of ``discrimination, difficulty, guessing, intercept`` and slopes, each (n_items,)."""
+        raise NotImplementedError
+
+    def not_identified(self) -> dict[str, list[str]]:
+        """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
+        errors = self.standard_errors()
+        slopes = {name: own for name, own in errors.items() if name.startswith("slope_")}
+        values = np.column_stack([self.slopes, self.steepest])
+        own = np.column_stack([*slopes.values(), errors["discrimination"]])
+        return not_identified(self.item_ids, values, own, -self.intercept / self.steepest, errors["difficulty"])
+
+    def summarised(self, model: str, what: Mapping[str, Any]) -> dict[str, Any]:
+        """What fit.json holds, with what is this model's own."""
+        return {
+            **self.criteria(),
+            "n_items": len(self.item_ids),
+            "model": model,
+            **what,
+            "prior": Priors.named("none").describe(),
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+            "steps": self.steps,
+            "quadrature": self.nodes,
+            "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
+            "standard_errors": self.what_errors_are_of,
+            "log_binomial_coefficients": self.log_binomial_coefficients,
+            **self.not_identified(),
+        }
+
+    def item_columns(self, model: str) -> dict[str, Any]:
+        """The columns of items.csv that all models have."""
+        errors, n, n_correct = self.standard_errors(), self.n_by_item, self.n_correct_by_item
+        return {
+            "item_id": self.item_ids,
+            "model": model,
+            "discrimination": self.steepest,
+            "difficulty": -self.intercept / self.steepest,
+            "guessing": 0.0,
+            "intercept": self.intercept,
+            **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
+            "n_responses": np.nan if n is None else n,
+            "proportion_correct": np.nan if n is None or n_correct is None else share_correct(n_correct, n),
+        }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FactorModel(SeveralAbilities):
+    """A 2PL with several independent standard normal abilities, P = 1 / (1 + exp(-(a' theta + d))).
+
+    Exploratory slopes are turned to principal axes, the first carrying most; their sum over items is positive on every
+    axis. Their covariance is that of slopes on principal axes; axes that a pattern lets turn are held.
+
+    Parameters
+    ----------
+    zero_loadings
+        Where slopes were fixed at zero, shape (n_items, n_factors); None if exploratory. A pattern of ones alone is
+        exploratory.
+    item_ids, slopes, intercept, log_likelihood, n_respondents, status, covariance, nodes, integration_error,
+    n_by_item, n_correct_by_item, log_binomial_coefficients
+        As in `SeveralAbilities`.
+    """
+
+    zero_loadings: NDArray[np.bool_] | None
 
     @property
     def stopped_because(self) -> str:
         """Why the iterations ended, in words."""
         return self.status.in_words(instead="take fewer abilities" if self.n_factors > 1 else "")
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.status.steps
 
     @property
     def n_factors(self) -> int:
@@ -139,31 +203,14 @@ class FactorModel(InformationCriteria):
             return "of intercepts and of slopes on principal axes, from the observed information"
         return "of intercepts and slopes, from the observed information"
 
+    @property
+    def steepest(self) -> NDArray[np.float64]:
+        """The length of the slopes, sqrt(a'a), shape (n_items,)."""
+        return np.asarray(np.sqrt((self.slopes**2).sum(axis=1)))
+
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
-        return {
-            **self.criteria(),
-            "n_items": len(self.item_ids),
-            "model": "2pl",
-            "n_factors": self.n_factors,
-            "prior": Priors.named("none").describe(),
-            "converged": self.converged,
-            "stopped_because": self.stopped_because,
-            "steps": self.steps,
-            "quadrature": self.nodes,
-            "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
-            "standard_errors": self.what_errors_are_of,
-            "log_binomial_coefficients": self.log_binomial_coefficients,
-            **self.not_identified(),
-        }
-
-    def not_identified(self) -> dict[str, list[str]]:
-        """Items of whose slopes or difficulty the data say little, see `doubts.not_identified`."""
-        errors, length = self.standard_errors(), np.sqrt((self.slopes**2).sum(axis=1))
-        slope_errors = np.column_stack([errors[f"slope_{k + 1}"] for k in range(self.n_factors)])
-        slopes = np.column_stack([self.slopes, length])
-        slope_errors = np.column_stack([slope_errors, errors["discrimination"]])
-        return not_identified(self.item_ids, slopes, slope_errors, -self.intercept / length, errors["difficulty"])
+        return self.summarised("2pl", {"n_factors": self.n_factors})
 
     def standard_errors(self) -> dict[str, NDArray[np.float64]]:
         """Standard errors of ``discrimination, difficulty, guessing, intercept, slope_1, ...``, each (n_items,).
@@ -193,31 +240,15 @@ class FactorModel(InformationCriteria):
 
         The discrimination is the length of the slopes, sqrt(a'a), the difficulty -d / sqrt(a'a) (Reckase, 1985).
         """
-        length = np.sqrt((self.slopes**2).sum(axis=1))
         errors = self.standard_errors()
-        n, n_correct = self.n_by_item, self.n_correct_by_item
         return pd.DataFrame(
             {
-                "item_id": self.item_ids,
-                "model": "2pl",
-                "discrimination": length,
-                "difficulty": -self.intercept / length,
-                "guessing": 0.0,
-                "intercept": self.intercept,
-                **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
-                "n_responses": np.nan if n is None else n,
-                "proportion_correct": np.nan if n is None or n_correct is None else share_correct(n_correct, n),
+                **self.item_columns("2pl"),
                 **{f"slope_{k + 1}": column for k, column in enumerate(self.slopes.T)},
                 **{f"loading_{k + 1}": column for k, column in enumerate(self.loadings.T)},
                 **{f"se_{name}": error for name, error in errors.items() if name.startswith("slope_")},
             }
         )
-
-    @property
-    def loadings(self) -> NDArray[np.float64]:
-        """Slopes as factor loadings, a / sqrt(1.702^2 + a'a), shape (n_items, n_factors)."""
-        length = np.sqrt(NORMAL_OGIVE**2 + (self.slopes**2).sum(axis=1, keepdims=True))
-        return self.slopes / length
 
     def in_short(self) -> str:
         """Abilities, items, respondents, and how the iterations ended."""

@@ -103,11 +103,6 @@ class FittedCategories(InformationCriteria):
     common_slope: bool = False
 
     @property
-    def converged(self) -> bool:
-        """Whether the estimates are a maximum."""
-        return self.status.converged
-
-    @property
     def n_parameters(self) -> int:
         """Number of estimated parameters."""
         return sum(map(len, self.names)) - (len(self.item_ids) - 1 if self.common_slope else 0)

@@ -165,16 +165,6 @@ class FittedModel(InformationCriteria):
         return self.status.converged and (self.posterior is None or self.posterior.converged)
 
     @property
-    def stopped_because(self) -> str:
-        """Why the iterations ended, in words."""
-        return str(self.status)
-
-    @property
-    def steps(self) -> int:
-        """Number of steps on the items."""
-        return self.status.steps
-
-    @property
     def n_parameters(self) -> int:
         """Number of estimated parameters, those of an estimated population included."""
         return self.items.n_parameters + self.n_density_parameters

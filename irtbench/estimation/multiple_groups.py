@@ -113,11 +113,6 @@ class GroupedModel(InformationCriteria):
         others = len(self.groups) - 1
         return int(self.items[0].n_free.sum()) + 2 * others * len(self.free_items) + 2 * others
 
-    @property
-    def converged(self) -> bool:
-        """Whether the estimates are a maximum."""
-        return self.status.converged
-
     def table(self) -> pd.DataFrame:
         """One row a group: its size and its population of abilities."""
         return pd.DataFrame(

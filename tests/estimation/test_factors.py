@@ -85,15 +85,26 @@ def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> No
     assert four.log_likelihood > two.log_likelihood - 1.0  # it contains the smaller one
 
 
+def model_of(slopes: np.ndarray, log_likelihood: float, n_respondents: int) -> FactorModel:
+    return FactorModel(
+        item_ids=tuple("ab"[: len(slopes)]),
+        slopes=slopes,
+        intercept=np.zeros(len(slopes)),
+        zero_loadings=None,
+        log_likelihood=log_likelihood,
+        n_respondents=n_respondents,
+        status=CONVERGED,
+    )
+
+
 def test_loadings_and_communality() -> None:
-    fitted = FactorModel(("i",), np.array([[1.702, 0.0]]), np.zeros(1), None, 0.0, 10, CONVERGED)
+    fitted = model_of(np.array([[1.702, 0.0]]), 0.0, 10)
     # a = 1.702: h2 = a^2 / (a^2 + 1.702^2) = 1/2, the loading its root
     np.testing.assert_allclose(fitted.loadings, [[np.sqrt(0.5), 0.0]])
 
 
 def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
-    one = FactorModel(("a", "b"), np.ones((2, 1)), np.zeros(2), None, -100.0, 50, CONVERGED)
-    two = FactorModel(("a", "b"), np.ones((2, 2)), np.zeros(2), None, -98.0, 50, CONVERGED)
+    one, two = model_of(np.ones((2, 1)), -100.0, 50), model_of(np.ones((2, 2)), -98.0, 50)
     # 4 and 5 parameters, statistic 4: P(chi2(1) > 4) = .0455
     whole, halved = likelihood_ratio(one, two), likelihood_ratio(one, two, on_boundary=True)
     assert whole.df == 1
