@@ -124,7 +124,7 @@ def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
     path
         The file.
     upper_asymptotes
-        Whether items may have any (4PL), which scoring alone takes; otherwise they are refused.
+        Whether items may have any, which scoring alone takes; otherwise they are refused.
 
     Raises
     ------

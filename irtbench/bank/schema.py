@@ -46,7 +46,7 @@ class ItemEntry(_Part):
     guessing: float
     guessing_estimated: bool
     covariance: Annotated[list[float], Field(min_length=6, max_length=10)] | None
-    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; of a 4PL that of (a, d, c, u)."""
+    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; with an upper asymptote that of (a, d, c, u)."""
     key: str | None
     label: str | None
     group: str | None
@@ -54,7 +54,7 @@ class ItemEntry(_Part):
     kind: Literal["own", "rasch", "1pl", "fixed"] | None = None
     """From version 3 on: whose slope and intercept they are, where not the item's own."""
     upper_asymptote: float | None = None
-    """From version 4 on: u of a 4PL."""
+    """From version 4 on: u, the upper asymptote."""
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

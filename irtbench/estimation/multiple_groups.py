@@ -285,7 +285,7 @@ def check_groups(
     if labels.shape != (responses.n_respondents,):
         raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
     if settings.has_common_slope:
-        raise InputError(f"groups: items common to groups are 2pl, 3pl or 4pl but kind is {settings.kind}")
+        raise InputError(f"groups: each item has a slope of its own; expected another kind than {settings.kind}")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
     if settings.optimiser == "adam":

@@ -1,7 +1,7 @@
 """The item characteristic curve and its derivatives, for NumPy arrays and torch tensors alike.
 
 P(x = 1 | theta) = c + (1 - c) s(z),   z = a theta + d,   s(z) = 1 / (1 + exp(-z))              (Birnbaum, 1968)
-P(x = 1 | theta) = c + (u - c) s(z) with an upper asymptote u, the 4PL                (Barton & Lord, 1981)
+P(x = 1 | theta) = c + (u - c) s(z) with an upper asymptote u                         (Barton & Lord, 1981)
 
 These are the formulas and nothing else: `curves` has them for NumPy, `curve_tensors` for torch.
 """

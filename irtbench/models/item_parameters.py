@@ -23,6 +23,8 @@ from irtbench.data.shown import Drawn, counted, spanned
 #: the item's intercept; none estimated (``fixed``).
 ItemKind = Literal["own", "rasch", "1pl", "fixed"]
 
+WITH_GUESSING = ("3pl", "4pl")  # models whose items have a lower asymptote that is estimated
+
 
 #: Of items from a file: the steepest slope; the farthest difficulty, of slopes from 1 on, and with that of less steep
 #: ones the intercept; and the largest sampling covariance. Beyond them scores are no longer numbers of sense.

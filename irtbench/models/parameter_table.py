@@ -19,16 +19,21 @@ from irtbench.data.readers.r_parameters import in_our_columns
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
-from irtbench.models.item_parameters import MOST_DIFFICULTY, MOST_SLOPE, ItemKind, ItemParameters, sensible_items
+from irtbench.models.item_parameters import (
+    MOST_DIFFICULTY,
+    MOST_SLOPE,
+    WITH_GUESSING,
+    ItemKind,
+    ItemParameters,
+    sensible_items,
+)
 from irtbench.models.quadrature import Quadrature, normal_population
 
 #: Item parameters in any form that `as_parameters` takes.
 ParametersLike = ItemParameters | pd.DataFrame
 
 #: What is said of items with upper asymptotes wherever they are not taken.
-UPPER_REFUSED = (
-    "items have upper asymptotes (4pl), which go with fit, score and diagnose alone; expected 2pl or 3pl items"
-)
+UPPER_REFUSED = "items have upper asymptotes, which go with fit, score and diagnose alone; expected 2pl or 3pl items"
 
 MOST_PRIOR = 1e6  # mean and standard deviation of a prior of difficulty, in size
 #: Columns of a table of items that state mean and standard deviation of a normal population.
@@ -43,7 +48,7 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
     given
         `ItemParameters`, or a data frame with the columns of items.csv: ``discrimination`` and ``difficulty`` or
         ``intercept``; ``item_id`` (else the index names the items); ``guessing``, else 0; ``model``, which says where
-        guessing was estimated; ``upper_asymptote`` of a 4PL. Standard errors alone make no covariance: it is not known
+        guessing was estimated; ``upper_asymptote`` where there is one. Standard errors alone make no covariance: it is not known
         then.
     upper_asymptotes
         Whether items may have any; otherwise they are refused.
@@ -81,7 +86,7 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
     upper = given["upper_asymptote"].to_numpy(dtype=np.float64) if "upper_asymptote" in given else None
     if upper is not None and not upper_asymptotes:
         raise InputError(UPPER_REFUSED)
-    free = given["model"].isin(["3pl", "4pl"]).to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
+    free = given["model"].isin(WITH_GUESSING).to_numpy() if "model" in given else np.zeros(len(given), dtype=np.bool_)
     kind = kinds_of(given["model"]) if "model" in given else None
     if place == "difficulty":
         found = ItemParameters.from_difficulty(**columns, item_ids=ids, guessing_estimated=free)
@@ -144,7 +149,7 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
 def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
-    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says ``3pl`` or ``4pl``. A
+    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says one of three or four parameters. A
     column ``upper_asymptote`` is read where that is expected, and otherwise refused. A table may also have the columns
     of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``, ``item`` or the first
     column, as R writes them. Instead of a table it may be py-irt's ``best_parameters.json`` (see
@@ -195,7 +200,7 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
                 number["discrimination"],
                 number["intercept"],
                 number.get("guessing", np.zeros(len(table))),
-                model.isin(["3pl", "4pl"]).to_numpy(),
+                model.isin(WITH_GUESSING).to_numpy(),
                 kind=kinds_of(model),
                 upper_asymptote=number.get("upper_asymptote"),
             )
@@ -337,7 +342,7 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     program
         ``"mirt"``: ``a1, d, g, u`` of P = g + (u - g) / (1 + exp(-(a1 theta + d))), as ``coef(model)`` of R's mirt
         prints them. ``"catr"``: ``a, b, c, d`` of P = c + (d - c) / (1 + exp(-a (theta - b))), the item bank of R's
-        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 but in a 4PL. `read_parameters` reads both.
+        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 where there is none. `read_parameters` reads both.
 
     Raises
     ------

@@ -192,7 +192,7 @@ class Priors:
     hierarchy
         Density of ``log |a|`` and d (or b) together, instead of those of slope and intercept.
     upper
-        Density of the upper asymptote u of a 4PL, in the same forms as that of guessing.
+        Density of the upper asymptote u, in the same forms as that of guessing.
     log_slope
         Mean and standard deviation of a normal density of log |a|, instead of one of the slope.
     difficulty
