@@ -46,7 +46,7 @@ class ItemEntry(_Part):
     guessing: float
     guessing_estimated: bool
     covariance: Annotated[list[float], Field(min_length=6, max_length=10)] | None
-    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; with an upper asymptote that of (a, d, c, u)."""
+    """Upper triangle of the covariance of (a, d, c): aa, ad, ac, dd, dc, cc; or of (a, d, c, u)."""
     key: str | None
     label: str | None
     group: str | None

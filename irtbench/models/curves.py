@@ -63,7 +63,7 @@ def items_curve(z: NDArray[Real], items: ItemParameters) -> Curve[NDArray[Real]]
 def icc(theta: ArrayLike, items: ParametersLike) -> Array:
     """Item characteristic curves: probability of a correct response, shape (n_theta, n_items).
 
-    P = c + (u - c) / (1 + exp(-(a theta + d))),     u = 1 where there is no upper asymptote      (Birnbaum, 1968; Barton & Lord, 1981)
+    P = c + (u - c) / (1 + exp(-(a theta + d))),     u = 1 without an upper asymptote      (Birnbaum; Barton & Lord)
 
     Examples
     --------

@@ -48,8 +48,8 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
     given
         `ItemParameters`, or a data frame with the columns of items.csv: ``discrimination`` and ``difficulty`` or
         ``intercept``; ``item_id`` (else the index names the items); ``guessing``, else 0; ``model``, which says where
-        guessing was estimated; ``upper_asymptote`` where there is one. Standard errors alone make no covariance: it is not known
-        then.
+        guessing was estimated; ``upper_asymptote`` where there is one. Standard errors alone make no covariance: it
+        is not known then.
     upper_asymptotes
         Whether items may have any; otherwise they are refused.
 
@@ -149,8 +149,8 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
 def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
-    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says one of three or four parameters. A
-    column ``upper_asymptote`` is read where that is expected, and otherwise refused. A table may also have the columns
+    Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says one with it. A column
+    ``upper_asymptote`` is read where that is expected, and otherwise refused. A table may also have the columns
     of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``, ``item`` or the first
     column, as R writes them. Instead of a table it may be py-irt's ``best_parameters.json`` (see
     ``read_py_irt_parameters``).
@@ -342,7 +342,8 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     program
         ``"mirt"``: ``a1, d, g, u`` of P = g + (u - g) / (1 + exp(-(a1 theta + d))), as ``coef(model)`` of R's mirt
         prints them. ``"catr"``: ``a, b, c, d`` of P = c + (d - c) / (1 + exp(-a (theta - b))), the item bank of R's
-        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 where there is none. `read_parameters` reads both.
+        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 where there is none. `read_parameters`
+        reads both.
 
     Raises
     ------
