@@ -264,6 +264,7 @@ if TYPE_CHECKING:
     from irtbench.evaluation.system_comparison import compare_systems as compare_systems
     from irtbench.evaluation.trial_variance import TrialVariance as TrialVariance
     from irtbench.evaluation.trial_variance import trial_table as trial_table
+    from irtbench.models.category_parameters import CategoryParameters as CategoryParameters
     from irtbench.models.curves import icc as icc
     from irtbench.models.curves import information as information
     from irtbench.models.item_models.item_model import ItemModel as ItemModel
@@ -375,6 +376,7 @@ _NAMES = {
     "data.harness_ids": "harness_ids",
     "models.item_parameters": "ItemParameters",
     "models.joint_error": "JointError",
+    "models.category_parameters": "CategoryParameters",
     "models.curves": "icc information",
     "models.likelihood": "log_likelihood",
     "models.simulation": "simulate_responses",

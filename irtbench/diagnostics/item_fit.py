@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,12 +20,13 @@ from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import dense_form
 from irtbench.diagnostics.residuals import mean_squares
+from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
 from irtbench.models.curve_formulas import CurveToUpper
 from irtbench.models.curves import icc, item_curves
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.sum_score_distribution import category_score_distribution, sum_score_distribution
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
@@ -96,7 +97,7 @@ class ItemFit(Shown):
 
 def item_fit(
     responses: ResponsesLike,
-    items: ParametersLike,
+    items: ParametersLike | CategoryParameters,
     *,
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
@@ -131,19 +132,25 @@ def item_fit(
     With several trials of an item the sum scores of S-X2 are not defined, and it is always ``scores``, x being the
     number right of n trials: n P stands for P.
 
+    Items in categories (`fit_categories`) are compared category by category among the respondents of a sum score, by
+    groups where responses are missing (Kang & Chen, 2008). Of more than two categories the sum scores at either end
+    that some category cannot have are one row, and a category with a smaller expected count joins the next one of its
+    row, as in R mirt; df are the categories left less one of each row, less the item's parameters.
+
     Parameters
     ----------
     responses
         Graded responses (a matrix, array or data frame: `as_responses`).
     items
-        Parameters of the same items in the same order; ``n_free`` of them counts against df.
+        Parameters of the same items in the same order; ``n_free`` of them counts against df. Or items in categories,
+        whose responses are then as they were fitted.
     theta
         Abilities for infit and outfit, shape (n_respondents,); expected a posteriori in R mirt's figures.
     quadrature
         The population; None for the standard normal. It is made finer where the items tell abilities apart that lie
         closer together than its nodes.
     min_expected
-        Rows are collapsed while an expected count of right or wrong responses lies below this.
+        Rows (of more than two categories: categories) are collapsed while an expected count lies below this.
     missing
         How respondents are compared where responses are missing, see above.
 
@@ -176,66 +183,108 @@ def item_fit(
     4   item5  2.592   2  0.274
     5   item6  2.760   2  0.252
     """
+    population = normal_grid() if quadrature is None else quadrature
+    if isinstance(items, CategoryParameters):
+        return _fit_of_categories(responses, items, theta, population, min_expected)
     responses, items = responses_and_items(responses, items, upper_asymptotes=True)
     check_items_agree(responses, items)
-    infit = outfit = np.full(responses.n_items, np.nan)
+    squares = None
     if theta is not None:
-        infit, outfit = mean_squares(
+        squares = mean_squares(
             responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
         )
+    if responses.trials is None and (responses.is_complete or missing == "groups"):
 
-    population = normal_grid() if quadrature is None else quadrature
-    by_sum_score = responses.trials is None and (responses.is_complete or missing == "groups")
-    if by_sum_score:
-        s_x2, n_rows, n_respondents, respondents_used = _by_sum_score(responses, items, population, min_expected)
-    else:
-        s_x2, n_rows = _by_scores(responses, items, population)
-        n_respondents = responses.observed.sum(axis=0)
-        respondents_used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
+        def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, NDArray[np.float64]]:
+            known = items.select([items.item_ids[j] for j in columns])
+            grid = fine_enough(population, known)
+            return grid, icc(grid.nodes, known)
 
-    df = np.maximum(n_rows - items.n_free, 0)
+        found = _by_sum_score(responses.values, curves, min_expected)
+        return _item_fit(items.item_ids, found, items.n_free, squares)
+    s_x2, n_groups = _by_scores(responses, items, population)
+    used = f"all {responses.n_respondents}, by the abilities that their responses let expect"
+    found = Compared(s_x2, n_groups, responses.observed.sum(axis=0), used)
+    return _item_fit(items.item_ids, found, items.n_free, squares, statistic="score")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """S-X2 of each item, how many expected counts it compares less one a row, of how many respondents, and of whom."""
+
+    s_x2: NDArray[np.float64]
+    n_compared: NDArray[np.int64]
+    n_respondents: NDArray[np.int64]
+    used: str
+
+
+def _item_fit(
+    item_ids: tuple[str, ...],
+    found: Compared,
+    n_free: NDArray[np.int64],
+    squares: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
+    statistic: Literal["s_x2", "score"] = "s_x2",
+) -> ItemFit:
+    """The statistics with their p, and infit and outfit where these are known."""
+    df = np.maximum(found.n_compared - n_free, 0)
     undefined = df < 1
     if undefined.any():
-        names = name_first([item for item, none in zip(items.item_ids, undefined, strict=True) if none])
+        names = name_first([item for item, none in zip(item_ids, undefined, strict=True) if none])
         warnings.warn(
-            f"item fit: no degree of freedom is left for S-X2 of {names} (used: {respondents_used})",
+            f"item fit: no degree of freedom is left for S-X2 of {names} (used: {found.used})",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    s_x2[undefined] = np.nan
+    s_x2 = np.where(undefined, np.nan, found.s_x2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        rmsea = np.sqrt(np.maximum(0, s_x2 - df) / (df * (n_respondents - 1)))
+        rmsea = np.sqrt(np.maximum(0, s_x2 - df) / (df * (found.n_respondents - 1)))
     p = chdtrc(df, s_x2)
-    return ItemFit(
-        item_ids=items.item_ids,
-        s_x2=s_x2,
-        df=df,
-        p=p,
-        p_adjusted=adjust(p),
-        rmsea=rmsea,
-        infit=infit,
-        outfit=outfit,
-        n_respondents=n_respondents,
-        respondents_used=respondents_used,
-        statistic="s_x2" if by_sum_score else "score",
-    )
+    infit, outfit = squares if squares is not None else np.full((2, len(item_ids)), np.nan)
+    return ItemFit(item_ids, s_x2, df, p, adjust(p), rmsea, infit, outfit, found.n_respondents, found.used, statistic)
+
+
+def _fit_of_categories(
+    responses: ResponsesLike,
+    items: CategoryParameters,
+    theta: NDArray[np.float64] | None,
+    population: Quadrature,
+    min_expected: float,
+) -> ItemFit:
+    """The same of items in categories, which count 0, 1, ...; a slope common to all counts with none of them."""
+    codes, _, _ = coded(responses, items.item_ids, items.categories)  # type: ignore[arg-type]
+    values = np.where(codes == MISSING, np.nan, codes)
+    probabilities = items.probabilities(population.nodes)
+    found = _by_sum_score(values, lambda columns: (population, [probabilities[j] for j in columns]), min_expected)
+    squares = None
+    if theta is not None:
+        at = items.probabilities(theta)
+        expected = np.stack([p @ np.arange(p.shape[1]) for p in at], axis=1)
+        variance = np.stack([p @ np.arange(p.shape[1]) ** 2 for p in at], axis=1) - expected**2
+        residual = (values - expected) ** 2
+        there = np.where(np.isnan(values), np.nan, variance)
+        squares = np.nansum(residual, axis=0) / np.nansum(there, axis=0), np.nanmean(residual / there, axis=0)
+    return _item_fit(items.item_ids, found, items.n_free, squares)
+
+
+#: Probabilities of a right response, shape (n_nodes, n_items), or of each item's categories, (n_nodes, n_categories).
+Probabilities = NDArray[np.float64] | Sequence[NDArray[np.float64]]
 
 
 def _by_sum_score(
-    responses: ResponseMatrix, items: ItemParameters, quadrature: Quadrature, min_expected: float
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], str]:
-    """S-X2, number of rows and of respondents of each item, and who these are, in words."""
-    groups, respondents_used = _groups_of_same_items(responses)
-    s_x2 = np.zeros(responses.n_items)
-    n_rows, n_respondents = np.zeros((2, responses.n_items), dtype=np.int64)
-    for values, columns in groups:
-        known = items.select([items.item_ids[j] for j in columns])
-        rows = _sum_score_rows(values, known, fine_enough(quadrature, known), min_expected)
-        for j, (n, n_correct, expected_correct) in zip(columns, rows, strict=True):
-            s_x2[j] += np.sum((n_correct - expected_correct) ** 2 * n / (expected_correct * (n - expected_correct)))
-            n_rows[j] += n.size
-        n_respondents[columns] += len(values)
-    return s_x2, n_rows, n_respondents, respondents_used
+    values: NDArray[np.float64],
+    curves: Callable[[NDArray[np.intp]], tuple[Quadrature, Probabilities]],
+    min_expected: float,
+) -> Compared:
+    """S-X2 of responses, NaN where missing, with the population and the probabilities of some of the items."""
+    groups, used = _groups_of_same_items(values)
+    s_x2 = np.zeros(values.shape[1])
+    n_compared, n_respondents = np.zeros((2, values.shape[1]), dtype=np.int64)
+    for part, columns in groups:
+        for j, (observed, expected) in zip(columns, _tables(part, *curves(columns), min_expected), strict=True):
+            s_x2[j] += np.nansum((observed - expected) ** 2 / expected)
+            n_compared[j] += np.isfinite(expected).sum() - len(expected)
+        n_respondents[columns] += len(part)
+    return Compared(s_x2, n_compared, n_respondents, used)
 
 
 def _by_scores(
@@ -300,45 +349,55 @@ def _own_parameters(items: ItemParameters, grid: Quadrature) -> NDArray[np.float
 Group = tuple[NDArray[np.float64], NDArray[np.intp]]
 
 
-def _groups_of_same_items(responses: ResponseMatrix) -> tuple[list[Group], str]:
+def _groups_of_same_items(values: NDArray[np.float64]) -> tuple[list[Group], str]:
     """Split the respondents by the items they answered: values without a gap, their columns; and who that is."""
-    if responses.is_complete:
-        return [(responses.values, np.arange(responses.n_items))], f"all {responses.n_respondents}"
-    patterns, membership, sizes = np.unique(responses.observed, axis=0, return_inverse=True, return_counts=True)
+    n_respondents, n_items = values.shape
+    observed = ~np.isnan(values)
+    if observed.all():
+        return [(values, np.arange(n_items))], f"all {n_respondents}"
+    patterns, membership, sizes = np.unique(observed, axis=0, return_inverse=True, return_counts=True)
     groups: list[Group] = []
     for g, pattern in enumerate(patterns):
         if pattern.sum() > 1 and (sizes[g] >= SMALLEST_GROUP or pattern.all()):
             columns = np.flatnonzero(pattern)
-            groups.append((responses.values[np.ix_(membership.ravel() == g, columns)], columns))
-    n_used = sum(len(values) for values, _ in groups)
-    used = f"{n_used} of {responses.n_respondents}"
-    if len(groups) == 1 and groups[0][1].size == responses.n_items:
+            groups.append((values[np.ix_(membership.ravel() == g, columns)], columns))
+    n_used = sum(len(part) for part, _ in groups)
+    used = f"{n_used} of {n_respondents}"
+    if len(groups) == 1 and groups[0][1].size == n_items:
         return groups, f"{used}, those who answered every item"
     return groups, f"{used}, in {len(groups)} groups who answered the same items"
 
 
-Rows = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+#: Observed and expected numbers of responses in each category, a row a sum score; NaN where joined to another.
+Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
-def _sum_score_rows(
-    values: NDArray[np.float64], items: ItemParameters, quadrature: Quadrature, min_expected: float
-) -> Iterator[Rows]:
-    """Respondents, right responses and expected right responses at each sum score left after collapsing, by item."""
-    n_items = values.shape[1]
+def _tables(
+    values: NDArray[np.float64], quadrature: Quadrature, probabilities: Probabilities, min_expected: float
+) -> Iterator[Table]:
+    """Responses and what is expected of them at each sum score left after collapsing, by item."""
     score = values.sum(axis=1).astype(np.intp)
-    has_score = (score == np.arange(1, n_items)[:, None]).astype(np.float64)
+    n_scores = 1 + (
+        values.shape[1] if isinstance(probabilities, np.ndarray) else sum(p.shape[1] - 1 for p in probabilities)
+    )
+    has_score = (score == np.arange(1, n_scores - 1)[:, None]).astype(np.float64)
     n = has_score.sum(axis=1)
-    n_correct = has_score @ values
-    p = icc(quadrature.nodes, items)
-    for j, rest in enumerate(rest_score_distributions(p)):
-        right = (quadrature.weights * p[:, j]) @ rest[:, :-1]
-        wrong = (quadrature.weights * (1 - p[:, j])) @ rest[:, 1:]
+    later = [has_score @ (values == k) for k in range(1, int(values.max()) + 1)]  # (n_scores, n_items) each
+    for j, rest in enumerate(rest_score_distributions(probabilities)):
+        own = probabilities[:, j] if isinstance(probabilities, np.ndarray) else probabilities[j]
+        own = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)
+        n_categories, n_rest = own.shape[1], rest.shape[1]
+        joint = np.zeros((n_rest + n_categories - 1, n_categories))
+        for k in range(n_categories):
+            joint[k : k + n_rest, k] = (quadrature.weights * own[:, k]) @ rest
+        above = np.stack([*(of_all[:, j] for of_all in later[: n_categories - 1])], axis=1)
+        observed = np.column_stack([n - above.sum(axis=1), above])
         with np.errstate(invalid="ignore"):
-            expected = right / (right + wrong)
-        yield _collapse(n, n_correct[:, j], expected, min_expected)
+            share = (joint / joint.sum(axis=1, keepdims=True))[1:-1]
+        yield _collapse(observed, share, min_expected)
 
 
-def rest_score_distributions(p: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+def rest_score_distributions(p: Probabilities) -> Iterator[NDArray[np.float64]]:
     """Distribution of the sum score on all the other items, one array for each item in order.
 
     Lord and Wingersky's recursion (see ``sum_score_distribution``), leaving each item out by halves: what is outside a
@@ -348,47 +407,57 @@ def rest_score_distributions(p: NDArray[np.float64]) -> Iterator[NDArray[np.floa
     Parameters
     ----------
     p
-        Probability of a right response, shape (n_nodes, n_items).
+        Probability of a right response, shape (n_nodes, n_items), or of each item's categories.
 
     Yields
     ------
     distribution
-        P(sum score without the item = k | node), k = 0 .. n_items - 1, shape (n_nodes, n_items).
+        P(sum score without the item = k | node), k = 0, 1, ..., shape (n_nodes, n_scores).
 
     Examples
     --------
     >>> [rest.tolist() for rest in rest_score_distributions(np.array([[0.5, 0.25]]))]
     [[[0.75, 0.25]], [[0.5, 0.5]]]
     """
-    yield from _leave_each_out(p, np.ones((p.shape[0], 1)))
+    n_nodes = len(p) if isinstance(p, np.ndarray) else len(p[0])
+    yield from _leave_each_out(p, np.ones((n_nodes, 1)))
 
 
-def _leave_each_out(p: NDArray[np.float64], outside: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+def _leave_each_out(p: Probabilities, outside: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     """As above for the items of ``p``, given the distribution of the score on the items outside."""
-    n_items = p.shape[1]
+    n_items = p.shape[1] if isinstance(p, np.ndarray) else len(p)
     if n_items == 1:
         yield outside
         return
-    left, right = p[:, : n_items // 2], p[:, n_items // 2 :]
-    yield from _leave_each_out(left, sum_score_distribution(right, outside))
-    yield from _leave_each_out(right, sum_score_distribution(left, outside))
+    half = n_items // 2
+    if isinstance(p, np.ndarray):
+        yield from _leave_each_out(p[:, :half], sum_score_distribution(p[:, half:], outside))
+        yield from _leave_each_out(p[:, half:], sum_score_distribution(p[:, :half], outside))
+    else:
+        yield from _leave_each_out(p[:half], category_score_distribution(p[half:], outside))
+        yield from _leave_each_out(p[half:], category_score_distribution(p[:half], outside))
 
 
-def _collapse(
-    n: NDArray[np.float64], n_correct: NDArray[np.float64], expected: NDArray[np.float64], min_expected: float
-) -> Rows:
-    """Merge sparse rows of one item's table, in the order in which R mirt does.
+def _collapse(observed: NDArray[np.float64], share: NDArray[np.float64], min_expected: float) -> Table:
+    """Join sparse rows, or categories, of one item's table, in the order in which R mirt does.
 
-    Rows without a defined expectation go into the nearest defined one; rows without respondents are dropped; a row
-    with one respondent joins the next (the last: the one before); then, while an expected count lies below the
-    minimum, the first such row joins its neighbour with fewer respondents (on a tie the upper).
+    Rows without a defined share go into the nearest defined one; rows without respondents are dropped; a row with one
+    respondent joins the next (the last: the one before). Of two categories, while an expected count lies below the
+    minimum, the first such row joins its neighbour with fewer respondents (on a tie the upper). Of more, the rows at
+    either end in which a category is impossible are one with the next, and then a category below the minimum joins the
+    next of its row that is left, the last one the one before.
     """
-    defined = np.flatnonzero(np.isfinite(expected))
+    n_rows, n_categories = observed.shape
+    expected = observed.sum(axis=1, keepdims=True) * np.nan_to_num(share)
+    defined = np.flatnonzero(np.isfinite(share).all(axis=1))
     if defined.size == 0:
-        return np.empty(0), np.empty(0), np.empty(0)
-    nearest = defined[np.abs(np.arange(n.size)[:, None] - defined).argmin(axis=1)]
-    table = np.zeros((n.size, 3))
-    np.add.at(table, nearest, np.stack([n, n_correct, n * np.nan_to_num(expected)], axis=1))
+        return np.empty((0, n_categories)), np.empty((0, n_categories))
+    place = defined[np.abs(np.arange(n_rows)[:, None] - defined).argmin(axis=1)]
+    if n_categories > 2:
+        ends = min(n_categories - 2, (n_rows - 1) // 2)
+        place = np.clip(place, ends, n_rows - 1 - ends)
+    table = np.zeros((n_rows, 2 * n_categories + 1))  # respondents, then expected and observed counts
+    np.add.at(table, place, np.concatenate([observed.sum(axis=1, keepdims=True), expected, observed], axis=1))
     rows = [row for row in table.tolist() if row[0] > 0]
 
     k = 0
@@ -399,21 +468,37 @@ def _collapse(
             k += 1
 
     def too_small(row: list[float]) -> bool:
-        return min(row[2], row[0] - row[2]) < min_expected
+        return min(row[1 : n_categories + 1]) < min_expected
 
     # Counts only grow, so that the rows passed need no second look.
     k = 0
-    while k < len(rows) and len(rows) > 1:
+    while n_categories == 2 and k < len(rows) and len(rows) > 1:
         if not too_small(rows[k]):
             k += 1
         elif k == 0 or (k + 1 < len(rows) and rows[k + 1][0] < rows[k - 1][0]):
             _merge(rows, k, k + 1)
         else:
             _merge(rows, k, k - 1)
-    if len(rows) == 1 and too_small(rows[0]):
+    if n_categories == 2 and len(rows) == 1 and too_small(rows[0]):
         rows = []
-    n, n_correct, expected = np.array(rows).reshape(-1, 3).T
-    return n, n_correct, expected
+    found = np.array(rows).reshape(-1, 2 * n_categories + 1)[:, 1:].reshape(-1, 2, n_categories)
+    if n_categories > 2:
+        found = np.array([_with_categories_joined(row, min_expected) for row in found])
+    return found[:, 1], found[:, 0]
+
+
+def _with_categories_joined(row: NDArray[np.float64], min_expected: float) -> NDArray[np.float64]:
+    """Expected and observed counts of one row with small categories joined to others, NaN where they were."""
+    last = row.shape[1] - 1
+    for k in range(last):
+        if row[0, k] < min_expected:
+            row[:, k + 1] += row[:, k]
+            row[:, k] = np.nan
+    left = np.flatnonzero(np.isfinite(row[0, :last]))
+    if row[0, last] < min_expected and left.size:
+        row[:, left[-1]] += row[:, last]
+        row[:, last] = np.nan
+    return row
 
 
 def _merge(rows: list[list[float]], source: int, target: int) -> None:

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first, numbered
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified
@@ -31,15 +30,16 @@ from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, asymptote_prior
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
+from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
 from irtbench.models.item_models.graded import Graded
-from irtbench.models.item_models.item_model import NUMPY, ItemModel
+from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.nominal import Nominal
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import MISSING, DenseRows
+from irtbench.models.pyro_model.rows import DenseRows
 from irtbench.models.quadrature import normal_grid
 
 MODELS: Mapping[str, ItemModel] = {
@@ -49,8 +49,6 @@ MODELS: Mapping[str, ItemModel] = {
     "gpcm": PartialCredit(),
     "nominal": Nominal(),
 }
-MOST_CATEGORIES = 100
-SCORING_NODES = normal_grid(121, bound=8.0)
 
 Models = str | ItemModel | Mapping[str, str | ItemModel]
 
@@ -61,16 +59,12 @@ class FittedCategories(InformationCriteria):
 
     Parameters
     ----------
-    item_ids, models
-        The items and their models.
-    categories
-        The responses that each item's categories stand for, the lowest first.
+    items
+        The items, with what can be said of them: probabilities, information, abilities of respondents, ...
     parameters
         As they are read, in the order of the model's names, shape (n_items, width); 0 behind the last of an item.
     covariance
         Sampling covariance of each item's parameters, shape (n_items, width, width); None where it was not computed.
-    steps_at
-        The same parameters on the scales without bounds that steps are taken on.
     log_likelihood
         Marginal log-likelihood of the responses, ability N(0, 1).
     priors
@@ -83,16 +77,11 @@ class FittedCategories(InformationCriteria):
         How the iterations ended.
     doubts
         Why the scale may not be one of ability, and whose slope the responses hardly determine.
-    common_slope
-        Whether all items have one slope.
     """
 
-    item_ids: tuple[str, ...]
-    models: tuple[ItemModel, ...]
-    categories: tuple[tuple[Any, ...], ...]
+    items: CategoryParameters
     parameters: NDArray[np.float64]
     covariance: NDArray[np.float64] | None
-    steps_at: NDArray[np.float64]
     log_likelihood: float
     priors: Priors
     n_respondents: int
@@ -100,87 +89,27 @@ class FittedCategories(InformationCriteria):
     nodes: str
     status: Status
     doubts: tuple[str, ...]
-    common_slope: bool = False
 
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters."""
-        return sum(map(len, self.names)) - (len(self.item_ids) - 1 if self.common_slope else 0)
-
-    @property
-    def names(self) -> tuple[tuple[str, ...], ...]:
-        """Names of each item's parameters."""
-        return tuple(
-            tuple(name for name, _ in model.parameters(len(own), 1))
-            for model, own in zip(self.models, self.categories, strict=True)
-        )
+        return int(self.items.n_free.sum()) + self.items.common_slope
 
     def table(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
-        errors = np.full(self.parameters.shape, np.nan)
+        items, errors = self.items, np.full(self.parameters.shape, np.nan)
         if self.covariance is not None:
             errors = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
         rows = [
             (item, model.name, len(own), name, self.parameters[j, k], errors[j, k])
-            for j, (item, model, own) in enumerate(zip(self.item_ids, self.models, self.categories, strict=True))
-            for k, name in enumerate(self.names[j])
+            for j, (item, model, own) in enumerate(zip(items.item_ids, items.models, items.categories, strict=True))
+            for k, name in enumerate(items.names[j])
         ]
         return pd.DataFrame(rows, columns=["item_id", "model", "n_categories", "parameter", "value", "standard_error"])
 
-    def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
-        """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
-        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]
-        return [
-            np.exp(model.log_probabilities(own[: len(names), None], at, NUMPY)).T
-            for model, own, names in zip(self.models, self.steps_at, self.names, strict=True)
-        ]
-
-    def expected_score(self, theta: ArrayLike) -> NDArray[np.float64]:
-        """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
-        return np.stack([p @ np.arange(p.shape[1]) for p in self.probabilities(theta)], axis=1)
-
-    def information(self, theta: ArrayLike) -> NDArray[np.float64]:
-        """Fisher information of each item on ability, sum of P'^2 / P over categories, shape (n_theta, n_items)."""
-        items = CategoryItems(self.models, [len(own) for own in self.categories], 1, torch.device("cpu"))
-        at = torch.from_numpy(np.atleast_1d(np.asarray(theta, dtype=np.float64)))[None]
-        x, found = torch.from_numpy(self.steps_at), np.zeros((at.shape[1], len(items)))
-        for part in items.parts:
-            log_p, _, score = part.derivatives(x, at)
-            found[:, part.items.numpy()] = (log_p.exp() * score[..., 0].square()).sum(dim=1).T.numpy()
-        return found
-
-    def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
-        """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
-
-        The items are taken as known: where few respondents, or no more than there are items, told of them, standard
-        errors are too small (of 40 respondents and 80 items errors were 1.8 times as large).
-        The columns are these items', in any order where they have names; responses that no item has a category for are
-        an error.
-        """
-        codes, respondents, _ = coded(table, self.item_ids, self.categories)
-        joint = np.tile(SCORING_NODES.log_weights, (len(codes), 1))
-        for column, p in zip(codes.T, self.probabilities(SCORING_NODES.nodes), strict=True):
-            given = column != MISSING
-            joint[given] += np.log(np.maximum(p, np.finfo(float).tiny)).T[column[given]]
-        posterior = softmax(joint, axis=1)
-        theta = posterior @ SCORING_NODES.nodes
-        variance = posterior @ SCORING_NODES.nodes**2 - theta**2
-        n = (codes != MISSING).sum(axis=1)
-        return pd.DataFrame({"respondent_id": respondents, "theta": theta, "se": np.sqrt(variance), "n_items": n})
-
-    def simulate(self, theta: ArrayLike, *, rng: np.random.Generator) -> pd.DataFrame:
-        """Draw responses of respondents with these abilities, a column an item, as the data had them."""
-        drawn = {}
-        for item, own, p in zip(self.item_ids, self.categories, self.probabilities(theta), strict=True):
-            above = rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)
-            drawn[item] = np.array(own, dtype=object)[above.sum(axis=1)]
-        return pd.DataFrame(drawn).infer_objects()
-
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""
-        models = ", ".join(dict.fromkeys(model.name for model in self.models))
-        people = counted(self.n_respondents, "respondent")
-        return f"{counted(len(self.item_ids), 'item')} ({models}), {people}, {self.outcome()}"
+        return f"{self.items.in_short()}, {counted(self.n_respondents, 'respondent')}, {self.outcome()}"
 
 
 def fit_categories(
@@ -291,12 +220,9 @@ def fit_categories(
     if covariance is not None and status.converged:
         doubts += slopes_not_told(item_ids, told, covariance, items.where("slope").cpu().numpy())
     return FittedCategories(
-        item_ids,
-        each,
-        categories,
+        CategoryParameters(item_ids, each, categories, x.cpu().numpy(), common_slope),
         told,
         covariance if status.converged else None,
-        x.cpu().numpy(),
         found.log_likelihood,
         priors,
         len(codes),
@@ -304,7 +230,6 @@ def fit_categories(
         describe_nodes(problem.nodes),
         status,
         doubts,
-        common_slope,
     )
 
 
@@ -334,53 +259,6 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
     if lacking := [item for item in item_ids if item not in models]:
         raise InputError(f"models: none for item {name_first(lacking)}; expected one for each item")
     return tuple(one(models[item]) for item in item_ids)
-
-
-def coded(
-    responses: ArrayLike | pd.DataFrame,
-    item_ids: Sequence[str] | None,
-    categories: Sequence[Sequence[Any]] | None,
-    levels: Sequence[Any] | None = None,
-) -> tuple[NDArray[np.int8], list[str], tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]]]:
-    """Categories as 0, 1, ... and -1 where missing, with the respondents, the items and what the categories stand for.
-
-    `item_ids` and `categories` are those of a fit; None for what the responses have.
-    """
-    named = isinstance(responses, pd.DataFrame)
-    table = responses if isinstance(responses, pd.DataFrame) else pd.DataFrame(np.asarray(responses))
-    if table.empty:
-        raise InputError("responses: none; expected a row a respondent and a column an item")
-    names = [str(name) for name in table.columns] if named else list(numbered("item", table.shape[1]))
-    table = table.set_axis(names, axis=1)
-    if item_ids is not None:
-        if not named and len(names) == len(item_ids):
-            table = table.set_axis(list(item_ids), axis=1)
-        if lacking := [item for item in item_ids if item not in table.columns]:
-            raise InputError(f"responses: no column of item {name_first(lacking)}; expected one for each item")
-        table = table[list(item_ids)]
-    known: list[tuple[Any, ...]] = []
-    codes = np.full(table.shape, MISSING, dtype=np.int8)
-    for j, item in enumerate(table.columns):
-        values = table.iloc[:, j]
-        there = values.notna().to_numpy()
-        present = set(values[there])
-        expected = list(levels) if levels is not None else None if categories is None else list(categories[j])
-        if expected is None:
-            if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
-                raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
-            expected = sorted(present)
-        if unknown := present - set(expected):
-            raise InputError(
-                f"responses: item {item}: {sorted(map(str, unknown))[0]} is none of its categories; expected "
-                f"{name_first(expected)}"
-            )
-        own = tuple(value for value in expected if categories is not None or value in present)
-        if len(own) > MOST_CATEGORIES:
-            raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
-        codes[there, j] = [own.index(value) for value in values[there]]
-        known.append(own)
-    respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
-    return codes, respondents, (tuple(table.columns), tuple(known))
 
 
 def check_categories(

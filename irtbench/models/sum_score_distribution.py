@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,3 +48,16 @@ def sum_score_distribution(p: NDArray[np.float64], start: NDArray[np.float64] | 
             at_nodes[1 : n_scores + k + 1] += up
         distribution[some] = at_nodes.T
     return distribution
+
+
+def category_score_distribution(
+    probabilities: Iterable[NDArray[np.float64]], start: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The same of items in categories, which count 0, 1, ..., shapes (n_nodes, n_categories), added to others."""
+    for p in probabilities:
+        n_scores, n_categories = start.shape[1], p.shape[1]
+        found = np.zeros((len(start), n_scores + n_categories - 1))
+        for k in range(n_categories):
+            found[:, k : k + n_scores] += start * p[:, k, None]
+        start = found
+    return start

@@ -17,6 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.empirical_curve import empirical_curve
 from irtbench.diagnostics.item_fit import _collapse, item_fit, rest_score_distributions
 from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fit_categories import fit_categories
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
@@ -111,10 +112,42 @@ def test_four_equal_items_by_hand() -> None:
 
 def test_of_an_item_that_nearly_all_get_right_no_row_is_left() -> None:
     # wrong responses expected of 30 and 20 people: .3 and .2, together .5 and below 1; of 90 and 20 1.1
-    right = np.full(2, 0.99)
-    assert all(part.size == 0 for part in _collapse(np.array([30.0, 20.0]), np.array([29.0, 20.0]), right, 1.0))
-    n, n_correct, expected = _collapse(np.array([90.0, 20.0]), np.array([89.0, 20.0]), right, 1.0)
-    assert (n.tolist(), n_correct.tolist(), expected.tolist()) == ([110.0], [109.0], pytest.approx([108.9]))
+    share = np.tile([0.01, 0.99], (2, 1))
+    assert all(part.size == 0 for part in _collapse(np.array([[1.0, 29.0], [0.0, 20.0]]), share, 1.0))
+    observed, expected = _collapse(np.array([[1.0, 89.0], [0.0, 20.0]]), share, 1.0)
+    assert observed.tolist() == [[1.0, 109.0]]
+    np.testing.assert_allclose(expected, [[1.1, 108.9]])
+
+
+def test_small_categories_join_the_next_of_their_row_as_in_mirt() -> None:
+    # of 100 people .5, .4, 49.1 and 50 are expected: the first joins the second, .9 in all, and both the third
+    observed, expected = np.array([[1.0, 0.0, 39.0, 60.0]] * 9), np.array([[0.005, 0.004, 0.491, 0.5]] * 9)
+    found, there = _collapse(observed, expected, 1.0)
+    assert len(found) == 5  # the three rows at either end, in which a category cannot be, are one
+    np.testing.assert_array_equal(found[1], [np.nan, np.nan, 40.0, 60.0])
+    np.testing.assert_allclose(there[1], [np.nan, np.nan, 50.0, 50.0])
+    # at the end the small one joins the one before
+    _, there = _collapse(observed[:, ::-1], expected[:, ::-1], 1.0)
+    np.testing.assert_allclose(there[1], [50.0, 50.0, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("folder", ["science_gpcm", "science_grm"])
+def test_graded_items_fit_as_in_mirt(reference: Path, folder: str) -> None:
+    root = reference / "graded"
+    long = pd.read_csv(root / "data" / "science.csv")
+    wide = long.pivot(index="respondent_id", columns="item_id", values="response")
+    fitted = fit_categories(wide, folder.removeprefix("science_").replace("grm", "graded"))
+    theta = fitted.items.scores(wide)["theta"].to_numpy()
+    fit = item_fit(wide, fitted.items, theta=theta, quadrature=normal_grid(61)).table().set_index("item_id")
+    expected = pd.read_csv(root / folder / "s_x2.csv").set_index("item")
+    # of two of the four graded items mirt compares other counts, on as many degrees of freedom
+    same = expected.index if folder == "science_gpcm" else ["Future", "Benefit"]
+    assert fit.loc[expected.index, "df"].tolist() == expected["df.S_X2"].tolist()
+    np.testing.assert_allclose(fit.loc[same, "s_x2"], expected.loc[same, "S_X2"], rtol=1e-4)
+    np.testing.assert_allclose(fit.loc[same, "p"], expected.loc[same, "p.S_X2"], atol=1e-4)
+    squares = pd.read_csv(root / folder / "infit_outfit.csv").set_index("item")
+    np.testing.assert_allclose(fit.loc[squares.index, "outfit"], squares["outfit"], rtol=1e-4)
+    np.testing.assert_allclose(fit.loc[squares.index, "infit"], squares["infit"], rtol=1e-4)
 
 
 def test_rest_scores_equal_enumeration() -> None:

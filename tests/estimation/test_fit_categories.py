@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from irtbench.data.input_error import InputError
+from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import MODELS, FittedCategories, fit_categories
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
@@ -54,7 +55,7 @@ def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, 
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
     natural = both["se_scale"] == "natural"  # of guessing mirt has that of the logit
     np.testing.assert_allclose(both["standard_error"][natural], both["se_oakes"][natural], rtol=1e-3)
-    found = fitted.scores(wide).merge(abilities, on="respondent_id")
+    found = fitted.items.scores(wide).merge(abilities, on="respondent_id")
     np.testing.assert_allclose(found["theta"], found["eap"], atol=1e-4)
     np.testing.assert_allclose(found["se_x"], found["se_y"], atol=1e-4)
 
@@ -69,7 +70,7 @@ def test_a_common_slope_is_the_partial_credit_model_of_mirt(reference: Path) -> 
     both = fitted.table().merge(items[items["parameter"].str.startswith("d")], on=["item_id", "parameter"])
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=2e-4)  # on other nodes
     np.testing.assert_allclose(both["standard_error"], both["se_oakes"], rtol=1e-3)
-    found = fitted.scores(wide).merge(abilities, on="respondent_id")
+    found = fitted.items.scores(wide).merge(abilities, on="respondent_id")
     np.testing.assert_allclose(slope * found["theta"], found["eap"], atol=1e-4)
 
 
@@ -121,10 +122,10 @@ def test_order_and_names_of_categories_are_no_matter() -> None:
     first = fit_categories(pd.DataFrame(given, columns=names))
     words = pd.DataFrame(given, columns=names).replace({0.0: "poor", 1.0: "fair", 2.0: "good", 3.0: "best"})
     again = fit_categories(words.iloc[rows, columns], levels=["poor", "fair", "good", "best"])
-    assert again.categories[0] == ("poor", "fair", "good", "best")
+    assert again.items.categories[0] == ("poor", "fair", "good", "best")
     both = first.table().merge(again.table(), on=["item_id", "parameter"])
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
-    np.testing.assert_allclose(again.scores(words)["theta"], first.scores(given)["theta"], atol=1e-4)
+    np.testing.assert_allclose(again.items.scores(words)["theta"], first.items.scores(given)["theta"], atol=1e-4)
 
 
 def test_parameters_are_found_again_and_intervals_cover() -> None:
@@ -132,7 +133,7 @@ def test_parameters_are_found_again_and_intervals_cover() -> None:
     z = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
-        drawn = truth.simulate(rng.normal(size=800), rng=rng)
+        drawn = truth.items.simulate(rng.normal(size=800), rng=rng)
         # who did well on the first item answers more of the others: missing at random
         asked = rng.random(drawn.shape) < expit(drawn.iloc[:, [0]].to_numpy())
         asked[:, 0] = True
@@ -146,11 +147,11 @@ def test_parameters_are_found_again_and_intervals_cover() -> None:
 
 def test_information_is_the_expectation_of_squared_scores() -> None:
     fitted, theta, h = fit_categories(grades(), "graded"), np.linspace(-3, 3, 7), 1e-5
-    for own, item in zip(fitted.information(theta).T, range(6), strict=True):
-        above, at, below = (fitted.probabilities(theta + step)[item] for step in (h, 0, -h))
+    for own, item in zip(fitted.items.information(theta).T, range(6), strict=True):
+        above, at, below = (fitted.items.probabilities(theta + step)[item] for step in (h, 0, -h))
         np.testing.assert_allclose(own, (((above - below) / (2 * h)) ** 2 / at).sum(axis=1), rtol=1e-5)
-    np.testing.assert_allclose(sum(fitted.probabilities(0.3)[0][0]), 1)
-    assert (np.diff(fitted.expected_score(theta), axis=0) > 0).all()
+    np.testing.assert_allclose(sum(fitted.items.probabilities(0.3)[0][0]), 1)
+    assert (np.diff(fitted.items.expected_score(theta), axis=0) > 0).all()
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -197,9 +198,12 @@ def test_a_model_of_ones_own_is_a_page() -> None:
     assert own.covariance is not None
     z = (own.parameters - np.stack([a, d], axis=1)) / np.sqrt(np.diagonal(own.covariance, axis1=1, axis2=2))
     assert np.sqrt(np.mean(z**2)) == pytest.approx(1, abs=0.35)
-    assert np.corrcoef(own.scores(values.astype(int))["theta"], theta[:, 0])[0, 1] > 0.8
-    assert own.information(0.0).shape == (1, 8)
-    assert set(np.unique(own.simulate(np.zeros(50), rng=rng))) == {0, 1}
+    assert np.corrcoef(own.items.scores(values.astype(int))["theta"], theta[:, 0])[0, 1] > 0.8
+    assert own.items.information(0.0).shape == (1, 8)
+    assert set(np.unique(own.items.simulate(np.zeros(50), rng=rng))) == {0, 1}
+    right, wrong = (item_fit(values.astype(int), fitted.items) for fitted in (own, usual))
+    assert np.nanmin(right.p) > 0.01
+    assert right.s_x2.sum() < wrong.s_x2.sum()
 
 
 def test_items_of_which_few_people_tell_little_are_named() -> None:
@@ -243,10 +247,10 @@ def test_scores_are_of_the_items_by_name_and_of_known_categories() -> None:
     fitted: FittedCategories = fit_categories(grades())
     new = pd.DataFrame({"item2": [3, np.nan], "item1": [0, np.nan]}, index=["x", "y"])
     with pytest.raises(InputError, match="no column of item item3, item4"):
-        fitted.scores(new)
-    whole = new.reindex(columns=fitted.item_ids)
-    found = fitted.scores(whole).set_index("respondent_id")
+        fitted.items.scores(new)
+    whole = new.reindex(columns=fitted.items.item_ids)
+    found = fitted.items.scores(whole).set_index("respondent_id")
     assert found.loc["y", ["theta", "n_items"]].tolist() == pytest.approx([0, 0], abs=1e-6)
     assert found.loc["y", "se"] == pytest.approx(1, abs=1e-4)
     with pytest.raises(InputError, match="item item2: 7"):
-        fitted.scores(whole.replace({"item2": {3: 7}}))
+        fitted.items.scores(whole.replace({"item2": {3: 7}}))
