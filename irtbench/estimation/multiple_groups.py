@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,15 +24,17 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import check_estimable, choose_device, precision, problem_of, with_names
 from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.marginal.designed_problem import DesignedProblem, common_slope
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FitSettings, fit_settings
+from irtbench.estimation.settings import FitSettings, ModelKind, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
-from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.item_parameters import ItemKind, ItemParameters
 from irtbench.models.joint_error import JointError
 from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.pyro_model.node_tensors import NodeTensors
@@ -110,8 +112,9 @@ class GroupedModel(InformationCriteria):
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters: of items, of differences, of populations."""
-        others = len(self.groups) - 1
-        return int(self.items[0].n_free.sum()) + 2 * others * len(self.free_items) + 2 * others
+        others, one_slope = len(self.groups) - 1, self.settings.has_common_slope
+        own = int(self.items[0].n_free.sum()) + one_slope
+        return own + (1 if one_slope else 2) * others * len(self.free_items) + 2 * others
 
     def table(self) -> pd.DataFrame:
         """One row a group: its size and its population of abilities."""
@@ -243,27 +246,38 @@ def fit_groups(
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
     with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
-        problem, start = group_problem(responses, members, settings, differs=np.repeat(free[:, None], 2, axis=1))
+        differs = np.stack([free & (not settings.has_common_slope), free], axis=1)
+        each_its_slope, start = group_problem(responses, members, settings, differs=differs)
+        problem: Problem = each_its_slope
+        if settings.has_common_slope:
+            designed = with_one_slope(each_its_slope)
+            problem, start = designed, designed.free_of(start)
         problem, mode = find_group_mode(problem, start, settings)
         status, covariance = mode.status, None
         if settings.standard_errors and status.converged:
             joint, loose = joint_sampling_covariance(problem, mode.items)
             covariance = torch.from_numpy(joint)
-            loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
-            status = status.unless_loose(loose.tolist())
+            if not settings.has_common_slope:
+                loose = loose[: responses.n_items] | loose[responses.n_items :].any()  # a population is told by all
+            status = status.unless_loose(loose.expand(responses.n_items).tolist())
         status = with_names(status, responses)
-    mean, log_deviation = problem.group_prior.populations(mode.items)
-    errors, nodes = population_errors(problem, covariance), problem.nodes.theta[:, 0]
+        of_groups, parameters = groups_of(problem), problem.whole(mode.items)
+        unit = float(parameters.matrix[0, of_groups.group_prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
+    items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
+    if settings.has_common_slope:
+        items = [of_one_slope(own, settings.kind) for own in items]
+    mean, sd, se_mean, se_sd = populations_told(of_groups, parameters, covariance, unit)
+    nodes = problem.nodes.theta[:, 0]
     rows = torch.from_numpy(np.flatnonzero(free))
-    places = slope_intercept_guessing(problem, differences=True)
+    places = slope_intercept_guessing(of_groups, differences=True)
     return GroupedModel(
         groups=names,
-        items=tuple(group_items(problem, mode.items, covariance, g, responses.item_ids) for g in range(len(names))),
+        items=tuple(items),
         free_items=tuple(item for item, own in zip(responses.item_ids, free, strict=True) if own),
-        mean=np.concatenate([[0.0], mean.cpu().numpy()]),
-        sd=np.concatenate([[1.0], log_deviation.exp().cpu().numpy()]),
-        se_mean=np.concatenate([[0.0], errors[:, 0]]),
-        se_sd=np.concatenate([[0.0], errors[:, 1]]),
+        mean=mean,
+        sd=sd,
+        se_mean=se_mean,
+        se_sd=se_sd,
         log_likelihood=mode.log_likelihood,
         n_by_group=tuple(int(part.sum()) for part in members),
         status=status,
@@ -273,7 +287,7 @@ def fit_groups(
         nodes=f"grid of {len(nodes)} nodes on +-{float(nodes[-1]):g}, the same for all groups",
         n_by_item=responses.n_by_item,
         n_correct_by_item=responses.n_correct_by_item,
-        joint_error=reference_joint_error(problem, covariance, int(members[0].sum())),
+        joint_error=reference_joint_error(of_groups, covariance, int(members[0].sum())) if unit == 1.0 else None,
         free_covariance=None if covariance is None else covariance[rows][:, places][:, :, rows][..., places].numpy(),
     )
 
@@ -284,8 +298,8 @@ def check_groups(
     """Names of the groups, the reference first, the others in the order of the respondents."""
     if labels.shape != (responses.n_respondents,):
         raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
-    if settings.has_common_slope:
-        raise InputError(f"groups: each item has a slope of its own; expected another kind than {settings.kind}")
+    if settings.has_common_slope and not settings.priors.is_flat:
+        raise InputError(f"groups: a {settings.kind} has one slope for all items; expected no prior with it")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
         raise InputError("groups: expected prior none or weak, a normal population and no variational posterior")
     if settings.optimiser == "adam":
@@ -347,7 +361,8 @@ def group_problem(
     """
     device = choose_device(settings.device)
     nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), precision(responses, settings), device)
-    pooled = replace(problem_of(responses, settings, normal_grid(settings.n_nodes)), nodes=nodes)
+    each_its_slope = replace(settings, kind="2pl") if settings.has_common_slope else settings
+    pooled = replace(problem_of(responses, each_its_slope, normal_grid(settings.n_nodes)), nodes=nodes)
     rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
     start = starting_values(pooled)
     each = torch.from_numpy(np.pad(differs, ((0, 0), (0, start.matrix.shape[1] - 2)))).to(device)
@@ -361,13 +376,30 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
     return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
 
 
-def find_group_mode(problem: GroupProblem, start: ItemTensors, settings: FitSettings) -> tuple[GroupProblem, Estimate]:
+def with_one_slope(problem: GroupProblem) -> DesignedProblem:
+    """The same with one slope for all items in all groups."""
+    slopes = torch.zeros_like(problem.free)
+    slopes[: len(problem.group_prior.differs), problem.group_prior.differs.shape[1]] = True
+    return DesignedProblem.made_of(problem, common_slope(problem.free, slopes))
+
+
+def groups_of(problem: Problem) -> GroupProblem:
+    """The problem of the groups, whose parameters may be made of fewer."""
+    found = problem.own if isinstance(problem, DesignedProblem) else problem
+    assert isinstance(found, GroupProblem)
+    return found
+
+
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
+
+
+def find_group_mode(problem: AnyProblem, start: ItemTensors, settings: FitSettings) -> tuple[AnyProblem, Estimate]:
     """The mode of items and populations, found again where these turn out to need other nodes."""
     steps = 0
     while True:
         mode = find_mode(problem, start=start, tolerance=settings.tolerance, max_steps=settings.max_steps)
         steps += mode.status.steps
-        nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
+        nodes = nodes_needed(groups_of(problem), problem.whole(mode.items)) if mode.status.converged else None
         if nodes is None:
             return problem, replace(mode, status=replace(mode.status, steps=steps))
         start, problem = mode.items, replace(problem, nodes=nodes)
@@ -427,11 +459,38 @@ def reference_joint_error(problem: GroupProblem, covariance: Tensor | None, n_re
     return JointError(own.numpy(), 1 / n_reference, 1 / (2 * n_reference))
 
 
-def population_errors(problem: GroupProblem, covariance: Tensor | None) -> NDArray[np.float64]:
-    """Standard errors of mean and standard deviation of each group but the reference, shape (n_groups - 1, 2)."""
-    n_others = len(problem.groups) - 1
-    if covariance is None:
-        return np.full((n_others, 2), np.nan)
-    rows, at = torch.arange(len(covariance) - n_others, len(covariance)), problem.group_prior.population_columns
-    own = covariance[rows, :, rows, :][:, at, at]
-    return own.diagonal(dim1=1, dim2=2).sqrt().numpy()
+def of_one_slope(items: ItemParameters, kind: ModelKind) -> ItemParameters:
+    """Items that share a slope, which is 1 if they are told as Rasch items are."""
+    covariance, slope = items.covariance, items.discrimination
+    if kind == "rasch":
+        slope = np.ones_like(slope)
+        if covariance is not None:
+            covariance = covariance.copy()
+            covariance[:, 0] = covariance[:, :, 0] = 0.0
+    own: ItemKind = "rasch" if kind == "rasch" else "1pl"
+    return replace(items, discrimination=slope, covariance=covariance, kind=(own,) * items.n_items)
+
+
+def populations_told(
+    problem: GroupProblem, parameters: ItemTensors, covariance: Tensor | None, unit: float
+) -> tuple[NDArray[np.float64], ...]:
+    """Means and standard deviations of all groups and their standard errors, times the unit of Rasch items, a slope."""
+    prior, others = problem.group_prior, len(problem.groups) - 1
+    first = prior.population_columns.start
+    moments = np.array([[0.0, 1.0], *torch.stack([
+        prior.populations(parameters)[0], prior.populations(parameters)[1].exp()], dim=1).tolist()])  # fmt: skip
+    errors = np.full((others + 1, 2), np.nan)
+    errors[0] = 0.0
+    if covariance is not None:
+        of_unit = covariance[0, first, 0, first] if unit != 1.0 else torch.zeros(())
+        for group in range(others + 1):
+            row = len(prior.differs) + group - 1
+            for k in (0, 1):
+                own = across = torch.zeros(())
+                if group:
+                    own = covariance[row, first + k, row, first + k]
+                    across = covariance[0, first, row, first + k] if unit != 1.0 else across
+                value = moments[group, k]
+                variance = unit**2 * own + 2 * unit * value * across + value**2 * of_unit
+                errors[group, k] = float(variance.clamp(min=0).sqrt())
+    return unit * moments[:, 0], unit * moments[:, 1], errors[:, 0], errors[:, 1]

@@ -108,7 +108,7 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
     ("more", "said"),
     [
         (["--reference", "x"], "groups: no respondent is in group x; expected one of a, b"),
-        (["--model", "rasch"], "each item has a slope of its own; expected another kind than rasch"),
+        (["--model", "rasch", "--prior", "weak"], "a rasch has one slope for all items; expected no prior with it"),
         (["--anchors", "items.csv"], "--groups: expected neither several abilities, testlets nor anchors"),
         (["--factors", "2"], "--groups: expected neither several abilities, testlets nor anchors"),
     ],

@@ -130,6 +130,34 @@ def test_groups_without_a_difference_are_fitted_as_one(kind: str) -> None:
     assert fitted.n_parameters == one.n_parameters + 2
 
 
+def test_one_slope_for_all_items_of_all_groups() -> None:
+    responses, groups = drawn(seed=3, sizes=(800, 800), n_items=10)
+    one, rasch, own = (fit_groups(responses, groups, model=kind, reference="g0") for kind in ("1pl", "rasch", "2pl"))
+    assert one.converged
+    assert rasch.converged
+    assert np.ptp(one.items[0].discrimination) == 0
+    slope = one.items[0].discrimination[0]
+    # the same model in other units: theta of the one is theta of the other times the slope
+    assert rasch.log_likelihood == pytest.approx(one.log_likelihood, abs=1e-9)
+    np.testing.assert_allclose(rasch.items[1].discrimination, 1)
+    np.testing.assert_allclose(rasch.items[0].intercept, one.items[0].intercept, atol=1e-9)
+    np.testing.assert_allclose(rasch.mean, slope * one.mean, atol=1e-9)
+    np.testing.assert_allclose(rasch.sd, slope * one.sd, atol=1e-9)
+    assert rasch.se_sd[0] == pytest.approx(one.items[0].standard_errors()["discrimination"][0])
+    # nine slopes less than the 2PL
+    assert (one.n_parameters, own.n_parameters) == (13, 22)
+    assert one.log_likelihood < own.log_likelihood
+    # of two halves of one group the standard deviations are those of the whole, and so are their errors
+    halves = fit_groups(responses.select_respondents(groups == "g0"), ["a", "b"] * 400, model="rasch", reference="a")
+    whole = fit_model(responses.select_respondents(groups == "g0"), model="rasch")
+    assert halves.sd[1] == pytest.approx(whole.population["sd"], abs=3 * halves.se_sd[1])
+    assert halves.se_sd == pytest.approx(whole.population["se_sd"] * np.sqrt(2), rel=0.15)
+    free = fit_groups(responses, groups, model="1pl", reference="g0", free_items=["i2"])
+    assert free.n_parameters == 14
+    assert free.items[1].intercept[2] != free.items[0].intercept[2]
+    assert free.items[1].discrimination[2] == free.items[0].discrimination[2]
+
+
 def test_nodes_follow_a_group_that_lies_far_away() -> None:
     responses, groups = drawn(seed=9, sizes=(800, 800), means=(0.0, 3.0), sds=(1.0, 2.0), n_items=25)
     fitted = fit_groups(responses, groups)

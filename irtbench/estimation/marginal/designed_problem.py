@@ -106,6 +106,11 @@ class DesignedProblem(Problem):
         assert self.design is not None
         return self.design.whole(items)
 
+    def free_of(self, items: ItemTensors) -> ItemTensors:
+        """The free parameters nearest to these parameters of items."""
+        assert self.design is not None
+        return self.design.free(items)
+
     @property
     def matrix(self) -> Tensor:
         """Shape (n_items * width, n_free)."""
