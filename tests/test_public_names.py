@@ -69,7 +69,6 @@ INNER_FUNCTIONS = {
     "diagnostics.logistic_regression": "logistic_regression",
     "analysis.dependence_bootstrap": "bootstrap_p",
     "analysis.explanatory_items": "fit_explanatory_items",
-    "analysis.item_shifts": "number_right",
     "analysis.linked_groups": "link",
     "analysis.meta_regression": "meta_regression",
     "analysis.option_model": "fit_options",

@@ -145,7 +145,8 @@ def linear_logistic_test(
         start = starting_values(problem)
         problem, found = find_mode_on_right_nodes(problem, start, tolerance=TOLERANCE, max_steps=MOST_STEPS)
         covariance, loose = parameter_covariance(problem, found.items)
-    values, errors = (part[0].cpu().numpy() for part in (found.items.matrix, covariance.diagonal(dim1=1, dim2=2).sqrt()))
+    values = found.items.matrix[0].cpu().numpy()
+    errors = covariance[0].diagonal().sqrt().cpu().numpy()
     effect, reach = values[1:], float(ndtri((1 + level) / 2)) * errors[1:]
     x2 = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0)
     df = n_items - n_terms

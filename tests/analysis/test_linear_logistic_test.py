@@ -105,4 +105,3 @@ def test_features_that_determine_each_other_are_refused() -> None:
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), np.stack([x, 2 * x], axis=1)))
     with pytest.raises(InputError, match="3 features of 4 items"):
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y", "z"), rng.normal(size=(4, 3))))
-
