@@ -301,7 +301,7 @@ def _averaged(
     weights = np.exp(evidence - evidence.max()) * np.outer(np.gradient(TAUS)[: len(evidence)], widths)
     rows, columns = np.nonzero(weights >= LEAST_WEIGHT * weights.max())
     weight = weights[rows, columns] / weights[rows, columns].sum()
-    posterior = np.stack([modes[place].slopes.posterior for place in zip(rows, columns, strict=True)])
+    posterior = np.stack([modes[place].slopes.posterior for place in zip(rows.tolist(), columns.tolist(), strict=True)])
     seen, seen_square = posterior @ GRID, posterior @ GRID**2
     tau2, v = TAUS[rows, None] ** 2, likelihood.calibration_variance
     share = tau2 / np.maximum(tau2 + v, np.finfo(np.float64).tiny)
