@@ -33,7 +33,7 @@ from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings, hermite_axis
 from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
-from irtbench.estimation.fit import choose_device
+from irtbench.estimation.fit import problem_of
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import find_mode
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -45,23 +45,23 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.shared_scale import population_of, whole_theta_covariance
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import Device
+from irtbench.estimation.settings import Device, FitSettings
 from irtbench.estimation.status import Learning
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.difficulty_prior import DifficultyPrior, difficulty_of
+from irtbench.models.pyro_model.difficulty_prior import (
+    DifficultyPrior,
+    by_slope_and_intercept,
+    difficulty_of,
+    intercept_of,
+)
 from irtbench.models.pyro_model.item_tensors import LINEAR, ItemTensors
-from irtbench.models.pyro_model.model import logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_responses
-from irtbench.models.pyro_model.shared import SharedParameters
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 Kind = Literal["rasch", "2pl"]
 Array = NDArray[np.float64]
 
-CPU = torch.device("cpu")
 LEAST_RESIDUAL, LEAST_OF_SLOPES = 0.25, 0.05  # of the priors under which items are looked at, whatever s and t are
 LEAST_TOLD = 0.05  # of an item by its responses, as a share of its prior's precision: as much as one answer tells
 MOST_CELLS = 10**6  # respondents x items; with more, answers are so many that posteriors are normal
@@ -148,26 +148,6 @@ class ItemPriors:
         return (self.origin - other.origin) / math.exp(other.log_unit), math.exp(self.log_unit - other.log_unit)
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
-    """Posterior moments of (log |a|, b), and of b what the responses alone say.
-
-    Parameters
-    ----------
-    mean, variance
-        Of the posteriors, shape (n_items, 2).
-    """
-
-    mean: Array
-    variance: Array
-
-    def by_responses(self, column: int, prior_mean: Array | float, prior_sd: float) -> tuple[Array, Array]:
-        """The posterior with its prior taken out: estimates and standard errors, shape (n_items,)."""
-        precision = np.maximum(1 / self.variance[:, column] - prior_sd**-2, LEAST_TOLD * prior_sd**-2)
-        mean = self.mean[:, column]
-        return mean + (mean - prior_mean) / (prior_sd**2 * precision), precision**-0.5
-
-
 def fit_explanatory_items(
     responses: ResponsesLike,
     columns: Array,
@@ -201,7 +181,18 @@ def fit_explanatory_items(
     """
     given = as_responses(responses)
     with threads_for(given.n_respondents * given.n_items), fenced(seed), torch.no_grad():
-        return ExplanatoryFit.of(given, columns, kind, shrink, choose_device(device)).settled(progress)
+        fit = ExplanatoryFit.of(given, columns, kind, shrink, device)
+        learning = alternate(
+            "regression of difficulty", fit.update, tolerance=TOLERANCE, most=MOST_UPDATES, fewest=3, progress=progress
+        )
+        fit.to_mode()
+        mean, variance = fit.moments()
+        estimates, errors = fit.by_responses(mean, variance)
+        sd = population_of(fit.problem, fit.items)[1] if fit.rasch else 1.0
+    slope = np.ones(given.n_items) if fit.rasch else np.exp(mean[:, 0])
+    items = ItemParameters.from_difficulty(slope, mean[:, 1], item_ids=given.item_ids)
+    population = normal_population(0.0, sd)
+    return ExplanatoryItems(items, estimates, errors, mean[:, 1], np.sqrt(variance[:, 1]), population, learning)
 
 
 @dataclass
@@ -211,7 +202,6 @@ class ExplanatoryFit:
     problem: Problem
     priors: ItemPriors
     items: ItemTensors
-    item_ids: tuple[str, ...]
     columns: Array
     rasch: bool
     shrink: bool
@@ -219,72 +209,31 @@ class ExplanatoryFit:
 
     @classmethod
     def of(
-        cls, responses: ResponsesLike, columns: Array, kind: Kind, shrink: bool, device: torch.device = CPU
+        cls, responses: ResponsesLike, columns: Array, kind: Kind, shrink: bool, device: Device = "cpu"
     ) -> ExplanatoryFit:
         """Where the iterations start: all items alike in slope, difficulties by the proportion correct."""
         given = as_responses(responses)
-        n_items, rasch = given.n_items, kind == "rasch"
-        ones = torch.ones(n_items, dtype=torch.float64, device=device)
-        model = partial(
-            logistic_model,
-            guessing_free=ones == 0,
-            guessing_fixed=torch.zeros_like(ones),
-            slope_sign=None if rasch else ones,
-            shared=SharedParameters.common_slope(n_items, device) if rasch else None,
-        )
-        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=device)
-        rows = encode_responses(given, device)
-        flat = partial(model, priors=Priors.named("none"))
-        start = starting_values(Problem.of(flat, rows, nodes))
-        slope = torch.full_like(start.slope, 1.0)
-        items = ItemTensors(slope, start.intercept.clamp(-4, 4), torch.zeros_like(start.intercept))
+        problem = problem_of(given, FitSettings(kind=kind, device=device), normal_grid()).in_float64()
+        intercept = starting_values(problem).intercept.clamp(-4, 4)
+        items = ItemTensors(torch.ones_like(intercept)[:, None], intercept, torch.zeros_like(intercept))
         answers, p = given.n_by_item, (given.n_correct_by_item + 0.5) / (given.n_by_item + 1)
-        b = -items.intercept.cpu().numpy()
-        found = meta_regression(b, (np.maximum(answers, 1) * p * (1 - p)) ** -0.5, columns, shrink=shrink)
+        errors = (np.maximum(answers, 1) * p * (1 - p)) ** -0.5
+        found = meta_regression(-intercept.cpu().numpy(), errors, columns, shrink=shrink)
         priors = ItemPriors(found.coefficients, max(found.residual_sd, LEAST_RESIDUAL), (0.0, SEEN_DEVIATION))
-        return cls(Problem.of(flat, rows, nodes), priors, items, given.item_ids, columns, rasch, shrink)
-
-    def settled(self, progress: Callable[[str], None]) -> ExplanatoryItems:
-        """Update until the priors stay; then what was found."""
-        learning = alternate(
-            "regression of difficulty", self.update, tolerance=TOLERANCE, most=MOST_UPDATES, fewest=3,
-            progress=progress,
-        )  # fmt: skip
-        self.to_mode()
-        told = self.told()
-        estimates, errors = self.with_shared_error(told)
-        slope = np.ones(len(estimates)) if self.rasch else np.exp(told.mean[:, 0])
-        items = ItemParameters.from_difficulty(slope, told.mean[:, 1], item_ids=self.item_ids)
-        sd = population_of(self.problem, self.items)[1] if self.rasch else 1.0
-        return ExplanatoryItems(
-            items,
-            estimates,
-            errors,
-            told.mean[:, 1],
-            np.sqrt(told.variance[:, 1]),
-            normal_population(0.0, sd),
-            learning,
-        )
+        return cls(problem, priors, items, columns, kind == "rasch", shrink)
 
     @property
-    def expected_difficulty(self) -> Array:
+    def expected(self) -> Array:
         """Difficulties that the features say, shape (n_items,)."""
         return with_intercept(self.columns) @ self.priors.coefficients
 
-    @property
-    def expected(self) -> Tensor:
-        """The same on the items' device."""
-        return torch.from_numpy(self.expected_difficulty).to(self.items.intercept.device)
-
     def update(self) -> tuple[float, bool]:
         """The mode under the priors, the posteriors around it, and the priors learnt anew."""
-        before = self.priors
-        converged = self.to_mode()
-        at, told = self.priors, self.told()
-        found = meta_regression(
-            *told.by_responses(1, self.expected_difficulty, at.residual), self.columns, shrink=self.shrink
-        )
-        slope = at.slope if self.rasch else slopes_learnt(*told.by_responses(0, *at.slope), at.slope)
+        before, converged = self.priors, self.to_mode()
+        at, (mean, variance) = self.priors, self.moments()
+        told = without_prior(mean[:, 1], variance[:, 1], self.expected, at.residual)
+        found = meta_regression(*told, self.columns, shrink=self.shrink)
+        slope = at.slope if self.rasch else slopes_learnt(*without_prior(mean[:, 0], variance[:, 0], *at.slope), at.slope)
         residual = max(found.residual_sd, LEAST_RESIDUAL)
         learnt = replace(at, coefficients=found.coefficients, residual=residual, slope=slope)
         further = ItemPriors.at(self.path.after(before.values, learnt.values))
@@ -293,116 +242,104 @@ class ExplanatoryFit:
 
     def to_mode(self) -> bool:
         """Find the mode, and set the scale by the respondents where slopes do not fix its unit."""
-        problem = with_adapted_nodes(self.with_priors(), self.items, room=ROOM)
+        self.problem = with_adapted_nodes(self.with_priors(), self.items, room=ROOM)
         if not self.rasch:
-            problem = replace(problem, fixed_directions=location_and_scale(self.items))
-        found = find_mode(problem, start=self.items, tolerance=MODE_TOLERANCE)
-        self.problem, self.items = problem, found.items
+            self.problem = replace(self.problem, fixed_directions=location_and_scale(self.items))
+        found = find_mode(self.problem, start=self.items, tolerance=MODE_TOLERANCE)
+        self.items = found.items
         if not self.rasch:
-            self.items, mean, deviation = standardised(problem, found.items)
+            self.items, mean, deviation = standardised(self.problem, found.items)
             self.priors = self.priors.rescaled(mean, deviation)
-            self.problem = replace(self.with_priors(), nodes=problem.nodes)
+            self.problem = self.with_priors()
         return found.status.converged
 
     def with_priors(self) -> Problem:
-        """The Pyro model with the priors as they stand, and its responses."""
-        expected = self.expected
+        """The Pyro model with the priors as they stand, its responses and nodes."""
+        expected = torch.from_numpy(self.expected).to(self.items.intercept.device)
         every, residual = torch.ones_like(expected, dtype=torch.bool), torch.full_like(expected, self.priors.residual)
-        difficulty = DifficultyPrior(every, expected, residual)
         named = Priors("hierarchical", log_slope=None if self.rasch else self.priors.slope)
-        model = partial(self.problem.model, priors=named, difficulty=difficulty)
+        model = partial(self.problem.model, priors=named, difficulty=DifficultyPrior(every, expected, residual))
         return Problem.of(model, self.problem.rows, self.problem.nodes)
 
-    @property
-    def difficulty(self) -> Tensor:
-        """Of the items at the mode."""
-        return difficulty_of(self.items.slope[:, 0], self.items.intercept, by_theta=self.rasch)
-
-    def by_logs(self) -> Tensor:
-        """Derivatives of (log |a|, b) by (a, d) at the mode, shape (n_items, 2, 2)."""
-        slope, zeros = self.items.slope[:, 0], torch.zeros_like(self.items.intercept)
-        if self.rasch:  # slopes are what all items share
-            return torch.stack([zeros, zeros, zeros, zeros - 1], dim=1).view(-1, 2, 2)
-        return torch.stack([1 / slope, zeros, -self.difficulty / slope, -1 / slope], dim=1).view(-1, 2, 2)
+    def by_logs(self) -> tuple[Tensor, Tensor]:
+        """(log |a|, b) at the mode, and its derivatives by (a, d), shapes (n_items, 2) and (n_items, 2, 2)."""
+        slope, intercept = self.items.slope[:, 0], self.items.intercept
+        ones, zeros = torch.ones_like(slope), torch.zeros_like(slope)
+        rate, _ = by_slope_and_intercept(slope, intercept, ones, ones, by_theta=self.rasch, positive=True)
+        logs = torch.stack([slope.abs().log(), difficulty_of(slope, intercept, by_theta=self.rasch)], dim=1)
+        return logs, torch.stack([torch.stack([1 / slope, zeros], dim=1), rate], dim=1)
 
     def own_covariance(self) -> Tensor:
         """Of (log |a|, b) at each item's mode, the others being where they are, shape (n_items, 2, 2)."""
-        information = own_information(self.problem, self.items)[:, LINEAR, LINEAR]
-        if self.rasch:
-            covariance = torch.zeros_like(information)
-            covariance[:, 1, 1] = 1 / information[:, 1, 1]
-            return covariance
-        rate = self.by_logs()
+        information, (_, rate) = own_information(self.problem, self.items)[:, LINEAR, LINEAR], self.by_logs()
+        if self.rasch:  # slopes are what all items share
+            information = torch.diag_embed(information.diagonal(dim1=1, dim2=2))
         return rate @ torch.linalg.inv(information) @ rate.mT
 
-    def told(self) -> Told:
-        """Posterior moments of each item: by quadrature, or with very many responses by the curvature at the mode."""
-        covariance = self.own_covariance()
-        mode = torch.stack([self.items.slope[:, 0].abs().log(), self.difficulty], dim=1)
-        n_items = len(mode)
-        if len(self.problem.rows) * n_items > MOST_CELLS:
-            return Told(mode.cpu().numpy(), covariance.diagonal(dim1=1, dim2=2).cpu().numpy())
+    def moments(self) -> tuple[Array, Array]:
+        """Posterior means and variances of each item's (log |a|, b), shape (n_items, 2).
+
+        By quadrature, or with very many responses by the curvature at the mode.
+        """
+        covariance, (mode, _), prior = self.own_covariance(), self.by_logs(), self.priors
+        if len(self.problem.rows) * len(mode) > MOST_CELLS:
+            return mode.cpu().numpy(), covariance.diagonal(dim1=1, dim2=2).cpu().numpy()
         axis, weights = hermite_axis(NODES, mode)
-        log_weights = weights.log() + 0.5 * axis**2
-        prior = self.priors
-        if self.rasch:
-            offsets, log_weights = torch.stack([torch.zeros_like(axis), axis], dim=1), log_weights
-            root = covariance.sqrt()
-        else:
-            offsets = torch.cartesian_prod(axis, axis)
-            log_weights = torch.cartesian_prod(log_weights, log_weights).sum(dim=1)
-            usual = torch.diag(mode.new_tensor([prior.slope[1], prior.residual])).expand(n_items, 2, 2)
-            root, failed = torch.linalg.cholesky_ex(covariance)
-            root = torch.where((failed > 0)[:, None, None], usual, root)
+        at = torch.stack([axis, weights.log() + 0.5 * axis**2], dim=1)
+        of_slope = torch.zeros_like(at[:1]) if self.rasch else at
+        offsets, log_weights = (torch.cartesian_prod(*pair) for pair in zip(of_slope.T, at.T, strict=True))
+        usual = torch.diag(mode.new_tensor([prior.slope[1], prior.residual]))
+        root, failed = torch.linalg.cholesky_ex(covariance)
+        root = torch.where((failed > 0)[:, None, None], usual, root)
         places = mode[:, None, :] + offsets @ root.mT
-        intercept = -places[:, :, 1] if self.rasch else -places[:, :, 0].exp() * places[:, :, 1]
+        intercept = intercept_of(places[:, :, 0].exp(), places[:, :, 1], by_theta=self.rasch)
+        around, every = Surroundings.of(self.problem, self.items), torch.arange(len(mode), device=mode.device)
         as_asked = torch.stack([places[:, :, 0], intercept, torch.zeros_like(intercept)], dim=2)
-        around, ones = Surroundings.of(self.problem, self.items), torch.ones_like(self.items.intercept)
-        every = torch.arange(n_items, device=mode.device)
-        log_mass = around.log_likelihoods(as_asked, ones, every) + log_weights
-        log_mass = log_mass - 0.5 * ((places[:, :, 1] - self.expected[:, None]) / prior.residual) ** 2
-        if not self.rasch:
-            log_mass = log_mass - 0.5 * ((places[:, :, 0] - prior.slope[0]) / prior.slope[1]) ** 2
+        log_mass = around.log_likelihoods(as_asked, torch.ones_like(mode[:, 0]), every) + log_weights.sum(dim=1)
+        expected = torch.from_numpy(self.expected).to(mode)
+        log_mass = log_mass - 0.5 * ((places[:, :, 1] - expected[:, None]) / prior.residual) ** 2
+        log_mass = log_mass - 0.5 * ((places[:, :, 0] - prior.slope[0]) / prior.slope[1]) ** 2
         mass = torch.softmax(log_mass, dim=1)[:, :, None]
         mean = (mass * places).sum(dim=1)
         variance = (mass * (places - mean[:, None, :]) ** 2).sum(dim=1)
-        return Told(mean.cpu().numpy(), variance.cpu().numpy())
+        return mean.cpu().numpy(), variance.cpu().numpy()
 
-    def with_shared_error(self, told: Told) -> tuple[Array, Errors]:
+    def by_responses(self, mean: Array, variance: Array) -> tuple[Array, Errors]:
         """What the responses say of the difficulties, with the errors that items share, if they are not too many.
 
         With P the posterior covariance of the difficulties, their own variances being those of the quadrature, the
         errors have the covariance E = (P^-1 - 1 / s^2)^-1 and the estimates are m + E (m - expected) / s^2.
         """
-        expected, residual = self.expected_difficulty, self.priors.residual
-        whole = self.whole_covariance() if len(self.items) <= MOST_COUPLED_ITEMS else None
-        if whole is None:
-            estimates, sd = told.by_responses(1, expected, residual)
+        b, expected, residual = mean[:, 1], self.expected, self.priors.residual
+        whole = self.whole_covariance() if len(b) <= MOST_COUPLED_ITEMS else np.full((1, 1), np.nan)
+        if not np.isfinite(whole).all():
+            estimates, sd = without_prior(b, variance[:, 1], expected, residual)
             return estimates, Errors(sd)
         own = self.own_covariance()[:, 1, 1].cpu().numpy()
-        posterior = whole + np.diag(told.variance[:, 1] - own)
-        values, axes = np.linalg.eigh(posterior)
-        precision = np.maximum(1 / values.clip(min=1e-12) - residual**-2, LEAST_TOLD * residual**-2)
-        away = axes.T @ (told.mean[:, 1] - expected)
-        return told.mean[:, 1] + axes @ (away / (precision * residual**2)), Errors(precision**-0.5, axes)
+        values, axes = np.linalg.eigh(whole + np.diag(variance[:, 1] - own))
+        away, sd = without_prior(axes.T @ (b - expected), values.clip(min=1e-12), 0.0, residual)
+        return expected + axes @ away, Errors(sd, axes)
 
-    def whole_covariance(self) -> Array | None:
-        """Of all difficulties with each other at the mode; None where that is not a maximum."""
+    def whole_covariance(self) -> Array:
+        """Of all difficulties with each other at the mode; NaN where that is not a maximum."""
         if self.rasch:
-            sd = population_of(self.problem, self.items)[1]
             names = self.problem.prior.shared.names  # type: ignore[union-attr]
-            found = whole_theta_covariance(self.problem, self.items, names, 0.0, sd)[:, 1, :, 1]
-            return found if np.isfinite(found).all() else None
-        whole, loose = joint_parameter_covariance(self.problem, self.items)
-        if bool(loose.any()):
-            return None
-        rate = self.by_logs()[:, 1]
-        return torch.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate).cpu().numpy()
+            sd = population_of(self.problem, self.items)[1]
+            whole = whole_theta_covariance(self.problem, self.items, names, 0.0, sd)
+        else:
+            whole = joint_parameter_covariance(self.problem, self.items)[0].cpu().numpy()
+        rate = self.by_logs()[1][:, 1].cpu().numpy()
+        return np.einsum("ja,jalb,lb->jl", rate, whole[:, LINEAR][:, :, :, LINEAR], rate)
+
+
+def without_prior(mean: Array, variance: Array, prior_mean: Array | float, prior_sd: float) -> tuple[Array, Array]:
+    """A posterior with its prior taken out: estimates and standard errors, shape (n_items,)."""
+    precision = np.maximum(1 / variance - prior_sd**-2, LEAST_TOLD * prior_sd**-2)
+    return mean + (mean - prior_mean) / (prior_sd**2 * precision), precision**-0.5
 
 
 def slopes_learnt(estimates: Array, errors: Array, before: tuple[float, float]) -> tuple[float, float]:
     """Mean and standard deviation of log |a|, as if two slopes had been seen before (see `learnt_prior`)."""
-    seen = before[0] + SEEN_DEVIATION * np.array([-1.0, 1.0])
-    values, errors = np.append(estimates, seen), np.append(errors, [0.0, 0.0])
-    found = meta_regression(values, errors, np.empty((len(values), 0)), shrink=False)
+    values = np.append(estimates, before[0] + SEEN_DEVIATION * np.array([-1.0, 1.0]))
+    found = meta_regression(values, np.append(errors, [0.0, 0.0]), np.empty((len(values), 0)), shrink=False)
     return float(found.coefficients[0]), max(found.residual_sd, LEAST_OF_SLOPES)
