@@ -69,7 +69,7 @@ LEAST_RESIDUAL, LEAST_OF_SLOPES = 0.25, 0.05  # of the priors under which items 
 LEAST_TOLD = 0.05  # of an item by its responses, as a share of its prior's precision: as much as one answer tells
 MOST_CELLS = 10**6  # respondents x items; with more, answers are so many that posteriors are normal
 NODES = 9  # an axis
-MOST_UPDATES, TOLERANCE, MODE_TOLERANCE = 60, 1e-4, 1e-4
+MOST_UPDATES, TOLERANCE, MODE_TOLERANCE = 60, 1e-3, 1e-4
 
 
 def explain_responses(
@@ -168,31 +168,54 @@ class ExplanatoryItems:
 
 @dataclass(frozen=True, eq=False)
 class ItemPriors:
-    """The priors as they stand: w_0 and the effects of the columns, s, and mean and standard deviation of log |a|."""
+    """The priors as they stand, and theta's origin and unit in terms of those at the start.
+
+    Parameters
+    ----------
+    coefficients
+        w_0 and the effects of the columns, shape (n_columns + 1,).
+    residual
+        Standard deviation of b about what they say.
+    slope
+        Mean and standard deviation of log |a|.
+    origin, log_unit
+        theta at the start = origin + exp(log_unit) theta now.
+    """
 
     coefficients: Array
     residual: float
     slope: tuple[float, float]
+    origin: float = 0.0
+    log_unit: float = 0.0
 
     def rescaled(self, mean: float, deviation: float) -> ItemPriors:
         """The same for theta' with theta = mean + deviation theta'."""
         coefficients = self.coefficients / deviation
         coefficients[0] -= mean / deviation
-        slope = self.slope[0] + math.log(deviation), self.slope[1]
-        return ItemPriors(coefficients, self.residual / deviation, slope)
+        return ItemPriors(
+            coefficients,
+            self.residual / deviation,
+            (self.slope[0] + math.log(deviation), self.slope[1]),
+            self.origin + math.exp(self.log_unit) * mean,
+            self.log_unit + math.log(deviation),
+        )
 
     @property
     def values(self) -> Tensor:
         """All of it as numbers that may be any, standard deviations by their logarithms."""
-        others = [math.log(self.residual), self.slope[0], math.log(self.slope[1])]
-        return torch.from_numpy(np.append(self.coefficients, others))
+        others = [math.log(self.residual), self.slope[0], math.log(self.slope[1]), self.origin, self.log_unit]
+        return torch.from_numpy(np.concatenate([self.coefficients, others]))
 
     @classmethod
     def at(cls, values: Tensor) -> ItemPriors:
         """The priors that have these values."""
-        log_residual, mean, log_deviation = values[-3:].tolist()
+        log_residual, mean, log_deviation, origin, log_unit = values[-5:].tolist()
         residual = max(math.exp(log_residual), LEAST_RESIDUAL)
-        return cls(values[:-3].numpy(), residual, (mean, math.exp(log_deviation)))
+        return cls(values[:-5].numpy(), residual, (mean, math.exp(log_deviation)), origin, log_unit)
+
+    def seen_from(self, other: ItemPriors) -> tuple[float, float]:
+        """Mean and standard deviation that theta has in the other's origin and unit where it is standard in this."""
+        return (self.origin - other.origin) / math.exp(other.log_unit), math.exp(self.log_unit - other.log_unit)
 
 
 def fit_explanatory_items(
@@ -276,7 +299,7 @@ class ExplanatoryFit:
 
     def update(self) -> tuple[float, bool]:
         """The mode under the priors, the posteriors around it, and the priors learnt anew."""
-        converged = self.to_mode()
+        before, converged = self.priors, self.to_mode()
         at, (mean, variance) = self.priors, self.moments()
         told = without_prior(mean[:, 1], variance[:, 1], self.expected, at.residual)
         found = meta_regression(told, self.columns, shrink=self.shrink)
@@ -284,9 +307,10 @@ class ExplanatoryFit:
         if not self.rasch:
             slope = slopes_learnt(without_prior(mean[:, 0], variance[:, 0], *at.slope), at.slope)
         residual = max(found.residual_sd, LEAST_RESIDUAL)
-        learnt = ItemPriors(found.coefficients, residual, slope)
-        self.priors = ItemPriors.at(self.path.after(at.values, learnt.values))
-        return float((self.priors.values - at.values).abs().max()), converged
+        learnt = replace(at, coefficients=found.coefficients, residual=residual, slope=slope)
+        self.priors = ItemPriors.at(self.path.after(before.values, learnt.values))
+        self.items = self.items.rescaled(*self.priors.seen_from(learnt))
+        return float((self.priors.values - before.values).abs().max()), converged
 
     def to_mode(self) -> bool:
         """Find the mode, and set the scale by the respondents where slopes do not fix its unit."""
