@@ -151,8 +151,6 @@ class ExplanatoryItems:
         At the posterior means of log |a| and b.
     estimates
         Of the difficulties, as the responses alone have them, with their errors.
-    posterior_sd
-        Of the difficulties under the model.
     population
         Of ability.
     learning
@@ -161,7 +159,6 @@ class ExplanatoryItems:
 
     items: ItemParameters
     estimates: Estimates
-    posterior_sd: Array
     population: Quadrature
     learning: Learning
 
@@ -261,8 +258,7 @@ def fit_explanatory_items(
         sd = population_of(fit.problem, fit.items)[1] if fit.rasch else 1.0
     slope = np.ones(given.n_items) if fit.rasch else np.exp(mean[:, 0])
     items = ItemParameters.from_difficulty(slope, mean[:, 1], item_ids=given.item_ids)
-    population = normal_population(0.0, sd)
-    return ExplanatoryItems(items, estimates, np.sqrt(variance[:, 1]), population, learning)
+    return ExplanatoryItems(items, estimates, normal_population(0.0, sd), learning)
 
 
 @dataclass

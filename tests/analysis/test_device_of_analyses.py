@@ -26,7 +26,7 @@ RANDOM_FEATURES = np.random.default_rng(0).normal(size=(20, 2))
 def explained(device: Device, kind: Kind) -> Numbers:
     """Difficulties fitted with their regression on features."""
     found = fit_explanatory_items(drawn(n=100, n_items=20), RANDOM_FEATURES, kind=kind, device=device)
-    return {"estimates": found.estimates.values, "posterior_sd": found.posterior_sd, "sd": found.estimates.sd}
+    return {"estimates": found.estimates.values, "b": found.items.difficulty, "sd": found.estimates.sd}
 
 
 def linear_logistic(device: Device) -> Numbers:

@@ -198,7 +198,7 @@ def test_items_answered_alike_by_all_and_with_trials_are_items_like_others() -> 
     assert found.learning.settled
     assert found.items.difficulty[5] < -1.5
     assert found.items.difficulty[6] > 1.5
-    assert (found.posterior_sd > 0).all()
+    assert (found.estimates.variances > 0).all()
     assert found.items.n_items == 40
 
 
