@@ -132,14 +132,13 @@ def write_inputs(here: Path, data: Path) -> None:
     responses.to_parquet(here / "lsat.parquet")
     responses[responses["respondent_id"].isin(people[::2])].to_csv(here / "half.csv", index=False)
     answers = pd.read_csv(data / "lalor2016_snli" / "responses_4gs.csv.gz")
-    people = pd.Series(answers["respondent_id"].unique())
-    halves = pd.DataFrame({"respondent_id": people, "group": (people.index % 2).map({0: "even", 1: "odd"})})
-    halves.to_csv(here / "halves.csv", index=False)
-    few = people[::80]
-    few.to_frame("respondent_id").assign(group=[f"f{k // 2}" for k in range(len(few))]).to_csv(
-        here / "families.csv", index=False
-    )
-    for name, some in (("systems", few), ("people", people[people.index % 2 == 1])):
+    crowd = answers["respondent_id"].unique()
+    halves = ["even" if k % 2 == 0 else "odd" for k in range(len(crowd))]
+    pd.DataFrame({"respondent_id": crowd, "group": halves}).to_csv(here / "halves.csv", index=False)
+    few = crowd[::80]
+    families = [f"f{k // 2}" for k in range(len(few))]
+    pd.DataFrame({"respondent_id": few, "group": families}).to_csv(here / "families.csv", index=False)
+    for name, some in (("systems", few), ("people", crowd[1::2])):
         answers[answers["respondent_id"].isin(some)].to_csv(here / f"{name}.csv", index=False)
     items = pd.read_csv(data / "lalor2016_snli" / "items.csv")
     labels = pd.get_dummies(items["gold"], drop_first=True, dtype=float).assign(place=items["position_in_label"])
