@@ -24,7 +24,8 @@ FEW = 0.4 * STEP**2  # a variance below this stands on three nodes, which have i
 LOWEST = 1e-300  # weight of a node without mass
 MEAN_DEVIATION = 10.0  # of the prior of the systems' mean ability: next to flat
 CELLS = 2**23  # systems x items x nodes worked on at once
-SEARCH = {"gtol": 1e-7, "initial_trust_radius": 10.0}
+TOLERANCE = 1e-7  # of the gradient, an item: beyond, differences of log-likelihoods are rounding
+MOST_STEPS, FIRST_RADIUS = 50, 10.0
 
 Array = NDArray[np.float64]
 
@@ -143,7 +144,11 @@ class ShiftLikelihood:
             jac=lambda x: prior @ x - at(tuple(x)).gradient.sum(axis=0),
             hess=lambda x: prior - at(tuple(x)).hessian.sum(axis=0),
             method="trust-exact",
-            options=SEARCH,
+            options={
+                "gtol": TOLERANCE * self.items.n_items,
+                "maxiter": MOST_STEPS,
+                "initial_trust_radius": FIRST_RADIUS,
+            },
         ).x
         slopes = at(tuple(theta))
         precision = prior - slopes.hessian.sum(axis=0)
