@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from irtbench.analysis.item_bias import ItemBias as ItemBias
     from irtbench.analysis.item_bias import item_bias as item_bias
     from irtbench.analysis.item_shifts import ItemShifts as ItemShifts
+    from irtbench.analysis.item_shifts import ShiftControl as ShiftControl
     from irtbench.analysis.item_shifts import item_shifts as item_shifts
+    from irtbench.analysis.item_shifts import shift_control as shift_control
     from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
     from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
     from irtbench.analysis.mantel_haenszel import MantelHaenszel as MantelHaenszel
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from irtbench.analysis.rotation import rotate_to_labels as rotate_to_labels
     from irtbench.analysis.score_regression import ScoreRegression as ScoreRegression
     from irtbench.analysis.score_regression import score_regression as score_regression
-    from irtbench.analysis.shift_control import ShiftControl as ShiftControl
-    from irtbench.analysis.shift_control import shift_control as shift_control
     from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
     from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
     from irtbench.bank.bank import ItemBank as ItemBank
@@ -433,8 +433,7 @@ _NAMES = {
     "analysis.crowd_plan": "PlanSettings AttentionChecks CrowdPlan attention_checks plan_crowd",
     "analysis.item_bias": "ItemBias item_bias",
     "analysis.bias_of_test": "DifferentialTestFunctioning differential_test_functioning",
-    "analysis.item_shifts": "ItemShifts item_shifts",
-    "analysis.shift_control": "ShiftControl shift_control",
+    "analysis.item_shifts": "ItemShifts ShiftControl item_shifts shift_control",
     "analysis.explained_difficulty": "ExplainedDifficulty explain_difficulty",
     "analysis.explained_responses": "explain_responses",
     "analysis.linear_logistic_test": "LinearLogisticTest linear_logistic_test",

@@ -57,7 +57,20 @@ COMMANDS: dict[str, str] = {
     "lsat bias": f"bias {LSAT} -o OUT --groups HERE/groups.csv",
     "lsat bias by likelihood": f"bias {LSAT} -o OUT --groups HERE/groups.csv --method likelihood_ratio",
     "agents difficulty": f"fit {AGENTS}/responses.csv.gz -o OUT --prior hierarchical",
+    "lsat bias by logistic": f"bias {LSAT} -o OUT --groups HERE/groups.csv --method logistic",
+    "snli bias": f"bias {SNLI}/responses_4gs.csv.gz -o OUT --groups HERE/halves.csv --prior weak",
+    "snli shifts": "bias HERE/systems.csv --bank HERE/snli/bank.json -o OUT --control HERE/people.csv --permutations 3",
+    "snli shifts of families": "bias HERE/systems.csv --bank HERE/snli/bank.json -o OUT --families HERE/families.csv",
+    "lsat linked": "link HERE/lsat_2pl/bank.json HERE/half.csv -o OUT",
+    "lsat linked by deviations": "link HERE/lsat_2pl/bank.json HERE/half.csv -o OUT --method mean-sigma --drift keep",
+    "snli keys": f"keys {SNLI}/responses_4gs.csv.gz --items {SNLI}/items.csv --where set=4gs -o OUT",
+    "rte difficulty": f"difficulty {RTE} --features HERE/features.csv -o OUT",
+    "rte difficulty rasch": f"difficulty {RTE} --features HERE/features.csv -o OUT --model rasch",
+    "snli difficulty of the bank": "difficulty HERE/snli/bank.json --features HERE/labels.csv -o OUT",
+    "rte difficulty shrunk": f"difficulty {RTE} --features HERE/features.csv -o OUT --shrinkage learnt",
+    "lsat two processes": "fit HERE/lsat.parquet -o OUT --cache HERE/cache_of_two",
 }
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
 NUMBERS = (int, float)
 
 
@@ -96,8 +109,9 @@ def figures_of_commands(data: Path, names: list[str]) -> Iterator[tuple[str, dic
             out.mkdir(exist_ok="OUT/" in COMMANDS[name]) if "OUT/" in COMMANDS[name] else None
             began = time.perf_counter()
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            several = TORCHRUN if name.endswith("two processes") else ()
             ended = subprocess.run(
-                [sys.executable, "-m", "irtbench", *words.split(), "-q"],
+                [sys.executable, "-m", *several, "irtbench", *words.split(), "-q"],
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -110,12 +124,30 @@ def figures_of_commands(data: Path, names: list[str]) -> Iterator[tuple[str, dic
 
 
 def write_inputs(here: Path, data: Path) -> None:
-    """Two groups, a table in Parquet."""
+    """Groups, a table in Parquet, halves of the people of a study, some of them as systems, and features of items."""
     responses = pd.read_csv(data / "lsat6" / "responses.csv")
     people = responses["respondent_id"].unique()
     groups = ["even" if k % 2 == 0 else "odd" for k in range(len(people))]
     pd.DataFrame({"respondent_id": people, "group": groups}).to_csv(here / "groups.csv", index=False)
     responses.to_parquet(here / "lsat.parquet")
+    responses[responses["respondent_id"].isin(people[::2])].to_csv(here / "half.csv", index=False)
+    answers = pd.read_csv(data / "lalor2016_snli" / "responses_4gs.csv.gz")
+    crowd = answers["respondent_id"].unique()
+    halves = ["even" if k % 2 == 0 else "odd" for k in range(len(crowd))]
+    pd.DataFrame({"respondent_id": crowd, "group": halves}).to_csv(here / "halves.csv", index=False)
+    few = crowd[::80]
+    families = [f"f{k // 2}" for k in range(len(few))]
+    pd.DataFrame({"respondent_id": few, "group": families}).to_csv(here / "families.csv", index=False)
+    for name, some in (("systems", few), ("people", crowd[1::2])):
+        answers[answers["respondent_id"].isin(some)].to_csv(here / f"{name}.csv", index=False)
+    items = pd.read_csv(data / "lalor2016_snli" / "items.csv")
+    labels = pd.get_dummies(items["gold"], drop_first=True, dtype=float).assign(place=items["position_in_label"])
+    pd.concat([items["item_id"], labels], axis=1).to_csv(here / "labels.csv", index=False)
+    items = pd.read_csv(data / "snow2008_rte" / "items.csv")
+    features = {"gold": items["gold"], "text": items["text"].str.len(), "hypothesis": items["hypothesis"].str.len()}
+    tasks = pd.get_dummies(items["task"], prefix="task", drop_first=True, dtype=float)
+    table = pd.concat([items["item_id"], pd.DataFrame(features), tasks], axis=1)
+    table.to_csv(here / "features.csv", index=False)
 
 
 def figures_in(folder: Path) -> Iterator[tuple[str, Any]]:

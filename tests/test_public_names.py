@@ -68,8 +68,7 @@ INNER_FUNCTIONS = {
     "diagnostics.moments": "shares_of",
     "diagnostics.logistic_regression": "logistic_regression",
     "analysis.dependence_bootstrap": "bootstrap_p",
-    "analysis.explanatory_items": "fit_explanatory_items",
-    "analysis.item_shifts": "number_right",
+    "analysis.explained_responses": "fit_explanatory_items",
     "analysis.linked_groups": "link",
     "analysis.meta_regression": "meta_regression",
     "analysis.option_model": "fit_options",
@@ -113,7 +112,7 @@ INNER_FILES = {
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
     "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
-    "analysis": "effect_size explanatory_items linked_groups matching_score meta_regression option_model "
+    "analysis": "effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error "

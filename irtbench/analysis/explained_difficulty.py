@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm, t
 
-from irtbench.analysis.meta_regression import Errors, MetaRegression, meta_regression
+from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import name_first
@@ -34,7 +34,7 @@ Shrinkage = Literal["auto", "none", "learnt"]
 FEWEST_ITEMS = 8
 ITEMS_A_FEATURE = 5  # with fewer items for each feature effects are shrunk unless said otherwise
 N_FOLDS = 10
-LEAST_ANSWERS, MOST_ANSWERS = 1e-3, 1e6
+LOWEST, HIGHEST = np.log(1e-3), np.log(1e6)  # of the numbers of answers that features may be worth
 N_SAMPLES = {False: 400, True: 200}  # of the parametric bootstrap of R2, without and with shrunken effects
 
 Array = NDArray[np.float64]
@@ -227,42 +227,21 @@ def explain_difficulty(
     0  intercept    -0.2  0.1
     1     length     0.8  0.1
     """
-    known = as_parameters(items)
-    given = features_of(features, level)
-    b, se = known.difficulty, standard_errors
-    if se is None:
-        se = known.standard_errors()["difficulty"]
+    known, given = as_parameters(items), features_of(features, level)
+    b, se = known.difficulty, known.standard_errors()["difficulty"] if standard_errors is None else standard_errors
     se = np.asarray(se, dtype=np.float64)
     if se.shape != b.shape:
         raise InputError(f"difficulty: {se.size} standard errors for {b.size} items; expected one each")
     places = np.flatnonzero(np.isfinite(b) & (np.isfinite(se) | (joint_error is not None)))
     if not places.size:
         raise InputError("difficulty: standard errors of the difficulties are not known; expected those of a fit")
-    known = known.select([known.item_ids[place] for place in places])
-    errors = Errors(se[places])
-    if joint_error is not None:
-        errors = joint_errors(known, joint_error.select(places.tolist()))
-    estimates = Estimates(b[places], errors)
+    known, estimates = known.select([known.item_ids[place] for place in places]), Estimates(b[places], se[places])
+    if joint_error is not None:  # db = -(b da + dd) / a
+        by = -np.stack([b, np.ones(b.size)], axis=1)[places] / known.discrimination[:, None]
+        joint = joint_error.select(places.tolist()).covariance[:, :2][:, :, :, :2]
+        estimates = Estimates.of_covariance(b[places], np.einsum("ja,jalb,lb->jl", by, joint, by))
     design = Design.of(given, known.item_ids, shrinkage)
     return explained(known, estimates, estimates, given, design, population, level, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class Estimates:
-    """Difficulties as they are known of the items themselves, and their errors."""
-
-    values: Array
-    errors: Errors
-
-    def select(self, places: NDArray[np.intp]) -> Estimates:
-        """Those of some items."""
-        return Estimates(self.values[places], self.errors.select(places))
-
-    def regressed(
-        self, columns: Array, *, shrink: bool, near: MetaRegression | None = None, interval: bool = False
-    ) -> MetaRegression:
-        """Their regression on features."""
-        return meta_regression(self.values, self.errors, columns, shrink=shrink, near=near, interval=interval)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,22 +281,11 @@ class Design:
             raise InputError(f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt")
         return cls(columns, mean, sd, shrink)
 
-    @property
-    def degrees_of_freedom(self) -> float:
-        """Of the residual; infinite where effects are shrunk."""
-        return np.inf if self.shrink else len(self.columns) - self.columns.shape[1] - 1
-
     def effects(self, found: MetaRegression) -> tuple[Array, Array]:
         """Intercept and effects per unit of each feature, with standard errors."""
         back = np.diag(np.concatenate([[1.0], 1 / self.sd]))
         back[0, 1:] = -self.mean / self.sd
         return back @ found.coefficients, np.sqrt(np.diagonal(back @ found.covariance @ back.T))
-
-
-def joint_errors(items: ItemParameters, joint: JointError) -> Errors:
-    """Errors of all difficulties together, by those of slopes and intercepts: db = -(b da + dd) / a."""
-    by = -np.stack([items.difficulty, np.ones(items.n_items)], axis=1) / items.discrimination[:, None]
-    return Errors.of_covariance(np.einsum("ja,jalb,lb->jl", by, joint.covariance[:, :2][:, :, :, :2], by))
 
 
 def features_of(given: ItemFeatures | pd.DataFrame, level: float) -> ItemFeatures:
@@ -338,18 +306,19 @@ def explained(
     rng: np.random.Generator,
 ) -> ExplainedDifficulty:
     """All that follows from estimates with errors: those under the model with features, and those without."""
-    columns, shrink, df = design.columns, design.shrink, design.degrees_of_freedom
-    found = estimates.regressed(columns, shrink=shrink, interval=True)
-    null = plain.regressed(columns[:, :0], shrink=False)
-    r2 = share_explained(found, null)
-    reach = float(t.ppf((1 + level) / 2, df)) if np.isfinite(df) else float(norm.ppf((1 + level) / 2))
+    columns, shrink = design.columns, design.shrink
+    df = np.inf if shrink else len(columns) - columns.shape[1] - 1
+    found = meta_regression(estimates, columns, shrink=shrink, interval=True)
+    null = meta_regression(plain, columns[:, :0])
+    r2, normal = share_explained(found, null), float(norm.ppf((1 + level) / 2))
+    reach = float(t.ppf((1 + level) / 2, df)) if np.isfinite(df) else normal
     effect, errors = design.effects(found)
     z = np.abs(effect) / errors
     predicted, variance, mean_of_others = _left_out(estimates, plain, columns, found, shrink, rng)
     new = tuple(item for item in given.item_ids if item not in set(items.item_ids))
     new_predicted, new_variance = found.predicted((given.select(new).values - design.mean) / design.sd)
-    spread = [reach * np.sqrt(v) for v in (variance, new_variance)]
-    lower, upper = _interval_of_r2(r2, found, null, estimates.errors, columns, shrink, level, rng)
+    spread, new_spread = reach * np.sqrt(variance), reach * np.sqrt(new_variance)
+    lower, upper = _interval_of_r2(r2, found, null, estimates, columns, shrink, level, rng)
     return ExplainedDifficulty(
         item_ids=items.item_ids,
         terms=("intercept", *given.names),
@@ -367,15 +336,15 @@ def explained(
         r2_upper=upper,
         r2_cross_validated=_predicted_share(plain, null, predicted, mean_of_others),
         difficulty=plain.values,
-        se_difficulty=np.sqrt(plain.errors.variances),
+        se_difficulty=np.sqrt(plain.variances),
         predicted=predicted,
-        predicted_lower=predicted - spread[0],
-        predicted_upper=predicted + spread[0],
+        predicted_lower=predicted - spread,
+        predicted_upper=predicted + spread,
         new_item_ids=new,
         new_predicted=new_predicted,
-        new_sd=spread[1] / float(norm.ppf((1 + level) / 2)),
-        new_lower=new_predicted - spread[1],
-        new_upper=new_predicted + spread[1],
+        new_sd=new_spread / normal,
+        new_lower=new_predicted - new_spread,
+        new_upper=new_predicted + new_spread,
         answers_worth=_answers_worth(items, float(np.median(variance)), null, population or STANDARD_NORMAL),
         shrunk=shrink,
         with_items=False,
@@ -401,9 +370,9 @@ def _left_out(
     order = rng.permutation(n_items)
     for fold in np.array_split(order, min(N_FOLDS, n_items)):
         others = np.setdiff1d(order, fold)
-        fitted = estimates.select(others).regressed(columns[others], shrink=shrink, near=found)
+        fitted = meta_regression(estimates.select(others), columns[others], shrink=shrink, near=found)
         predicted[fold], variance[fold] = fitted.predicted(columns[fold])
-        mean[fold] = plain.select(others).regressed(columns[others][:, :0], shrink=False).coefficients[0]
+        mean[fold] = meta_regression(plain.select(others), columns[others, :0]).coefficients[0]
     return predicted, variance, mean
 
 
@@ -412,7 +381,7 @@ def _predicted_share(plain: Estimates, null: MetaRegression, predicted: Array, m
 
     Items count by how well they are known, 1 / (s_0^2 + se^2)^2.
     """
-    own = plain.errors.variances
+    own = plain.variances
     weight = (null.residual_sd**2 + own) ** -2.0
     error, total = (float(weight @ ((plain.values - by) ** 2 - own)) for by in (predicted, mean))
     return 1 - max(error, 0.0) / total if total > 0 else float("nan")
@@ -422,7 +391,7 @@ def _interval_of_r2(
     r2: float,
     found: MetaRegression,
     null: MetaRegression,
-    errors: Errors,
+    estimates: Estimates,
     columns: Array,
     shrink: bool,
     level: float,
@@ -435,12 +404,13 @@ def _interval_of_r2(
     explained = np.sqrt(max(null.residual_sd**2 - found.residual_sd**2, 0.0))
     if fitted.std() > 0:  # fitted effects explain more in these items than they would in others
         fitted = fitted * explained / fitted.std()
-    drawn = np.empty(N_SAMPLES[shrink])
-    for k in range(drawn.size):
-        sample = Estimates(fitted + errors.draw(found.residual_sd, rng), errors)
-        drawn[k] = share_explained(
-            sample.regressed(columns, shrink=shrink, near=found), sample.regressed(columns[:, :0], shrink=False)
-        )
+
+    def redrawn() -> float:
+        sample = estimates.drawn(fitted, found.residual_sd, rng)
+        again = meta_regression(sample, columns, shrink=shrink, near=found)
+        return share_explained(again, meta_regression(sample, columns[:, :0]))
+
+    drawn = np.array([redrawn() for _ in range(N_SAMPLES[shrink])])
     drawn = drawn[~np.isnan(drawn)]
     below = (np.sum(drawn < r2) + 0.5 * np.sum(drawn == r2)) / drawn.size
     shift = norm.ppf(np.clip(below, 1 / (2 * drawn.size), 1 - 1 / (2 * drawn.size)))
@@ -451,10 +421,10 @@ def _interval_of_r2(
 
 def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression, population: Quadrature) -> float:
     """Answers after which items without features are known as well as features say, on average; see the explanation."""
-    before = null.residual_sd**2
-    if not (before > 0 and variance > 0):
+    before, known = null.residual_sd**2, items.discrimination > 0
+    if not (before > 0 and variance > 0 and known.any()):
         return float("nan")
-    items = items.select([name for name, a in zip(items.item_ids, items.discrimination, strict=True) if a > 0])
+    items = items.select([name for name, there in zip(items.item_ids, known, strict=True) if there])
     spread = float(np.log(items.discrimination).std())
     away = population.nodes[:, None] - items.difficulty
     told = population.weights[:, None] * information(population.nodes, items)  # of b: as much as of ability
@@ -465,7 +435,6 @@ def _answers_worth(items: ItemParameters, variance: float, null: MetaRegression,
         by_slope = n * across**2 * spread**2 / (1 + n * of_slope * spread**2)
         return float(np.mean(1 / (1 / before + n * (own - by_slope)))) - variance
 
-    lowest, highest = np.log(LEAST_ANSWERS), np.log(MOST_ANSWERS)
-    if not items.n_items or left(highest) > 0:
+    if left(HIGHEST) > 0:
         return float("nan")
-    return 0.0 if left(lowest) <= 0 else float(np.exp(brentq(left, lowest, highest)))
+    return 0.0 if left(LOWEST) <= 0 else float(np.exp(brentq(left, LOWEST, HIGHEST)))

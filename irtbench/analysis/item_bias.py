@@ -214,6 +214,8 @@ def item_bias(
     settings, n_items = fit_settings(settings, keywords), responses.n_items
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
+    if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
+        raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     freed = ~agreeing_items(responses, focal, settings) if purify else np.zeros(n_items, dtype=np.bool_)
     seen, first_freed = set[bytes](), bool(freed.any())
@@ -228,7 +230,7 @@ def item_bias(
             if not purify or following.tobytes() in seen or len(seen) == MOST_ROUNDS:
                 break
             freed = following
-        if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.status.converged:
+        if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
             x2 = found[:, 0]
             p = chdtrc(2, x2)
@@ -236,6 +238,7 @@ def item_bias(
     delta = DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     observed = responses.observed
+    mean, log_deviation = linked.problem.group_prior.populations(linked.mode.items)
     return ItemBias(
         item_ids=responses.item_ids,
         method=method,
@@ -253,10 +256,10 @@ def item_bias(
         anchor=~freed,
         n_reference=observed[~focal].sum(axis=0),
         n_focal=observed[focal].sum(axis=0),
-        focal_mean=linked.mean,
-        focal_sd=linked.sd,
+        focal_mean=float(mean),
+        focal_sd=float(log_deviation.exp()),
         rounds=len(seen) + first_freed,
-        status=linked.status,
+        status=linked.mode.status,
         sizes=(int((~focal).sum()), int(focal.sum())),
     )
 
@@ -295,13 +298,12 @@ def _check(responses: ResponseMatrix, focal: NDArray[np.bool_], alpha: float) ->
 
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of both parameters, X2 of the intercept, its shift, RMS difference of the curves, and no R2."""
-    studied = linked.studied(item)
-    common = studied.common()
-    uniform = studied.free(common, slope=False)
-    either = studied.free(uniform, slope=True)
-    in_reference, in_focal = studied.by_group(uniform)
+    common = linked.held(item, slope=False, intercept=False)
+    uniform = linked.held(item, slope=False, intercept=True, start=common)
+    either = linked.held(item, slope=True, intercept=True, start=uniform)
+    in_reference, in_focal = linked.by_group(item, uniform)
     shift = float(in_focal.intercept - in_reference.intercept)
-    curves = [_curve(linked, own) for own in studied.by_group(either)]
+    curves = [_curve(linked, own) for own in linked.by_group(item, either)]
     rms = float((linked.groups[1].log_weights.exp() @ (curves[1] - curves[0]) ** 2).sqrt())
     gains = [max(2 * (found.log_posterior - common.log_posterior), 0.0) for found in (either, uniform)]
     return max(gains), gains[1], shift, rms, np.nan
@@ -309,12 +311,12 @@ def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float,
 
 def _refitted(linked: LinkedGroups, item: int, x2: float, x2_uniform: float) -> tuple[float, float]:
     """X2 of both parameters and of the intercept, all others refitted; as they were where a group answered alike."""
+    if linked.alike[:, item].any():
+        return x2, x2_uniform
     common, uniform, either = (
-        linked.largest_log_posterior(item, slope=slope, intercept=intercept)
+        linked.refitted(item, slope=slope, intercept=intercept).log_posterior
         for slope, intercept in ((False, False), (False, True), (True, True))
     )
-    if np.isnan(common):
-        return x2, x2_uniform
     gains = [max(2 * (free - common), 0.0) for free in (either, uniform)]
     return max(gains), gains[1]
 

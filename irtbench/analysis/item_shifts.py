@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 from scipy.stats import chi2
 
 from irtbench.analysis.effect_size import DELTA_PER_LOGIT
@@ -18,8 +18,10 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown, counted, significant
+from irtbench.models.curves import curve
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
+from irtbench.models.sum_score_distribution import sum_score_distribution
 from irtbench.models.theta_posterior import ability_posterior, known_items
 
 FEWEST_SYSTEMS, FEWEST_ITEMS = 3, 5
@@ -30,6 +32,8 @@ LEAST_WEIGHT = 1e-3  # of the largest: standard deviations less likely than this
 SIGMA = (0.1, 3.0)  # bounds of the standard deviation of the systems' abilities
 N_DRAWS = 256  # of abilities, for each item's p
 CELLS = 2**22  # items x draws x numbers right worked on at once
+NEAREST = 0.1  # share of the people from whom a system's double is drawn, the nearest in ability
+FEWEST_TIMES = 3  # people must be so many times as many as the systems
 
 Array = NDArray[np.float64]
 
@@ -188,12 +192,8 @@ def item_shifts(
         raise InputError("item shifts: all slopes are 0; expected items that tell of ability")
     start = ability_posterior(responses, known).mean()
     likelihood = ShiftLikelihood(responses.values, known, calibration_variance(known, float(start.mean())), numbers)
-    sigma, at_null = _ability_deviation(likelihood, start)
-    omegas = OMEGAS if numbers is not None else OMEGAS[:1]
-    modes = _modes(likelihood, omegas, sigma, at_null.theta)
-    evidence = np.full((1 + max(row for row, _ in modes), omegas.size), -np.inf)
-    for place, mode in modes.items():
-        evidence[place] = mode.evidence
+    omegas = OMEGAS if numbers.max() < len(start) - 1 else OMEGAS[:1]
+    modes, evidence = _modes(likelihood, omegas, *_ability_deviation(likelihood, start))
     best = max(modes, key=lambda place: modes[place].evidence)
     tau, tau_lower, tau_upper, x2 = _profile(evidence.max(axis=1), level)
     shift, variance = _averaged(likelihood, modes, evidence, omegas)
@@ -217,7 +217,7 @@ def item_shifts(
         tau_upper=tau_upper,
         x2=x2,
         p_tau=float(chi2.sf(x2, 1)) / 2 if x2 > 0 else 1.0,
-        omega=float(omegas[best[1]]) if numbers is not None else np.nan,
+        omega=float(omegas[best[1]]) if omegas.size > 1 else np.nan,
         families=() if families is None else tuple(families),
         theta=chosen.theta,
         se_theta=np.sqrt(np.diagonal(np.linalg.inv(chosen.precision))),
@@ -233,72 +233,61 @@ def calibration_variance(items: ItemParameters, theta: float) -> Array:
     return np.maximum(np.nan_to_num(at @ items.covariance @ at), 0.0)
 
 
-def _check(n_systems: int, n_items: int, families: Sequence[str] | None) -> NDArray[np.int64] | None:
-    """Refuse what is too little; the families as numbers."""
+def _check(n_systems: int, n_items: int, families: Sequence[str] | None) -> NDArray[np.intp]:
+    """Refuse what is too little; the family of each system as a number."""
     if n_systems < FEWEST_SYSTEMS:
         raise InputError(f"item shifts: {n_systems} systems; expected at least {FEWEST_SYSTEMS}")
     if n_items < FEWEST_ITEMS:
         raise InputError(f"item shifts: {n_items} items of known parameters; expected at least {FEWEST_ITEMS}")
     if families is None:
-        return None
+        return np.arange(n_systems)
     if len(families) != n_systems:
         raise InputError(f"item shifts: {len(families)} families for {n_systems} systems; expected one each")
-    _, numbers = np.unique(np.asarray(families, dtype=str), return_inverse=True)
+    numbers = np.unique(np.asarray(families, dtype=str), return_inverse=True)[1]
     if numbers.max() == 0:
         raise InputError("item shifts: all systems are of one family, which is one system; expected at least two")
-    return None if numbers.max() == n_systems - 1 else numbers.astype(np.int64)
+    return numbers
 
 
-def _ability_deviation(likelihood: ShiftLikelihood, start: Array) -> tuple[float, Mode]:
-    """Standard deviation of the systems' abilities about their mean (REML), and the mode without any shift."""
-    n, sigma, theta = len(start), 1.0, start
-    while True:
+def _ability_deviation(likelihood: ShiftLikelihood, theta: Array) -> tuple[float, Array]:
+    """Standard deviation of the systems' abilities about their mean (REML), and their mode without any shift."""
+    n, sigma, before = len(theta), 1.0, 2.0
+    while abs(np.log(sigma / before)) >= 0.01:
         mode = likelihood.mode(0.0, 0.0, sigma, start=theta)
-        moments = np.linalg.inv(mode.precision) + np.outer(mode.theta, mode.theta)
-        variance = (np.trace(moments) - moments.sum() / n) / (n - 1)
-        following = float(np.clip(np.sqrt(variance), *SIGMA))
-        if abs(np.log(following / sigma)) < 0.01:
-            return sigma, mode
-        sigma, theta = following, mode.theta
+        theta, before = mode.theta, sigma
+        moments = np.linalg.inv(mode.precision) + np.outer(theta, theta)
+        sigma = float(np.clip(np.sqrt((np.trace(moments) - moments.sum() / n) / (n - 1)), *SIGMA))
+    return before, theta
 
 
-def _modes(likelihood: ShiftLikelihood, omegas: Array, sigma: float, start: Array) -> dict[tuple[int, int], Mode]:
-    """The mode at each pair of standard deviations, by their places in ``TAUS`` and ``omegas``.
+def _modes(
+    likelihood: ShiftLikelihood, omegas: Array, sigma: float, theta: Array
+) -> tuple[dict[tuple[int, int], Mode], Array]:
+    """The mode at each pair of standard deviations, by their places in ``TAUS`` and ``omegas``, and the evidence.
 
-    Row by row, from the best omega of the row before to either side, as far as the evidence is not next to none.
+    As far as the evidence, minus infinity elsewhere, is not next to none; shape (n_taus, n_omegas).
     """
     found: dict[tuple[int, int], Mode] = {}
-    column, highest = 0, -np.inf
-
-    def at(row: int, place: int) -> float:
-        beside = [found[near] for near in ((row, place - 1), (row, place + 1), (row - 1, place)) if near in found]
-        theta = beside[0].theta if beside else start
-        found[row, place] = likelihood.mode(float(TAUS[row]), float(omegas[place]), sigma, start=theta)
-        return found[row, place].evidence
-
-    for row in range(TAUS.size):
-        best, first = at(row, column), column
-        for places in (range(first + 1, omegas.size), range(first - 1, -1, -1)):
-            for place in places:
-                reached = at(row, place)
-                if reached > best:
-                    best, column = reached, place
-                if reached < best - NEGLIGIBLE:
-                    break
-        highest = max(highest, best)
-        if best < highest - NEGLIGIBLE:
+    evidence = np.full((TAUS.size, omegas.size), -np.inf)
+    for row, tau in enumerate(TAUS):
+        for column, omega in enumerate(omegas):
+            found[row, column] = likelihood.mode(tau, omega, sigma, start=theta)
+            theta, evidence[row, column] = found[row, column].theta, found[row, column].evidence
+            if evidence[row, column] < evidence[row].max() - NEGLIGIBLE:
+                break
+        if evidence[row].max() < evidence.max() - NEGLIGIBLE:
             break
-    return found
+    return found, evidence[: row + 1]
 
 
 def _profile(evidence: Array, level: float) -> tuple[float, float, float, float]:
     """Estimate of tau, ends of its profile-likelihood interval, and the likelihood ratio of 0."""
     taus = TAUS[: evidence.size]
     fine = np.linspace(0, taus[-1], 521)
-    curve = CubicSpline(taus, evidence)(fine)
-    top = int(np.argmax(curve))
-    inside = fine[curve >= curve[top] - chi2.ppf(level, 1) / 2]
-    return float(fine[top]), float(inside[0]), float(inside[-1]), max(2 * float(curve[top] - curve[0]), 0.0)
+    curve_of_tau = CubicSpline(taus, evidence)(fine)
+    inside = fine[curve_of_tau >= curve_of_tau.max() - chi2.ppf(level, 1) / 2]
+    x2 = 2 * float(curve_of_tau.max() - curve_of_tau[0])
+    return float(fine[curve_of_tau.argmax()]), float(inside[0]), float(inside[-1]), x2
 
 
 def _averaged(
@@ -308,26 +297,16 @@ def _averaged(
 
     Of what is seen, t_j = u_j + e_j with the calibration error e_j ~ N(0, v_j), the shift is tau^2 / (tau^2 + v_j).
     """
-    weights = np.exp(evidence - evidence.max()) * np.outer(np.gradient(TAUS)[: len(evidence)], cell_widths(omegas))
-    weights[weights < LEAST_WEIGHT * weights.max()] = 0
-    weights /= weights.sum()
-    first, second = np.zeros((2, likelihood.items.n_items))
-    v = likelihood.calibration_variance
-    for row, column in np.argwhere(weights > 0):
-        q = modes[int(row), int(column)].slopes.posterior
-        seen, seen_square = q @ GRID, q @ GRID**2
-        tau2 = TAUS[row] ** 2
-        share = np.divide(tau2, tau2 + v, out=np.zeros_like(v), where=tau2 + v > 0)
-        mean = share * seen
-        variance = share**2 * (seen_square - seen**2) + share * v
-        first += weights[row, column] * mean
-        second += weights[row, column] * (variance + mean**2)
-    return first, second - first**2
-
-
-def cell_widths(values: Array) -> Array:
-    """Width of the cell about each value; 1 for a single one."""
-    return np.ones(1) if values.size == 1 else np.asarray(np.gradient(values))
+    widths = np.gradient(omegas) if omegas.size > 1 else np.ones(1)
+    weights = np.exp(evidence - evidence.max()) * np.outer(np.gradient(TAUS)[: len(evidence)], widths)
+    rows, columns = np.nonzero(weights >= LEAST_WEIGHT * weights.max())
+    weight = weights[rows, columns] / weights[rows, columns].sum()
+    posterior = np.stack([modes[place].slopes.posterior for place in zip(rows.tolist(), columns.tolist(), strict=True)])
+    seen, seen_square = posterior @ GRID, posterior @ GRID**2
+    tau2, v = TAUS[rows, None] ** 2, likelihood.calibration_variance
+    share = tau2 / np.maximum(tau2 + v, np.finfo(np.float64).tiny)
+    mean, variance = share * seen, share**2 * (seen_square - seen**2) + share * v
+    return weight @ mean, weight @ (variance + mean**2) - (weight @ mean) ** 2
 
 
 def _item_tests(likelihood: ShiftLikelihood, mode: Mode, omega: float, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -337,14 +316,10 @@ def _item_tests(likelihood: ShiftLikelihood, mode: Mode, omega: float, rng: np.r
     """
     n_systems, n_items = likelihood.responses.shape
     normal = rng.standard_normal((N_DRAWS, n_systems))
-    error = rng.standard_normal(N_DRAWS)
-    of_family = omega * rng.standard_normal((N_DRAWS, len(likelihood.members)))
-    shared = np.zeros((N_DRAWS, n_systems))
-    for family, members in enumerate(likelihood.members):
-        shared[:, members] = of_family[:, family, None]
+    error = rng.standard_normal(N_DRAWS)[:, None]
+    shared = omega * rng.standard_normal((N_DRAWS, likelihood.families.max() + 1))[:, likelihood.families]
     p, expected = np.empty((2, n_items))
-    size = max(1, CELLS // (N_DRAWS * (n_systems + 1)))
-    for part in np.array_split(np.arange(n_items), max(1, -(-n_items // size))):
+    for part in np.array_split(np.arange(n_items), -(-n_items * N_DRAWS * (n_systems + 1) // CELLS)):
         covariance = np.linalg.inv(mode.precision + mode.slopes.hessian[part])
         theta = mode.theta - (covariance @ mode.slopes.gradient[part][:, :, None])[:, :, 0]
         root = np.linalg.cholesky((covariance + covariance.transpose(0, 2, 1)) / 2)
@@ -353,37 +328,133 @@ def _item_tests(likelihood: ShiftLikelihood, mode: Mode, omega: float, rng: np.r
             likelihood.items.discrimination, likelihood.items.intercept, likelihood.items.guessing,
             likelihood.calibration_variance,
         ))  # fmt: skip
-        logit = a * drawn + d + np.sqrt(v) * error[:, None] + shared
-        right = c + (1 - c) * expit(logit)
-        observed = ~np.isnan(likelihood.responses[:, part].T)
-        right = right * observed[:, None, :]
-        n_right = np.nansum(likelihood.responses[:, part], axis=0).astype(np.intp)
-        chance = number_right(right).mean(axis=1)
-        at = np.take_along_axis(chance, n_right[:, None], axis=1)[:, 0]
-        below = np.where(np.arange(n_systems + 1) < n_right[:, None], chance, 0.0).sum(axis=1)
-        p[part] = np.minimum(2 * np.minimum(below + at / 2, 1 - below - at / 2), 1.0)
+        responses = likelihood.responses[:, part].T
+        right = curve(a * drawn + d + np.sqrt(v) * error + shared, c).p * ~np.isnan(responses)[:, None, :]
+        chance = sum_score_distribution(right.reshape(-1, n_systems)).reshape(len(part), N_DRAWS, -1).mean(axis=1)
+        n_right = np.nansum(responses, axis=1, keepdims=True)
+        below, at = (
+            (chance * compared(np.arange(n_systems + 1), n_right)).sum(axis=1) for compared in (np.less, np.equal)
+        )
+        p[part] = np.clip(2 * np.minimum(below + at / 2, 1 - below - at / 2), 0.0, 1.0)
         expected[part] = right.sum(axis=2).mean(axis=1)
-    return np.maximum(p, 0.0), expected
+    return p, expected
 
 
-def number_right(p: Array) -> Array:
-    """Distribution of the number of successes of independent trials (Poisson-binomial).
+@dataclass(frozen=True, eq=False)
+class ShiftControl(Shown):
+    """What `item_shifts` finds of people drawn in the place of the systems.
 
     Parameters
     ----------
+    tau
+        Standard deviation of the shifts of each group of people, shape (n_groups,).
+    p_tau
+        Its test in each.
+    n_flagged
+        Items with adjusted p below alpha in each.
     p
-        Chance of each trial, shape (..., n_trials).
-
-    Returns
-    -------
-    NDArray
-        Shape (..., n_trials + 1).
+        Share of groups, the systems among them, whose tau is no smaller than that of the systems.
     """
-    n = p.shape[-1]
-    chance = np.zeros((*p.shape[:-1], n + 1))
-    chance[..., 0] = 1.0
-    for k in range(n):
-        one = p[..., k, None]
-        chance[..., 1 : k + 2] = chance[..., 1 : k + 2] * (1 - one) + chance[..., : k + 1] * one
-        chance[..., 0] *= 1 - one[..., 0]
-    return chance
+
+    tau: NDArray[np.float64]
+    p_tau: NDArray[np.float64]
+    n_flagged: NDArray[np.int64]
+    p: float
+
+    def table(self) -> pd.DataFrame:
+        """One row a group of people: columns of control.csv."""
+        return pd.DataFrame({"tau": self.tau, "p_tau": self.p_tau, "n_flagged": self.n_flagged})
+
+    def in_short(self) -> str:
+        """The groups' mean tau, and how many have any item flagged."""
+        return (
+            f"{self.tau.size} groups of people, mean tau {self.tau.mean():.2f}, "
+            f"{int((self.n_flagged > 0).sum())} with an item flagged, p {self.p:.3f}"
+        )
+
+
+def shift_control(
+    people: ResponsesLike,
+    items: ParametersLike,
+    found: ItemShifts,
+    *,
+    n_groups: int = 20,
+    alpha: float = 0.05,
+    rng: np.random.Generator,
+    progress: Callable[[str], None] = lambda message: None,
+) -> ShiftControl:
+    """Put people in the place of the systems, group after group, and look for shifts of items.
+
+    For each system one of the tenth of the people nearest to it in ability is drawn, nobody twice in a group, so
+    that what the items' model misses at these abilities is in the control too. People have no shift against themselves:
+    tau should be near 0 and hardly an item flagged. Where they are not, neither is the systems' result to be trusted.
+
+    Parameters
+    ----------
+    people
+        Responses of the people to the same items.
+    items
+        Their known parameters.
+    found
+        The systems' result, whose abilities, families and items are taken.
+    n_groups
+        How many groups are drawn.
+    alpha
+        Level of the adjusted p.
+    rng
+        For the draws.
+    progress
+        Called with a line now and then.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three times as many people as systems, or no groups are wanted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import irtbench
+    >>> rng = np.random.default_rng(1)
+    >>> items = irtbench.ItemParameters.from_difficulty(np.full(20, 1.3), np.linspace(-2, 2, 20))
+    >>> harder = irtbench.ItemParameters.from_difficulty(np.full(20, 1.3), items.difficulty + rng.normal(0, 1, 20))
+    >>> systems = irtbench.simulate_responses(rng.normal(0.5, 0.5, 15), harder, rng=rng)
+    >>> people = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
+    >>> found = irtbench.item_shifts(systems, items, rng=rng)
+    >>> control = irtbench.shift_control(people, items, found, n_groups=3, rng=rng)
+    >>> bool(control.tau.max() < found.tau), control.p
+    (True, 0.25)
+    """
+    people, given = responses_and_items(people, items)
+    if n_groups < 1:
+        raise InputError(f"control: {n_groups} groups; expected at least one")
+    n_systems = len(found.system_ids)
+    if people.n_respondents < FEWEST_TIMES * n_systems:
+        raise InputError(
+            f"control: {people.n_respondents} people for {n_systems} systems; "
+            f"expected at least {FEWEST_TIMES} times as many"
+        )
+    people = people.select_items([item for item in people.item_ids if item in set(found.item_ids)])
+    known = known_items(people, as_parameters(given))
+    ability = ability_posterior(people, known).mean()
+    (tau, p_tau), flagged = np.empty((2, n_groups)), np.empty(n_groups, dtype=np.int64)
+    for group in range(n_groups):
+        doubles = people.select_respondents(drawn_doubles(found.theta, ability, rng))
+        one = item_shifts(doubles, known, families=found.families or None, rng=rng)
+        tau[group], p_tau[group], flagged[group] = one.tau, one.p_tau, (one.p_adjusted < alpha).sum()
+        progress(f"control {group + 1} of {n_groups}: tau {one.tau:.2f}, {flagged[group]} items flagged")
+    p = (1 + int((tau >= found.tau).sum())) / (1 + n_groups)
+    return ShiftControl(tau, p_tau, flagged, p)
+
+
+def drawn_doubles(
+    theta: NDArray[np.float64], ability: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Who of the people takes part: one for each system, at random among the nearest that are not taken."""
+    taken = np.zeros(ability.size, dtype=np.bool_)
+    n_near = max(2, round(NEAREST * ability.size))
+    for system in rng.permutation(theta.size):
+        distance = np.where(taken, np.inf, np.abs(ability - theta[system]))
+        near = np.argsort(distance, kind="stable")[: min(n_near, int((~taken).sum()))]
+        taken[rng.choice(near)] = True
+    return taken

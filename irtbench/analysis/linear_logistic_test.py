@@ -7,29 +7,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyro
 import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
-from torch import Tensor
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.shown import Shown, counted
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import choose_device, fit_model
+from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
+from irtbench.estimation.marginal.observed_information import parameter_covariance
+from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.threads import threads_for
-from irtbench.models.pyro_model.linear_logistic import linear_logistic_model
-from irtbench.models.pyro_model.node_tensors import NodeTensors
-from irtbench.models.pyro_model.rows import encode_responses
 from irtbench.models.quadrature import normal_grid
 
-MOST_STEPS = 50
-LEAST_CURVATURE, LEAST_SIZE = 1e-9, 1e-10  # beside the greatest curvature; of a step
-TOLERANCE = 1e-9  # of the Newton decrement, twice what the log-likelihood is short of its maximum
+TOLERANCE, MOST_STEPS = 1e-6, 200  # standard errors
 
 Array = NDArray[np.float64]
 
@@ -94,8 +92,8 @@ def linear_logistic_test(
 ) -> LinearLogisticTest:
     """Fit the LLTM by marginal maximum likelihood and test it against the Rasch model (Fischer, 1973).
 
-    logit P = theta - (w_0 + x_j'w) with theta ~ N(0, sd^2): Newton steps on the log-likelihood of the Pyro model
-    `linear_logistic_model`. As a rule the test rejects: features never say all of a difficulty.
+    logit P = theta - (w_0 + x_j'w) with theta ~ N(0, sd^2): a 2PL whose slopes are all sd and whose intercepts are
+    linear in w. As a rule the test rejects: features never say all of a difficulty.
 
     Parameters
     ----------
@@ -137,72 +135,35 @@ def linear_logistic_test(
             f"lltm: {len(own.names)} features of {n_items} items determine each other, or are as many; "
             "expected fewer, none a sum of others"
         )
-    settings = FitSettings(kind="rasch", **keywords)
-    rasch = fit_model(responses, settings)
-    device = choose_device(settings.device)
-    nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=torch.float64, device=device)
-    rows, x = encode_responses(responses, device), torch.from_numpy(design).to(device)
-
-    def log_likelihood(values: Tensor) -> Tensor:
-        sites = {"effect": values[:-1], "log_deviation": values[-1:]}
-        model = pyro.poutine.condition(linear_logistic_model, data=sites)
-        trace = pyro.poutine.trace(model).get_trace(rows, nodes, design=x)
-        found: Tensor = trace.nodes["responses"]["fn"].log_prob(trace.nodes["responses"]["value"]).sum()
-        return found
-
-    start = np.append(np.linalg.lstsq(design, rasch.items.difficulty, rcond=None)[0], np.log(_deviation(rasch)))
-    with threads_for(responses.n_respondents * n_items), fenced(0):
-        values, hessian, reached, converged = newton(log_likelihood, torch.from_numpy(start).to(device))
-    covariance = np.linalg.inv(-hessian)
-    errors = np.sqrt(np.diagonal(covariance))
-    effect, sd = values[:-1], float(np.exp(values[-1]))
-    reach = float(ndtri((1 + level) / 2)) * errors[:-1]
-    x2 = max(2 * (rasch.log_likelihood - reached), 0.0)
+    rasch = fit_model(responses, kind="rasch", **keywords)
+    settings = FitSettings(device=rasch.settings.device)
+    with threads_for(responses.n_respondents * n_items), fenced(0), torch.no_grad():
+        free = problem_of(responses, settings, normal_grid(rasch.settings.n_nodes)).in_float64()
+        matrix = np.zeros((n_items, 3, 1 + n_terms))  # of slope, intercept and guessing by the sd of ability and w
+        matrix[:, 0, 0], matrix[:, 1, 1:] = 1.0, -design
+        problem: Problem = DesignedProblem.made_of(free, torch.from_numpy(matrix).flatten(0, 1).to(free.rows.device))
+        start = starting_values(problem)
+        problem, found = find_mode_on_right_nodes(problem, start, tolerance=TOLERANCE, max_steps=MOST_STEPS)
+        covariance, loose = parameter_covariance(problem, found.items)
+    values = found.items.matrix[0].cpu().numpy()
+    errors = covariance[0].diagonal().sqrt().cpu().numpy()
+    effect, reach = values[1:], float(ndtri((1 + level) / 2)) * errors[1:]
+    x2 = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0)
     df = n_items - n_terms
     return LinearLogisticTest(
         terms=("intercept", *own.names),
         effect=effect,
-        se=errors[:-1],
+        se=errors[1:],
         lower=effect - reach,
         upper=effect + reach,
-        ability_sd=sd,
-        se_ability_sd=sd * float(errors[-1]),
-        log_likelihood=reached,
+        ability_sd=float(values[0]),
+        se_ability_sd=float(errors[0]),
+        log_likelihood=found.log_likelihood,
         log_likelihood_rasch=rasch.log_likelihood,
         x2=x2,
         df=df,
         p=float(chdtrc(df, x2)),
         correlation=float(np.corrcoef(design @ effect, rasch.items.difficulty)[0, 1]),
-        converged=converged and rasch.converged,
+        converged=found.status.converged and rasch.converged and not bool(loose.any()),
         rasch=rasch,
     )
-
-
-def _deviation(rasch: FittedModel) -> float:
-    """Standard deviation of ability in the Rasch fit."""
-    return 1.0 if rasch.quadrature is None else rasch.quadrature.deviation
-
-
-def newton(log_likelihood: Any, start: Tensor) -> tuple[Array, Array, float, bool]:
-    """The maximum, the Hessian there, the value, and whether it converged; steps are halved where they overshoot."""
-    values, converged = start.clone(), False
-    with torch.enable_grad():
-        for _ in range(MOST_STEPS):
-            at = values.requires_grad_(True)
-            value = log_likelihood(at)
-            (gradient,) = torch.autograd.grad(value, at)
-            hessian = torch.autograd.functional.hessian(log_likelihood, at)
-            values, reached = at.detach(), float(value.detach())
-            curvature, axes = torch.linalg.eigh(-hessian)
-            least = LEAST_CURVATURE * float(curvature.abs().max())
-            step = axes @ ((axes.T @ gradient) / curvature.abs().clamp(min=least))  # uphill on every axis
-            converged = bool(gradient @ step < TOLERANCE) and float(curvature[0]) > 0
-            if converged:
-                break
-            size = 1.0
-            while size > LEAST_SIZE and not float(log_likelihood(values + size * step)) >= reached:
-                size /= 2
-            if size <= LEAST_SIZE:  # no point on the way is higher
-                break
-            values = values + size * step
-    return values.cpu().numpy(), hessian.detach().cpu().numpy(), reached, converged

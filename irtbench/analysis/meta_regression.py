@@ -10,7 +10,7 @@ items is so along any axes: the regression is one of what lies along these.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,25 +23,28 @@ SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation o
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
-    """Errors of estimates.
+class Estimates:
+    """Estimates and their errors.
 
     Parameters
     ----------
+    values
+        b_j, shape (n_items,).
     sd
-        Standard deviations along the axes, shape (n_items,).
+        Standard deviations of the errors along the axes, shape (n_items,).
     axes
         Orthonormal columns, shape (n_items, n_items); None where each estimate is an axis of its own.
     """
 
+    values: Array
     sd: Array
     axes: Array | None = None
 
     @classmethod
-    def of_covariance(cls, covariance: Array) -> Errors:
-        """Errors with this covariance matrix; a variance that rounding made negative is 0."""
-        values, vectors = np.linalg.eigh(covariance)
-        return cls(np.sqrt(values.clip(min=0)), vectors)
+    def of_covariance(cls, values: Array, covariance: Array) -> Estimates:
+        """With errors of this covariance matrix; a variance that rounding made negative is 0."""
+        variances, axes = np.linalg.eigh(covariance)
+        return cls(values, np.sqrt(variances.clip(min=0)), axes)
 
     def along(self, matrix: Array) -> Array:
         """Rows of the items as rows of the axes."""
@@ -52,17 +55,17 @@ class Errors:
         """Of each estimate's error."""
         return self.sd**2 if self.axes is None else self.axes**2 @ self.sd**2
 
-    def draw(self, residual: float, rng: np.random.Generator) -> Array:
-        """Errors drawn together with a residual of this standard deviation, shape (n_items,)."""
-        drawn = rng.normal(0, np.sqrt(residual**2 + self.sd**2))
-        return drawn if self.axes is None else self.axes @ drawn
+    def drawn(self, expected: Array, residual: float, rng: np.random.Generator) -> Estimates:
+        """The same of values drawn about others with a residual of this standard deviation, and of errors."""
+        away = rng.normal(0, np.sqrt(residual**2 + self.sd**2))
+        return replace(self, values=expected + (away if self.axes is None else self.axes @ away))
 
-    def select(self, places: NDArray[np.intp]) -> Errors:
-        """Those of some of the estimates."""
+    def select(self, places: NDArray[np.intp]) -> Estimates:
+        """Those of some items."""
         if self.axes is None:
-            return Errors(self.sd[places])
+            return Estimates(self.values[places], self.sd[places])
         rows = self.axes[places]
-        return Errors.of_covariance((rows * self.sd**2) @ rows.T)
+        return Estimates.of_covariance(self.values[places], (rows * self.sd**2) @ rows.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +110,10 @@ def with_intercept(columns: Array) -> Array:
 
 
 def meta_regression(
-    estimates: Array,
-    errors: Array | Errors,
+    estimates: Estimates,
     columns: Array,
     *,
-    shrink: bool,
+    shrink: bool = False,
     near: MetaRegression | None = None,
     interval: bool = False,
 ) -> MetaRegression:
@@ -119,8 +121,8 @@ def meta_regression(
 
     Parameters
     ----------
-    estimates, errors
-        b_j, and se_j where errors are independent, shape (n_items,) each.
+    estimates
+        b_j and their errors.
     columns
         Features, of like scales where they are shrunk, shape (n_items, n_columns).
     shrink
@@ -131,16 +133,14 @@ def meta_regression(
     interval
         Whether the interval of s is wanted.
     """
-    if not isinstance(errors, Errors):
-        errors = Errors(errors)
     # as many columns as items suffice: rotating features leaves equal prior variances of their effects as they are
     rotation = np.eye(columns.shape[1])
     if columns.shape[1] > len(columns):
         _, _, right = np.linalg.svd(columns, full_matrices=False)
         rotation = right.T
-    x = errors.along(with_intercept(columns @ rotation))
-    along, sd = errors.along(estimates), errors.sd
-    scale = max(float(np.std(estimates)), 1e-6)
+    x = estimates.along(with_intercept(columns @ rotation))
+    along, sd = estimates.along(estimates.values), estimates.sd
+    scale = max(float(np.std(estimates.values)), 1e-6)
     bounds = [(np.log(SMALLEST * scale), np.log(LARGEST * scale))] * (2 if shrink else 1)
 
     def negative(logs: Array) -> float:

@@ -2,28 +2,30 @@
 
 Item j has the logit a_j theta_s + d_j + t_j + w_jf for system s of family f. The shift t_j ~ N(0, tau^2 + v_j) is the
 item's own, with v_j the calibration error of the known parameters; w_jf ~ N(0, omega^2) is what the systems of one
-family share beyond it. Shifts are integrated out on a grid, abilities by Laplace's approximation (NumPy only).
+family share beyond it. Shifts are integrated out on a grid, abilities by Laplace's approximation (NumPy and SciPy).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logsumexp
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 
+from irtbench.models.curves import logistic
 from irtbench.models.item_parameters import ItemParameters
 
 STEP, BOUND = 0.1, 6.0  # of the grid of shifts, in logits
 GRID = np.arange(-round(BOUND / STEP), round(BOUND / STEP) + 1) * STEP
 FEW = 0.4 * STEP**2  # a variance below this stands on three nodes, which have it exactly
-LOWEST = -700.0  # log weight of a node without mass
+LOWEST = 1e-300  # weight of a node without mass
 MEAN_DEVIATION = 10.0  # of the prior of the systems' mean ability: next to flat
 CELLS = 2**23  # systems x items x nodes worked on at once
-MOST_STEPS, TOLERANCE = 50, 1e-8
+TOLERANCE = 1e-7  # of the gradient, an item: beyond, differences of log-likelihoods are rounding
+MOST_STEPS, FIRST_RADIUS = 50, 10.0
 
 Array = NDArray[np.float64]
 
@@ -85,123 +87,74 @@ class ShiftLikelihood:
     calibration_variance
         Of the logit of each item for a system of middling ability, shape (n_items,).
     families
-        Which systems belong together, as a number for each, shape (n_systems,); None where each stands alone.
+        The number of each system's family, 0 and up, shape (n_systems,).
     """
 
     responses: Array
     items: ItemParameters
     calibration_variance: Array
-    families: NDArray[np.int64] | None = None
-
-    @cached_property
-    def members(self) -> Sequence[NDArray[np.intp]]:
-        """The systems of each family."""
-        if self.families is None:
-            return [np.array([k]) for k in range(len(self.responses))]
-        return [np.flatnonzero(self.families == family) for family in np.unique(self.families)]
+    families: NDArray[np.intp]
 
     def slopes(self, theta: Array, tau: float, omega: float) -> Slopes:
         """Value and derivatives at these abilities and standard deviations; a part of the items after the other."""
-        n_systems, n_items = self.responses.shape
-        n_parts = max(1, -(-n_systems * n_items * GRID.size // CELLS))
-        parts = [self._slopes(theta, tau, omega, part) for part in np.array_split(np.arange(n_items), n_parts)]
+        n_parts = max(1, -(-self.responses.size * GRID.size // CELLS))
+        each = np.array_split(np.arange(self.items.n_items), n_parts)
+        parts = [self._slopes(theta, tau, omega, part) for part in each]
         return Slopes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _slopes(
         self, theta: Array, tau: float, omega: float, part: NDArray[np.intp]
     ) -> tuple[Array, Array, Array, Array]:
-        a, c = self.items.discrimination[part], self.items.guessing[part]
-        z = theta[:, None] * a + self.items.intercept[part]
-        value, first, second = log_density(self.responses[:, part, None], z[:, :, None] + GRID, c[:, None])
-        first, second = first * a[:, None], second * a[:, None] ** 2
-        log_prior = np.log(np.maximum(grid_weights(tau**2 + self.calibration_variance[part]), np.exp(LOWEST)))
-        if omega == 0:
-            joint = log_prior + value.sum(axis=0)
-            total = logsumexp(joint, axis=1)
-            q = np.exp(joint - total[:, None])
-            mean, curved = (np.einsum("sjk,jk->js", each, q) for each in (first, second))
-            by_item = first.transpose(1, 0, 2)
-            products = (by_item * q[:, None, :]) @ by_item.transpose(0, 2, 1)
-        else:
-            total, q, mean, curved, products = self._by_family(log_prior, value, first, second, omega)
-        hessian = products - mean[:, :, None] * mean[:, None, :]
-        each = np.arange(len(theta))
-        hessian[:, each, each] += curved
-        return total, mean, hessian, q
-
-    def _by_family(
-        self, log_prior: Array, value: Array, first: Array, second: Array, omega: float
-    ) -> tuple[Array, Array, Array, Array, Array]:
-        """The same with a shift of its own for each family, which is integrated out given the item's."""
-        kernel = family_kernel(omega)
-        joint = log_prior.copy()
-        own, smoothed = [], []
-        for members in self.members:
-            log_own = value[members].sum(axis=0)
-            highest = log_own.max(axis=1, keepdims=True)
-            own.append(np.exp(log_own - highest))
-            smoothed.append(np.maximum(own[-1] @ kernel.T, 1e-300))
-            joint += np.log(smoothed[-1]) + highest
+        """Arrays of shape (n_systems or n_families, n_items, n_nodes), the shift of a node being t_j + w_jf."""
+        x, a, c = self.responses[:, part, None], self.items.discrimination[part], self.items.guessing[part, None]
+        sign, observed = np.where(x == 1, 1.0, -1.0), ~np.isnan(x)
+        s = logistic(sign * ((theta[:, None] * a + self.items.intercept[part])[:, :, None] + GRID))
+        p = np.where(x == 1, c, 0.0) + (1 - c) * s
+        rate = (1 - c) * s * (1 - s) / p
+        first = observed * sign * a[:, None] * rate
+        second = observed * a[:, None] ** 2 * (rate * (1 - 2 * s) - rate**2)
+        family = self.families if omega else np.zeros_like(self.families)  # without shifts of their own all are one
+        value = np.tensordot(np.eye(family.max() + 1)[family].T, observed * np.log(p), 1)
+        highest, kernel = value.max(axis=2, keepdims=True), family_kernel(omega)
+        own = np.exp(value - highest)
+        smooth = np.maximum(own @ kernel.T, LOWEST)
+        log_prior = np.log(np.maximum(grid_weights(tau**2 + self.calibration_variance[part]), LOWEST))
+        joint = log_prior + (np.log(smooth) + highest).sum(axis=0)
         total = logsumexp(joint, axis=1)
         q = np.exp(joint - total[:, None])
-        n_systems, n_items = value.shape[:2]
-        mean, curved = np.zeros((2, n_items, n_systems))
-        given = np.zeros((n_items, n_systems, q.shape[1]))  # mean derivative given the item's shift
-        for members, like, smooth in zip(self.members, own, smoothed, strict=True):
-            for s in members:
-                given[:, s] = (like * first[s]) @ kernel.T / smooth
-        products = (given * q[:, None, :]) @ given.transpose(0, 2, 1)
-        for members, like, smooth in zip(self.members, own, smoothed, strict=True):
-            within = like * ((q / smooth) @ kernel)  # posterior of the family's whole shift
-            mean[:, members] = np.einsum("sjk,jk->js", first[members], within)
-            curved[:, members] = np.einsum("sjk,jk->js", second[members], within)
-            by_item = first[members].transpose(1, 0, 2)
-            place = np.ix_(np.arange(n_items), members, members)
-            products[place] = (by_item * within[:, None, :]) @ by_item.transpose(0, 2, 1)
-        return total, q, mean, curved, products
+        within = (own * ((q / smooth) @ kernel))[family]  # posterior of the whole shift
+        mean, curved = (np.einsum("sjk,sjk->js", each, within) for each in (first, second))
+        products = (first * within).transpose(1, 0, 2) @ first.transpose(1, 2, 0)
+        if omega:  # systems of two families have the item's shift alone in common
+            given = (own[family] * first) @ kernel.T / smooth[family]
+            apart = (given * q).transpose(1, 0, 2) @ given.transpose(1, 2, 0)
+            products = np.where(family[:, None] == family, products, apart)
+        hessian = products - mean[:, :, None] * mean[:, None, :]
+        hessian[:, np.arange(len(theta)), np.arange(len(theta))] += curved
+        return total, mean, hessian, q
 
     def mode(self, tau: float, omega: float, sigma: float, *, start: Array) -> Mode:
         """Newton's method for abilities with the prior N(m, sigma^2) and m next to unknown."""
-        theta, prior = start, ability_precision(len(start), sigma)
-
-        def at(values: Array) -> tuple[Slopes, float]:
-            found = self.slopes(values, tau, omega)
-            return found, float(found.log_likelihood.sum() - 0.5 * values @ prior @ values)
-
-        slopes, value = at(theta)
-        for _ in range(MOST_STEPS):
-            gradient = slopes.gradient.sum(axis=0) - prior @ theta
-            curvature = slopes.hessian.sum(axis=0)
-            precision = prior - curvature
-            step = np.linalg.solve(safe(precision, prior), gradient)
-            if gradient @ step < TOLERANCE:
-                break
-            size = 1.0
-            while True:
-                slopes, reached = at(theta + size * step)
-                if reached >= value or size < 1e-4:
-                    break
-                size /= 2
-            theta, value = theta + size * step, reached
+        n, share = len(start), MEAN_DEVIATION**2 / (sigma**2 + len(start) * MEAN_DEVIATION**2)
+        prior = (np.eye(n) - share) / sigma**2
+        at = lru_cache(maxsize=2)(lambda theta: self.slopes(np.array(theta), tau, omega))
+        theta = minimize(
+            lambda x: 0.5 * x @ prior @ x - at(tuple(x)).log_likelihood.sum(),
+            start,
+            jac=lambda x: prior @ x - at(tuple(x)).gradient.sum(axis=0),
+            hess=lambda x: prior - at(tuple(x)).hessian.sum(axis=0),
+            method="trust-exact",
+            options={
+                "gtol": TOLERANCE * self.items.n_items,
+                "maxiter": MOST_STEPS,
+                "initial_trust_radius": FIRST_RADIUS,
+            },
+        ).x
+        slopes = at(tuple(theta))
         precision = prior - slopes.hessian.sum(axis=0)
-        _, log_determinant = np.linalg.slogdet(safe(precision, prior))
-        _, of_prior = np.linalg.slogdet(prior)
-        return Mode(theta, precision, value + 0.5 * float(of_prior - log_determinant), slopes)
-
-
-def log_density(x: Array, z: Array, c: Array) -> tuple[Array, Array, Array]:
-    """Log-probability of responses at logits z, and its first and second derivative by z; zero where x is missing."""
-    s = expit(z)
-    wrong = np.log1p(-c) + log_expit(-z), -s, -s * (1 - s)
-    if np.any(c > 0):
-        p = c + (1 - c) * s
-        rate = (1 - c) * s * (1 - s) / p
-        right = np.log(p), rate, rate * (1 - 2 * s) - rate**2
-    else:
-        right = log_expit(z), 1 - s, wrong[2]
-    observed, correct = ~np.isnan(x), x == 1
-    value, first, second = (np.where(correct, r, w) * observed for r, w in zip(right, wrong, strict=True))
-    return value, first, second
+        lost = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(prior)[1]
+        evidence = slopes.log_likelihood.sum() - 0.5 * (theta @ prior @ theta + lost)
+        return Mode(theta, precision, float(evidence), slopes)
 
 
 def grid_weights(variance: Array) -> Array:
@@ -216,23 +169,7 @@ def grid_weights(variance: Array) -> Array:
 
 def family_kernel(omega: float) -> Array:
     """Weights of a family's whole shift given the item's, rows sum to 1, shape (n_nodes, n_nodes)."""
-    n = GRID.size
-    (around,) = grid_weights(np.array([omega**2]))
-    apart = np.abs(np.arange(n)[:, None] - np.arange(n))
-    middle = n // 2
-    kernel = np.where(apart <= middle, around[np.minimum(apart + middle, n - 1)], 0.0)
+    middle = GRID.size // 2
+    apart = np.abs(np.arange(GRID.size)[:, None] - np.arange(GRID.size))
+    kernel = np.append(grid_weights(np.array([omega**2]))[0, middle:], np.zeros(middle))[apart]
     return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
-
-
-def ability_precision(n_systems: int, sigma: float) -> Array:
-    """Inverse of sigma^2 I + MEAN_DEVIATION^2 1 1', the covariance of abilities about an unknown mean."""
-    share = MEAN_DEVIATION**2 / (sigma**2 + n_systems * MEAN_DEVIATION**2)
-    return np.asarray((np.eye(n_systems) - share) / sigma**2)
-
-
-def safe(precision: Array, prior: Array) -> Array:
-    """The precision, or where it is not positive definite that of the prior beside its positive part."""
-    values, vectors = np.linalg.eigh(precision)
-    if values[0] > 0:
-        return precision
-    return np.asarray((vectors * np.maximum(np.abs(values), 1e-3)) @ vectors.T)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 from scipy.stats import betabinom
 
-from irtbench.analysis.option_model import fit_options
+from irtbench.analysis.option_model import fit_options, steepest
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError
@@ -194,7 +194,7 @@ def wrong_keys(
     given = answers[answers["answer"].fillna("") != ""]
     check_respondents_agree(given, responses)
     row_of = pd.Series(np.arange(responses.n_respondents), index=list(responses.respondent_ids))
-    steepest, options, counts = [], [], []
+    ablest, options, counts = [], [], []
     groups = dict(tuple(given.groupby("item_id", sort=False)))
     for k, item in enumerate(responses.item_ids):
         chosen = groups[item].drop_duplicates("respondent_id") if item in groups else given[:0]
@@ -202,7 +202,7 @@ def wrong_keys(
         options.append(names)
         counts.append(np.bincount(codes_of(chosen["answer"], names), minlength=len(names)))
         if len(names) < 2:
-            steepest.append(np.ones(1))
+            ablest.append(np.ones(1))
             continue
         if len(chosen) > MOST_RESPONDENTS:
             chosen = chosen.iloc[rng.choice(len(chosen), MOST_RESPONDENTS, replace=False)]
@@ -212,9 +212,9 @@ def wrong_keys(
             x, own = values[rows, k][:, None], place[item]
             rest = rest - np.where(np.isnan(x), 0.0, np.where(x == 1, right[:, own], wrong[:, own]))
         mass, _ = node_posterior(rest, population)
-        model = fit_options(codes_of(chosen["answer"], names), population.nodes, mass, len(names))
-        steepest.append(model.steepest(n_draws=N_DRAWS, rng=rng))
-    posteriors, share = _weigh(steepest, counts)
+        slopes = fit_options(codes_of(chosen["answer"], names), population.nodes, mass, len(names))
+        ablest.append(steepest(*slopes, n_draws=N_DRAWS, rng=rng))
+    posteriors, share = _weigh(ablest, counts)
     best = [int(p[1:].argmax()) + 1 if p.size > 1 else 0 for p in posteriors]
     return WrongKeys(
         item_ids=responses.item_ids,

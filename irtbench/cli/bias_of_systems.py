@@ -14,8 +14,7 @@ from irtbench.cli.progress import reporting
 from irtbench.data.input_error import InputError
 
 if TYPE_CHECKING:
-    from irtbench.analysis.item_shifts import ItemShifts
-    from irtbench.analysis.shift_control import ShiftControl
+    from irtbench.analysis.item_shifts import ItemShifts, ShiftControl
     from irtbench.cli.reading import Reading
 
 FILES = ("systems.csv", "control.csv")
@@ -61,8 +60,7 @@ def systems_against_people(
     json: bool,
 ) -> None:
     """Run the comparison and write its files."""
-    from irtbench.analysis.item_shifts import item_shifts
-    from irtbench.analysis.shift_control import shift_control
+    from irtbench.analysis.item_shifts import item_shifts, shift_control
     from irtbench.bank.known_items import read_bank
     from irtbench.cli.link_options import chosen_scale
     from irtbench.data.readers.groups import read_groups

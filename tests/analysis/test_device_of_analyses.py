@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from builders.pretended_device import assert_same_if_pretended, assert_same_on_a_gpu
 from builders.simulated import drawn
 from irtbench.analysis.effect_of_testlets import effect_of_testlets
-from irtbench.analysis.explanatory_items import Kind, fit_explanatory_items
+from irtbench.analysis.explained_responses import Kind, fit_explanatory_items
 from irtbench.analysis.guessing import guessing_test
 from irtbench.analysis.item_bias import Method, item_bias
 from irtbench.analysis.linear_logistic_test import linear_logistic_test
@@ -26,7 +26,7 @@ RANDOM_FEATURES = np.random.default_rng(0).normal(size=(20, 2))
 def explained(device: Device, kind: Kind) -> Numbers:
     """Difficulties fitted with their regression on features."""
     found = fit_explanatory_items(drawn(n=100, n_items=20), RANDOM_FEATURES, kind=kind, device=device)
-    return {"estimates": found.estimates, "posterior_sd": found.posterior_sd, "sd": found.errors.sd}
+    return {"estimates": found.estimates.values, "b": found.items.difficulty, "sd": found.estimates.sd}
 
 
 def linear_logistic(device: Device) -> Numbers:

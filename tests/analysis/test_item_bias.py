@@ -17,7 +17,6 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.logistic_regression import logistic_regression
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.item_tensors import ItemTensors
 from irtbench.models.simulation import simulate_responses
 
 METHODS = ("likelihood_ratio", "logistic")
@@ -158,29 +157,48 @@ def test_an_item_the_whole_focal_group_gets_right_is_finite(method: str) -> None
 def test_the_studied_item_is_at_a_maximum_and_all_others_are_held() -> None:
     responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
     linked = link(responses, focal, freed=np.zeros(6, dtype=bool), settings=FitSettings())
-    studied = linked.studied(2)
-    common = studied.common()
+    common = linked.held(2, slope=False, intercept=False)
     # with all its items common, the fit of all is the largest likelihood of this item too
-    whole = linked.problem.evaluate(
-        linked.problem.group_prior.joined(linked.groups[0].items, *population_of(linked))
-    ).log_posterior
-    assert common.log_posterior == pytest.approx(whole, abs=1e-6)
-    free = {slope: studied.problem(slope=slope, intercept=True) for slope in (False, True)}
-    for slope, problem in free.items():
-        found = studied.free(common, slope=slope)
-        assert found.log_posterior >= common.log_posterior
-        at, value = found.parameters.matrix, found.log_posterior
-        for row, column in torch.nonzero(problem.free).tolist():
+    assert common.log_posterior == pytest.approx(linked.mode.log_posterior, abs=1e-6)
+    assert linked.refitted(2, slope=False, intercept=False).log_posterior == pytest.approx(common.log_posterior)
+    uniform, either = (linked.held(2, slope=slope, intercept=True, start=common) for slope in (False, True))
+    assert either.log_posterior >= uniform.log_posterior - 1e-5 >= common.log_posterior - 2e-5
+    # by nothing but what is kept of each group: the other items' likelihoods, and this one's curve and the population
+    # the columns are (a_1, d_1, c_1, a, d, c), those of the population's mean and log standard deviation below a and d
+    for found, free in ((uniform, (3, 1, 4)), (either, (3, 0, 1, 4))):
+        at = found.items.matrix.clone()
+        assert height(linked, 2, at) == pytest.approx(found.log_posterior, abs=1e-6)
+        for row, column in [(0, k) for k in free] + [(1, 3), (1, 4)]:
             for step in (-0.02, 0.02):
                 moved = at.clone()
                 moved[row, column] += step
-                assert problem.evaluate(ItemTensors.from_matrix(moved)).log_posterior < value
-    assert studied.free(common, slope=True).log_posterior >= studied.free(common, slope=False).log_posterior - 1e-5
+                assert height(linked, 2, moved) < found.log_posterior
 
 
-def population_of(linked: LinkedGroups) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and log sd of the focal group."""
-    return torch.tensor([linked.mean]).double(), torch.tensor([linked.sd]).double().log()
+def height(linked: LinkedGroups, item: int, at: torch.Tensor) -> float:
+    """Log-likelihood of both groups with the item, and the focal population below it, elsewhere."""
+    total = 0.0
+    for group, part in enumerate(linked.groups):
+        slope, intercept = at[0, 3] + group * at[0, 0], at[0, 4] + group * at[0, 1]
+        mean, deviation = group * at[1, 3], (group * at[1, 4]).exp()
+        log_weights = torch.log_softmax(-0.5 * ((linked.theta - mean) / deviation) ** 2, dim=0)
+        z = slope * linked.theta + intercept
+        own = torch.where(part.rows.right[:, item, None] == 1, z, -z)
+        joint = part.without(item) + torch.nn.functional.logsigmoid(own) + log_weights
+        total += float(torch.logsumexp(joint, dim=1).sum())
+    return total
+
+
+def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_the_scale() -> None:
+    responses, focal = two_groups(seed=7, n=(300, 200), n_items=6)
+    values = responses.values.copy()
+    values[:, 3] = focal
+    split = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
+    found = item_bias(split, focal)
+    without = item_bias(split.select_items([item for item in split.item_ids if item != "item3"]), focal)
+    assert not found.anchor[3]
+    assert found.x2[3] > 100
+    assert found.focal_mean == pytest.approx(without.focal_mean, abs=1e-3)
 
 
 @pytest.mark.slow

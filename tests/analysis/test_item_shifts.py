@@ -8,10 +8,15 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
-from irtbench.analysis.item_shifts import ItemShifts, calibration_variance, item_shifts, number_right
-from irtbench.analysis.shift_control import drawn_doubles, shift_control
+from irtbench.analysis.item_shifts import (
+    ItemShifts,
+    calibration_variance,
+    drawn_doubles,
+    item_shifts,
+    shift_control,
+)
 from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
 from irtbench.data.input_error import InputError
 from irtbench.estimation.fit import fit_model
@@ -73,7 +78,7 @@ def test_the_likelihood_is_the_integral_over_the_shift(guessing: float) -> None:
     items = items_of(3, rng, guessing)
     values = systems(items, 4, rng)
     values[2, 1] = np.nan
-    likelihood = ShiftLikelihood(values, items, np.array([0.0, 0.1, 0.3]))
+    likelihood = ShiftLikelihood(values, items, np.array([0.0, 0.1, 0.3]), np.arange(4))
     theta = np.array([-0.5, 0.2, 0.9, 1.5])
     found = likelihood.slopes(theta, 0.6, 0.0).log_likelihood
     for j in range(3):
@@ -95,7 +100,7 @@ def test_derivatives_are_those_of_the_likelihood(omega: float, guessing: float) 
     items = items_of(4, rng, guessing)
     values = systems(items, 5, rng)
     values[0, 3] = np.nan
-    likelihood = ShiftLikelihood(values, items, np.full(4, 0.05), np.array([0, 0, 1, 1, 2]) if omega else None)
+    likelihood = ShiftLikelihood(values, items, np.full(4, 0.05), np.array([0, 0, 1, 1, 2]))
     theta = rng.normal(size=5)
 
     def value(at: NDArray[np.float64]) -> float:
@@ -116,15 +121,9 @@ def test_a_family_of_one_is_a_system_with_a_noisier_shift_of_its_own() -> None:
     items = items_of(6, rng)
     values = systems(items, 1, rng)
     theta = np.array([0.3])
-    alone = ShiftLikelihood(values, items, np.zeros(6)).slopes(theta, 0.5, 0.0)
+    alone = ShiftLikelihood(values, items, np.zeros(6), np.array([0])).slopes(theta, 0.5, 0.0)
     family = ShiftLikelihood(values, items, np.zeros(6), np.array([0])).slopes(theta, 0.3, 0.4)
     np.testing.assert_allclose(family.log_likelihood, alone.log_likelihood, atol=1e-6)
-
-
-def test_the_number_right_of_equal_chances_is_binomial() -> None:
-    np.testing.assert_allclose(number_right(np.full((2, 7), 0.3))[1], binom.pmf(np.arange(8), 7, 0.3), atol=1e-12)
-    # chances 1/2 and 1/4: none right 3/8, both 1/8
-    np.testing.assert_allclose(number_right(np.array([0.5, 0.25])), [3 / 8, 4 / 8, 1 / 8])
 
 
 def test_calibration_variance_is_that_of_the_logit() -> None:

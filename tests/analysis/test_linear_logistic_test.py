@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.optimize import approx_fprime
 
-from irtbench.analysis.linear_logistic_test import linear_logistic_test, newton
+from irtbench.analysis.linear_logistic_test import linear_logistic_test
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import log_likelihood
-from irtbench.models.quadrature import normal_population
+from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import node_posterior
 
@@ -51,11 +50,24 @@ def test_it_is_a_maximum_with_missing_responses_and_trials() -> None:
     x = rng.normal(size=(12, 2))
     items = ItemParameters.from_difficulty(np.ones(12), 0.2 + x @ [0.7, -0.4])
     responses = simulate_responses(rng.normal(0, 1.3, 400), items, rng=rng, missing=0.3, trials=2)
-    found = linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), x))
+    demand_a_maximum(responses, x, normal_grid(121, bound=12.0))
+
+
+def test_it_is_a_maximum_where_items_are_so_many_that_the_usual_nodes_are_too_far_apart() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(500, 2))
+    items = ItemParameters.from_difficulty(np.ones(500), 0.2 + x @ [0.7, -0.4] + rng.normal(0, 0.3, 500))
+    responses = simulate_responses(rng.normal(0, 1.3, 60), items, rng=rng)
+    demand_a_maximum(responses, x, normal_grid(1201, bound=8.0))
+
+
+def demand_a_maximum(responses: ResponseMatrix, x: np.ndarray, nodes: Quadrature) -> None:
+    """By nothing but NumPy, on these nodes."""
+    found = linear_logistic_test(responses, ItemFeatures(responses.item_ids, ("x", "y"), x))
 
     def value(at: np.ndarray) -> float:
-        own = ItemParameters.from_difficulty(np.ones(12), at[0] + x @ at[1:3])
-        population = normal_population(0.0, float(np.exp(at[3])))
+        own = ItemParameters.from_difficulty(np.ones(len(x)), at[0] + x @ at[1:3])
+        population = rescaled(nodes, 0.0, float(np.exp(at[3])))
         logs = log_likelihood(responses.correct, population.nodes, own, trials=responses.trials)
         return float(node_posterior(logs, population)[1].sum())
 
@@ -93,16 +105,3 @@ def test_features_that_determine_each_other_are_refused() -> None:
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y"), np.stack([x, 2 * x], axis=1)))
     with pytest.raises(InputError, match="3 features of 4 items"):
         linear_logistic_test(responses, ItemFeatures(items.item_ids, ("x", "y", "z"), rng.normal(size=(4, 3))))
-
-
-def test_newton_goes_uphill_where_the_surface_is_hollow() -> None:
-    """-(cosh x - 1.5 x^2) is hollow at 0 and highest where sinh x = 3x; steps that are far too long overflow cosh."""
-
-    def height(at: torch.Tensor) -> torch.Tensor:
-        return -1000 * (torch.cosh(at[0]) - 1.5 * at[0] ** 2) - at[1] ** 2
-
-    values, hessian, _, converged = newton(height, torch.tensor([0.1, 5.0], dtype=torch.float64))
-    assert converged
-    assert np.isfinite(hessian).all()
-    assert np.sinh(values[0]) == pytest.approx(3 * values[0], rel=1e-6)
-    assert values[1] == pytest.approx(0, abs=1e-6)

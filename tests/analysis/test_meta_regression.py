@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
-from irtbench.analysis.meta_regression import Errors, meta_regression, with_intercept
+from irtbench.analysis.meta_regression import Estimates, meta_regression, with_intercept
 
 
 def test_without_errors_it_is_least_squares(reference: Path) -> None:
@@ -15,7 +15,7 @@ def test_without_errors_it_is_least_squares(reference: Path) -> None:
     items, x = pd.read_csv(folder / "verbal_items.csv"), pd.read_csv(folder / "verbal_features.csv")
     printed = pd.read_csv(folder / "verbal_regression.csv").set_index(["model", "term"])
     for model, column in (("ols_2pl_b", "b_2pl"), ("ols_rasch_b", "b_rasch")):
-        found = meta_regression(items[column].to_numpy(), np.zeros(24), x.iloc[:, 1:].to_numpy(float), shrink=False)
+        found = meta_regression(Estimates(items[column].to_numpy(), np.zeros(24)), x.iloc[:, 1:].to_numpy(float))
         expected = printed.loc[model]
         np.testing.assert_allclose(found.coefficients, expected["coef"], atol=1e-6)
         np.testing.assert_allclose(np.sqrt(np.diagonal(found.covariance)), expected["se"], rtol=1e-4)
@@ -28,16 +28,16 @@ def test_equal_errors_leave_the_residual_variance_what_they_do_not_take() -> Non
     x = rng.normal(size=(30, 2))
     b = x @ [0.5, -0.2] + rng.normal(0, 0.6, 30)
     rest = b - with_intercept(x) @ np.linalg.lstsq(with_intercept(x), b, rcond=None)[0]
-    found = meta_regression(b, np.full(30, 0.3), x, shrink=False)
+    found = meta_regression(Estimates(b, np.full(30, 0.3)), x)
     assert found.residual_sd**2 == pytest.approx(rest @ rest / 27 - 0.09, rel=1e-3)
-    assert meta_regression(b, np.full(30, 3.0), x, shrink=False).residual_sd == 0.0
+    assert meta_regression(Estimates(b, np.full(30, 3.0)), x).residual_sd == 0.0
 
 
 def test_shrunken_effects_are_the_posterior_at_the_largest_marginal_likelihood() -> None:
     rng = np.random.default_rng(2)
     x, se = rng.normal(size=(25, 10)), rng.uniform(0.1, 0.4, 25)
     b = 0.3 * x.sum(axis=1) / np.sqrt(10) + rng.normal(0, np.sqrt(0.25 + se**2))
-    found = meta_regression(b, se, x, shrink=True)
+    found = meta_regression(Estimates(b, se), x, shrink=True)
 
     def log_likelihood(s: float, effect: float) -> float:
         # a next to flat intercept; its variance adds a constant
@@ -57,7 +57,7 @@ def test_more_features_than_items_predict_as_without_the_rotation() -> None:
     rng = np.random.default_rng(3)
     x, se = rng.normal(size=(12, 40)), np.full(12, 0.2)
     b = x[:, 0] + rng.normal(0, 0.3, 12)
-    found = meta_regression(b, se, x, shrink=True)
+    found = meta_regression(Estimates(b, se), x, shrink=True)
     design, prior = with_intercept(x), np.diag([1e-12, *np.full(40, found.effect_sd**-2)])
     weight = np.diag(1 / (max(found.residual_sd, 1e-9) ** 2 + se**2))
     covariance = np.linalg.inv(design.T @ weight @ design + prior)
@@ -78,7 +78,7 @@ def test_correlated_errors_are_those_of_generalised_least_squares_and_reml() -> 
     rng = np.random.default_rng(5)
     x, covariance = rng.normal(size=(20, 2)), correlated(20, rng)
     b = x @ [0.6, -0.3] + rng.multivariate_normal(np.zeros(20), covariance + 0.16 * np.eye(20))
-    found = meta_regression(b, Errors.of_covariance(covariance), x, shrink=False, interval=True)
+    found = meta_regression(Estimates.of_covariance(b, covariance), x, interval=True)
     design = with_intercept(x)
 
     def restricted(s: float) -> float:
@@ -101,20 +101,21 @@ def test_correlated_errors_are_those_of_generalised_least_squares_and_reml() -> 
 def test_errors_of_some_items_and_draws_are_those_of_their_covariance() -> None:
     rng = np.random.default_rng(6)
     covariance = correlated(6, rng)
-    errors, chosen = Errors.of_covariance(covariance), np.array([4, 0, 3])
+    errors, chosen = Estimates.of_covariance(np.zeros(6), covariance), np.array([4, 0, 3])
     np.testing.assert_allclose(errors.variances, np.diagonal(covariance), rtol=1e-10)
     some = errors.select(chosen)
     np.testing.assert_allclose((some.axes * some.sd**2) @ some.axes.T, covariance[np.ix_(chosen, chosen)], atol=1e-12)
-    drawn = np.stack([errors.draw(0.5, rng) for _ in range(20_000)])
+    drawn = np.stack([errors.drawn(np.arange(6), 0.5, rng).values for _ in range(20_000)])
+    np.testing.assert_allclose(drawn.mean(axis=0), np.arange(6), atol=0.02)
     np.testing.assert_allclose(np.cov(drawn.T), covariance + 0.25 * np.eye(6), atol=0.02)
-    plain = Errors(np.array([0.1, 0.2, 0.3]))
+    plain = Estimates(np.zeros(3), np.array([0.1, 0.2, 0.3]))
     np.testing.assert_allclose(plain.select(np.array([2, 0])).variances, [0.09, 0.01])
-    assert plain.draw(0.0, rng).shape == (3,)
+    assert plain.drawn(np.zeros(3), 0.0, rng).values.shape == (3,)
 
 
 def test_a_residual_of_nothing_has_an_interval_from_nothing() -> None:
     rng = np.random.default_rng(7)
     x = rng.normal(size=(30, 1))
-    found = meta_regression(x[:, 0] + rng.normal(0, 0.3, 30), np.full(30, 0.5), x, shrink=False, interval=True)
+    found = meta_regression(Estimates(x[:, 0] + rng.normal(0, 0.3, 30), np.full(30, 0.5)), x, interval=True)
     assert found.residual_sd == found.residual_lower == 0.0
     assert 0 < found.residual_upper < 0.5

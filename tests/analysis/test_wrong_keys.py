@@ -150,11 +150,10 @@ def test_the_option_model_finds_slopes_and_their_errors() -> None:
     for _ in range(60):
         theta = rng.choice(nodes, 400, p=np.exp(-(nodes**2) / 2) / np.exp(-(nodes**2) / 2).sum())
         chosen = (np.outer(theta, slope) + intercept + rng.gumbel(size=(400, 3))).argmax(axis=1)
-        found = fit_options(chosen, nodes, np.eye(33)[np.searchsorted(nodes, theta)], 3)
+        slopes, covariance = fit_options(chosen, nodes, np.eye(33)[np.searchsorted(nodes, theta)], 3)
         contrast = np.array([1.0, -1.0, 0.0])
-        estimates.append(found.slope @ contrast)
-        errors.append(np.sqrt(contrast @ found.covariance @ contrast))
-        np.testing.assert_allclose(found.probabilities(nodes).sum(axis=1), 1.0)
+        estimates.append(slopes @ contrast)
+        errors.append(np.sqrt(contrast @ covariance @ contrast))
     assert np.mean(estimates) == pytest.approx(1.0, abs=4 * np.std(estimates) / np.sqrt(60) + 0.03)  # and a weak prior
     assert np.std(estimates) == pytest.approx(np.mean(errors), rel=0.3)
 

@@ -167,7 +167,8 @@ class DesignedProblem(Problem):
 def designed_derivatives(problem: DesignedProblem, items: ItemTensors, counts: Counts) -> ItemDerivatives:
     """Derivatives by the free parameters: M'g, M'IM and M'U of those by the items' own."""
     found, matrix = item_derivatives(problem.own, problem.whole(items), counts), problem.matrix
-    information = matrix.T @ torch.block_diag(*found.information) @ matrix
+    by_item = matrix.view(len(found.information), -1, matrix.shape[1])
+    information = (by_item.mT @ found.information @ by_item).sum(dim=0)
     missing = None if found.missing is None else (matrix.T @ found.missing.flatten(0, 1))[None]
     return ItemDerivatives(items, (matrix.T @ found.gradient.flatten())[None], information[None], missing)
 

@@ -9,9 +9,14 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.analysis.explained_difficulty import explain_difficulty
-from irtbench.analysis.explained_responses import explain_responses
-from irtbench.analysis.explanatory_items import ExplanatoryFit, Kind, Told, fit_explanatory_items
-from irtbench.analysis.meta_regression import meta_regression
+from irtbench.analysis.explained_responses import (
+    ExplanatoryFit,
+    Kind,
+    explain_responses,
+    fit_explanatory_items,
+    without_prior,
+)
+from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
@@ -67,8 +72,8 @@ def test_posteriors_of_items_are_those_of_brute_force(kind: Kind) -> None:
     with fenced(0), torch.no_grad():
         fit = ExplanatoryFit.of(data, features.values, kind, False)
         fit.to_mode()
-        told = fit.told()
-        expected = fit.expected.numpy()
+        means, variances = fit.moments()
+        expected = fit.expected
     x, nodes, weights = data.values, STANDARD_NORMAL.nodes, STANDARD_NORMAL.weights
     slope, intercept = fit.items.slope[:, 0].numpy(), fit.items.intercept.numpy()
     logs = np.log1p(np.exp(-(nodes[:, None] * slope + intercept)))  # of 1 / P
@@ -93,20 +98,20 @@ def test_posteriors_of_items_are_those_of_brute_force(kind: Kind) -> None:
         mass = np.exp(level - level.max())
         mass /= mass.sum()
         mean = mass.sum(axis=0) @ b
-        assert told.mean[j, 1] == pytest.approx(mean, abs=0.01)
-        assert told.variance[j, 1] == pytest.approx(mass.sum(axis=0) @ (b - mean) ** 2, rel=0.03)
+        assert means[j, 1] == pytest.approx(mean, abs=0.01)
+        assert variances[j, 1] == pytest.approx(mass.sum(axis=0) @ (b - mean) ** 2, rel=0.03)
         if kind == "2pl":
             mean = mass.sum(axis=1) @ log_a
-            assert told.mean[j, 0] == pytest.approx(mean, abs=0.01)
-            assert told.variance[j, 0] == pytest.approx(mass.sum(axis=1) @ (log_a - mean) ** 2, rel=0.03)
+            assert means[j, 0] == pytest.approx(mean, abs=0.01)
+            assert variances[j, 0] == pytest.approx(mass.sum(axis=1) @ (log_a - mean) ** 2, rel=0.03)
 
 
 def test_a_normal_posterior_gives_the_estimate_back() -> None:
     estimate, error, expected, residual = 1.2, 0.4, 0.3, 0.6
     variance = 1 / (error**-2 + residual**-2)
     mean = variance * (estimate / error**2 + expected / residual**2)
-    told = Told(np.array([[0.0, mean]]), np.array([[1.0, variance]]))
-    assert [float(part[0]) for part in told.by_responses(1, expected, residual)] == pytest.approx([estimate, error])
+    found = without_prior(np.array([mean]), np.array([variance]), expected, residual)
+    assert [float(found.values[0]), float(found.sd[0])] == pytest.approx([estimate, error])
 
 
 @pytest.mark.slow
@@ -140,7 +145,7 @@ def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
         some = data.select_items([item for item, one in zip(data.item_ids, kept, strict=True) if one])
         fitted = fit_model(some.select_respondents(some.n_by_respondent > 0), kind="rasch")
         se = fitted.items.standard_errors()["difficulty"]
-        steps = meta_regression(fitted.items.difficulty, se, features.values[kept], shrink=False)
+        steps = meta_regression(Estimates(fitted.items.difficulty, se), features.values[kept])
         residuals.append((joint.residual_sd, steps.residual_sd))
     joint_mean, steps_mean = np.mean(residuals, axis=0)
     assert joint_mean == pytest.approx(0.6, abs=0.12)
@@ -191,9 +196,9 @@ def test_items_answered_alike_by_all_and_with_trials_are_items_like_others() -> 
     plain = ResponseMatrix(values, data.respondent_ids, data.item_ids)
     found = fit_explanatory_items(plain, features.values, kind="2pl")
     assert found.learning.settled
-    assert found.posterior_mean[5] < -1.5
-    assert found.posterior_mean[6] > 1.5
-    assert (found.posterior_sd > 0).all()
+    assert found.items.difficulty[5] < -1.5
+    assert found.items.difficulty[6] > 1.5
+    assert (found.estimates.variances > 0).all()
     assert found.items.n_items == 40
 
 
