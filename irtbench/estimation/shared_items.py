@@ -63,8 +63,8 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     anchors = known.select([known.item_ids[k] for k in chosen])
     if not anchors.discrimination.any():
         raise InputError("fit: none of the anchors is among the items of the responses with a slope other than 0")
-    if settings.kind not in ("2pl", "3pl") or settings.prior == "hierarchical" or settings.posterior is not None:
-        raise InputError("fit: anchors go with model 2pl or 3pl, prior none or weak, and without a posterior")
+    if settings.kind in ("1pl", "4pl") or settings.prior == "hierarchical" or settings.posterior is not None:
+        raise InputError("fit: anchors go with model rasch, 2pl or 3pl, prior none or weak, and without a posterior")
     if settings.population == "estimated":
         raise InputError("fit: beside anchors the population is normal; expected population normal")
     if settings.estimates_guessing and settings.priors.guessing is None:
@@ -95,15 +95,13 @@ def shared_parameters(
     item_ids: Sequence[str], settings: FitSettings, anchors: KnownItems | None, device: torch.device
 ) -> SharedParameters | None:
     """What items share by these settings; None where all parameters are their own."""
-    if settings.has_common_slope:
-        return SharedParameters.common_slope(len(item_ids), device)
     if anchors is None:
-        return None
+        return SharedParameters.common_slope(len(item_ids), device) if settings.has_common_slope else None
     known, slope, intercept = np.zeros((3, len(item_ids)))
     places, items = list(anchors.places), anchors.items
     known[places], slope[places], intercept[places] = 1.0, items.discrimination, items.intercept
     slopes, intercepts, where = (torch.from_numpy(part).to(device) for part in (slope, intercept, known))
-    return SharedParameters.anchored(slopes, intercepts, where > 0)
+    return SharedParameters.anchored(slopes, intercepts, where > 0, rasch=settings.kind == "rasch")
 
 
 def demand_new_items(prior_items: Mapping[str, tuple[float, float]], anchors: KnownItems) -> None:
@@ -151,10 +149,8 @@ def told(
     names = () if standard else shared.names
     errors = shared_errors(problem, by_z, anchors) if standard_errors else None
     joint = None if errors is None else errors.joint
-    own = shared.own[:, 0].tolist()
-    kind: tuple[ItemKind, ...] = tuple("own" if free else "fixed" for free in own)
-    if settings.kind in ("rasch", "1pl"):
-        kind = (settings.kind,) * items.n_items
+    own: ItemKind = settings.kind if settings.kind in ("rasch", "1pl") else "own"
+    kind: tuple[ItemKind, ...] = tuple(own if free else "fixed" for free in shared.own[:, 1].tolist())
     slope = by_z.slope[:, 0] / sd
     intercept = by_z.intercept - mean * slope
     if not standard:  # what is known, without rounding

@@ -175,7 +175,8 @@ class ItemParameters(Drawn):
         deviation of the population are two.
         """
         kinds = Counter(self.kind)
-        return int(self.n_free.sum()) + (kinds["rasch"] + kinds["1pl"] > 0) + 2 * (kinds["fixed"] > 0)
+        shared = 2 if kinds["fixed"] else int(kinds["rasch"] + kinds["1pl"] > 0)
+        return int(self.n_free.sum()) + shared
 
     @property
     def model(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from builders.simulated import simulated
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import numbered_groups
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.fit_categories import coded, models_of, rows_of
+from irtbench.estimation.fit_categories import models_of, rows_of
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, common_slope
 from irtbench.estimation.marginal.m_step import item_derivatives
@@ -23,6 +23,7 @@ from irtbench.estimation.multiple_groups import group_problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.several_abilities.bifactor_mode import bifactor_problem
 from irtbench.estimation.several_abilities.factor_mode import factor_problem
+from irtbench.models.category_parameters import coded
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.item_tensors import GUESSING, ItemTensors

@@ -329,13 +329,31 @@ def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
     for anchors, options, said in (
         (elsewhere, {}, "none of the anchors is among the items"),
         (flat, {}, "a slope other than 0"),
-        (anchor, {"model": "rasch"}, "anchors go with model 2pl or 3pl"),
-        (anchor, {"prior": "hierarchical"}, "anchors go with model 2pl or 3pl"),
+        (anchor, {"model": "1pl"}, "anchors go with model rasch, 2pl or 3pl"),
+        (anchor, {"prior": "hierarchical"}, "anchors go with model rasch, 2pl or 3pl"),
         (anchor, {"population": "estimated"}, "the population is normal"),
         (anchor, {"model": "3pl", "prior": "none"}, "guessing without a prior"),
         ("items.csv", {}, "expected ItemParameters or a data frame"),
     ):
         with pytest.raises(irtbench.InputError, match=said):
             irtbench.fit_model(simulated, anchors=anchors, **options)
-    with pytest.raises(irtbench.InputError, match="2pl or 3pl but kind is rasch"):
-        irtbench.fit_groups(simulated, ["a", "b"] * 200, model="rasch")
+
+
+def test_rasch_items_beside_anchors_have_slope_one_and_the_anchors_scale() -> None:
+    """New items and the population of 40 samples are known as well as their errors say."""
+    rng, difficulty = np.random.default_rng(0), np.linspace(-1.5, 1.5, 8)
+    truth = irtbench.ItemParameters.from_difficulty(np.ones(8), difficulty)
+    anchors, z = truth.select(truth.item_ids[:4]), []
+    for _ in range(40):
+        responses = irtbench.simulate_responses(rng.normal(0.7, 1.4, 300), truth, rng=rng)
+        fitted = irtbench.fit_model(responses, model="rasch", anchors=anchors)
+        assert fitted.converged
+        errors, of = fitted.items.standard_errors()["difficulty"], fitted.population
+        own = (fitted.items.difficulty - difficulty)[4:] / errors[4:]
+        z.append([(of["mean"] - 0.7) / of["se_mean"], (of["sd"] - 1.4) / of["se_sd"], *own])
+    np.testing.assert_array_equal(fitted.items.discrimination, 1)
+    np.testing.assert_array_equal(fitted.items.difficulty[:4], difficulty[:4])
+    assert fitted.items.kind == ("fixed",) * 4 + ("rasch",) * 4
+    assert fitted.n_parameters == 6  # four difficulties, mean and standard deviation
+    assert np.sqrt(np.mean(np.square(z), axis=0)) == pytest.approx(np.ones(6), abs=0.35)
+    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1, abs=0.12)

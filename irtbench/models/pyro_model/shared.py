@@ -55,7 +55,7 @@ class SharedParameters:
         return cls((COMMON_SLOPE,), torch.zeros_like(slopes), slopes[None], slopes == 0)
 
     @classmethod
-    def anchored(cls, slope: Tensor, intercept: Tensor, known: Tensor) -> SharedParameters:
+    def anchored(cls, slope: Tensor, intercept: Tensor, known: Tensor, *, rasch: bool = False) -> SharedParameters:
         """Known items and a population whose standard deviation and mean are estimated.
 
         Parameters
@@ -64,11 +64,14 @@ class SharedParameters:
             a and d where they are known, else without meaning, shape (n_items,).
         known
             Where, shape (n_items,).
+        rasch
+            Whether slopes of the others are 1.
         """
-        a, d = torch.where(known, slope, 0.0), torch.where(known, intercept, 0.0)
+        a, d = torch.where(known, slope, 1.0 if rasch else 0.0), torch.where(known, intercept, 0.0)
         none = torch.zeros_like(a)
-        design = torch.stack([torch.stack([a, none], dim=1), torch.stack([none, a], dim=1)])
-        own = ~known[:, None].expand(-1, 2)
+        by_mean = torch.where(known, a, 0.0)
+        design = torch.stack([torch.stack([a, none], dim=1), torch.stack([none, by_mean], dim=1)])
+        own = torch.stack([~known & (not rasch), ~known], dim=1)
         return cls((POPULATION_SD, POPULATION_MEAN), torch.stack([none, d], dim=1), design, own)
 
     @classmethod

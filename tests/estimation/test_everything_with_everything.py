@@ -1,0 +1,131 @@
+"""Every model with every option: it converges, or is refused for the reason that docs/estimation.md gives."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irtbench
+from irtbench.data.sparse_responses import SparseResponses
+
+MODELS: dict[str, dict[str, Any]] = {
+    "rasch": {"model": "rasch"},
+    "1pl": {"model": "1pl"},
+    "2pl": {},
+    "3pl": {"model": "3pl"},
+    "4pl": {"model": "4pl"},
+}
+#: Where an option does not go with a model: the first words of the refusal.
+REFUSED = {
+    ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
+    ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",
+    ("prior hierarchical", "4pl"): "prior hierarchical does not go with a 4pl",
+    ("priors of single items", "1pl"): "prior_items go with kind rasch, 2pl or 3pl",
+    ("priors of single items", "4pl"): "prior_items does not go with a 4pl",
+    ("guessing fixed by item", "4pl"): "by_item does not go with a 4pl",
+    ("anchors", "1pl"): "anchors go with model rasch, 2pl or 3pl",
+    ("anchors", "4pl"): "anchors go with model rasch, 2pl or 3pl",
+    ("posterior", "rasch"): "a posterior goes with kind 2pl or 3pl",
+    ("posterior", "1pl"): "a posterior goes with kind 2pl or 3pl",
+    ("posterior", "4pl"): "a posterior does not go with a 4pl",
+    ("Adam", "4pl"): "optimiser adam does not go with a 4pl",
+}
+
+
+@cache
+def crowd() -> irtbench.ResponseMatrix:
+    rng = np.random.default_rng(5)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 8), np.linspace(-1.2, 1.2, 8), 0.1)
+    return irtbench.simulate_responses(rng.normal(size=400), items, rng=rng)
+
+
+@cache
+def with_gaps() -> irtbench.ResponseMatrix:
+    values = crowd().values.copy()
+    values[np.random.default_rng(6).random(values.shape) < 0.3] = np.nan
+    values[np.isnan(values).all(axis=1), 0] = 1
+    return irtbench.ResponseMatrix(values, crowd().respondent_ids, crowd().item_ids)
+
+
+@cache
+def of_trials() -> irtbench.ResponseMatrix:
+    rng = np.random.default_rng(7)
+    n = rng.integers(1, 4, (400, 8))
+    p = 1 / (1 + np.exp(-1.3 * rng.normal(size=(400, 1)) + np.linspace(-1.2, 1.2, 8)))
+    return irtbench.ResponseMatrix(rng.binomial(n, p).astype(float), crowd().respondent_ids, crowd().item_ids, n)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StoredResponses:
+    folder = tmp_path_factory.mktemp("stored")
+    with_gaps().to_long().to_parquet(folder / "long.parquet")
+    return irtbench.encode_table(irtbench.LargeTable.open(folder / "long.parquet"), folder / "cache")
+
+
+@cache
+def bank() -> irtbench.ItemParameters:
+    return irtbench.fit_model(crowd(), prior="weak", guessing=0.1).items
+
+
+def fitted(words: dict[str, Any], data: Callable[[], Any] = crowd, **more: Any) -> irtbench.FittedModel:
+    return irtbench.fit_model(data(), **words, **more)
+
+
+OPTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "prior weak": lambda words: fitted(words, prior="weak"),
+    "prior hierarchical": lambda words: fitted(words, prior="hierarchical"),
+    "priors of single items": lambda words: fitted(words, prior_items={"item1": (0.0, 0.5)}),
+    "guessing fixed by item": lambda words: fitted(words, by_item={"item1": 0.2}),
+    "estimated population": lambda words: fitted(words, population="estimated"),
+    "anchors": lambda words: fitted(words, anchors=bank().select(bank().item_ids[:4])),
+    "groups": lambda words: irtbench.fit_groups(crowd(), ["a", "b"] * 200, **words),
+    "missing responses": lambda words: fitted(words, with_gaps),
+    "several trials": lambda words: fitted(words, of_trials),
+    "sparse tables": lambda words: fitted(words, lambda: SparseResponses.from_long(with_gaps().to_long())),
+    "many scales": lambda words: irtbench.fit_many([crowd()] * 3, **words)["scale2"],
+    "posterior": lambda words: fitted(words, prior="weak", posterior="normal", n_nodes=21),
+    "Adam": lambda words: fitted(words, optimiser="adam", tolerance=1e-3),
+    "single precision": lambda words: fitted(words, dtype="float32"),
+}
+SLOW = ("posterior", "Adam")
+CASES = [
+    pytest.param(option, model, marks=pytest.mark.slow if option in SLOW and (option, model) not in REFUSED else ())
+    for option in OPTIONS
+    for model in MODELS
+]
+
+
+def asserted(option: str, model: str, fit: Callable[[dict[str, Any]], Any]) -> None:
+    if (option, model) in REFUSED:
+        with pytest.raises(irtbench.InputError, match=REFUSED[option, model]):
+            fit(MODELS[model])
+        return
+    found = fit(MODELS[model])
+    assert found.converged, found.stopped_because
+    assert np.isfinite(found.log_likelihood)
+    items = found.items[0] if isinstance(found, irtbench.GroupedModel) else found.items
+    assert items.covariance is not None
+    assert np.isfinite(items.covariance).all()
+
+
+@pytest.mark.parametrize(("option", "model"), CASES)
+def test_every_model_with_every_option(option: str, model: str) -> None:
+    asserted(option, model, OPTIONS[option])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_from_disk(model: str, stored: irtbench.StoredResponses) -> None:
+    asserted("disk", model, lambda words: irtbench.fit_model(stored, **words))
+    here, there = irtbench.fit_model(with_gaps(), **MODELS[model]), irtbench.fit_model(stored, **MODELS[model])
+    assert there.log_likelihood == pytest.approx(here.log_likelihood, rel=1e-9)
+
+
+def test_the_table_of_the_docs_is_this_one() -> None:
+    rows = [f"| option | {' | '.join(MODELS)} |", f"|---|{'---|' * len(MODELS)}"]
+    for option in [*OPTIONS, "disk"]:
+        rows.append(f"| {option} | {' | '.join('no' if (option, model) in REFUSED else 'yes' for model in MODELS)} |")
+    page = Path(__file__).parents[2] / "docs" / "estimation.md"
+    assert "\n".join(rows) in page.read_text(encoding="utf-8")
