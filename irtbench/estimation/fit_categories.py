@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -18,16 +18,27 @@ from irtbench.data.shown import counted
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified
 from irtbench.estimation.driver import fenced
+from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import choose_device, with_positive_direction
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.designed_problem import common_slope as with_common_slope
+from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
-from irtbench.estimation.marginal.observed_information import sampling_covariance
+from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
-from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, asymptote_prior
+from irtbench.estimation.multiple_groups import (
+    BOUND,
+    find_group_mode,
+    group_names,
+    group_nodes,
+    groups_of,
+    populations_told,
+    with_one_slope,
+)
+from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, FitSettings, asymptote_prior
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
@@ -77,6 +88,8 @@ class FittedCategories(InformationCriteria):
         How the iterations ended.
     doubts
         Why the scale may not be one of ability, and whose slope the responses hardly determine.
+    groups
+        Of several groups ``group, n_respondents, mean, sd, se_mean, se_sd``, the reference first; None for one.
     """
 
     items: CategoryParameters
@@ -89,11 +102,13 @@ class FittedCategories(InformationCriteria):
     nodes: str
     status: Status
     doubts: tuple[str, ...]
+    groups: pd.DataFrame | None = None
 
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters."""
-        return int(self.items.n_free.sum()) + self.items.common_slope
+        others = 0 if self.groups is None else len(self.groups) - 1
+        return int(self.items.n_free.sum()) + self.items.common_slope + 2 * others
 
     def table(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
@@ -120,6 +135,8 @@ def fit_categories(
     common_slope: bool = False,
     prior: Literal["none", "weak"] = "none",
     prior_guessing: str | None = None,
+    groups: Sequence[str] | None = None,
+    reference: str | None = None,
     standard_errors: bool = True,
     tolerance: float = 1e-5,
     max_steps: int = 500,
@@ -147,6 +164,11 @@ def fit_categories(
         guessing.
     prior_guessing
         A prior of guessing in place of that one: ``normal:MEAN,SD`` of logit c or ``beta:ALPHA,BETA`` of c.
+    groups
+        The group of each respondent: ability is N(0, 1) in the reference and N(m, s^2) in each other group, the items
+        are common to all. None for one group.
+    reference
+        The group with mean 0 and standard deviation 1; None for the largest.
     standard_errors
         Whether to invert the observed information (Louis, 1982).
     tolerance, max_steps, n_nodes, device, seed
@@ -179,6 +201,8 @@ def fit_categories(
     codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
     each = models_of(models, item_ids)
     check_categories(codes, respondents, item_ids, categories, each)
+    labels = None if groups is None else np.asarray(groups, dtype=object)
+    names: tuple[str, ...] = () if labels is None else group_names(labels, len(codes), reference)
     if prior == "weak" and codes.shape[1] > codes.shape[0]:
         raise InputError(
             f"fit: {codes.shape[1]} items and {codes.shape[0]} respondents: with more items than respondents prior "
@@ -201,21 +225,45 @@ def fit_categories(
         items = CategoryItems(each, [len(own) for own in categories], 1, where)
         model = partial(category_model, items=items, priors=priors)
         nodes = NodeTensors.from_quadrature(normal_grid(n_nodes), dtype=torch.float64, device=where)
-        problem: Problem = CategoryProblem.of(model, rows_of(codes, items), nodes)
-        if common_slope:
-            problem = DesignedProblem.made_of(problem, with_common_slope(items.free, items.where("slope")))
-        start = starting_values(problem)
-        problem = with_adapted_nodes(problem, start, room=ROOM)
-        problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
-        found = with_positive_direction(problem, found)
-        status, covariance = found.status, None
+        alone = CategoryProblem.of(model, rows_of(codes, items), nodes)
+        found: Estimate
+        if labels is not None:
+            members = [labels == name for name in names]
+            differs = torch.zeros(len(items), (len(names) - 1) * items.width, dtype=torch.bool, device=where)
+            at = replace(alone, nodes=group_nodes(BOUND, 12 / (n_nodes - 1), torch.float64, where))
+            rows = tuple(rows_of(codes[part], items) for part in members)
+            grouped = GroupProblem.of_groups(at, rows, differs)
+            start, problem = grouped.group_prior.joined(starting_values(alone)), cast(Problem, grouped)
+            if common_slope:
+                designed = with_one_slope(grouped, items.where("slope"))
+                problem, start = designed, designed.free_of(start)
+            problem, found = find_group_mode(problem, start, FitSettings(tolerance=tolerance, max_steps=max_steps))
+        else:
+            problem = alone
+            if common_slope:
+                problem = DesignedProblem.made_of(alone, with_common_slope(items.free, items.where("slope")))
+            start = starting_values(problem)
+            problem = with_adapted_nodes(problem, start, room=ROOM)
+            problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
+            found = with_positive_direction(problem, found)
+        status, covariance, joint = found.status, None, None
         if standard_errors and status.converged:
-            covariance, loose = sampling_covariance(problem, found.items)
+            whole, loose = joint_sampling_covariance(problem, found.items)
+            joint, first = torch.from_numpy(whole), np.arange(len(items))
+            covariance = whole[first, :, first, :][:, -items.width :, -items.width :]
             status = status.unless_loose(loose.tolist())
         steep, undetermined = (tuple(f"item {item_ids[j]}" for j in which) for which in (status.steep, status.loose))
         status = replace(status, steep_items=steep, loose_items=undetermined)
-        doubts = find_doubts(problem, found, priors)
-        x = problem.whole(found.items).matrix
+        parameters, of_groups = problem.whole(found.items), None
+        doubts: tuple[str, ...] = ()
+        if labels is None:
+            doubts = find_doubts(problem, found, priors)
+        else:
+            columns = populations_told(groups_of(problem), parameters, joint, 1.0)
+            sizes = [int(part.sum()) for part in members]
+            of_groups = pd.DataFrame({"group": names, "n_respondents": sizes})
+            of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(columns, axis=1)
+        x = parameters.matrix[: len(items), -items.width :]
     told = items.told(x).cpu().numpy()
     if covariance is not None and status.converged:
         doubts += slopes_not_told(item_ids, told, covariance, items.where("slope").cpu().numpy())
@@ -230,6 +278,7 @@ def fit_categories(
         describe_nodes(problem.nodes),
         status,
         doubts,
+        of_groups,
     )
 
 

@@ -250,7 +250,8 @@ def fit_groups(
         each_its_slope, start = group_problem(responses, members, settings, differs=differs)
         problem: Problem = each_its_slope
         if settings.has_common_slope:
-            designed = with_one_slope(each_its_slope)
+            slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(responses.n_items, -1)
+            designed = with_one_slope(each_its_slope, slopes)
             problem, start = designed, designed.free_of(start)
         problem, mode = find_group_mode(problem, start, settings)
         status, covariance = mode.status, None
@@ -295,9 +296,7 @@ def fit_groups(
 def check_groups(
     responses: ResponseMatrix, labels: NDArray[np.object_], settings: FitSettings, reference: str | None
 ) -> tuple[str, ...]:
-    """Names of the groups, the reference first, the others in the order of the respondents."""
-    if labels.shape != (responses.n_respondents,):
-        raise InputError(f"groups: {labels.size} groups for {responses.n_respondents} respondents; expected one each")
+    """Refuse what does not go with groups; their names, the reference first."""
     if settings.has_common_slope and not settings.priors.is_flat:
         raise InputError(f"groups: a {settings.kind} has one slope for all items; expected no prior with it")
     if settings.priors.hierarchy is not None or settings.population == "estimated" or settings.posterior is not None:
@@ -305,6 +304,13 @@ def check_groups(
     if settings.optimiser == "adam":
         raise InputError("groups: expected the preconditioned optimiser")
     check_estimable(responses, settings.priors)
+    return group_names(labels, responses.n_respondents, reference)
+
+
+def group_names(labels: NDArray[np.object_], n_respondents: int, reference: str | None) -> tuple[str, ...]:
+    """Names of the groups, the reference first, the others in the order of the respondents."""
+    if labels.shape != (n_respondents,):
+        raise InputError(f"groups: {labels.size} groups for {n_respondents} respondents; expected one each")
     sizes = {name: int((labels == name).sum()) for name in dict.fromkeys(labels)}
     if len(sizes) < 2:
         raise InputError("groups: all respondents are in one group; expected at least two")
@@ -376,11 +382,12 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
     return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
 
 
-def with_one_slope(problem: GroupProblem) -> DesignedProblem:
-    """The same with one slope for all items in all groups."""
-    slopes = torch.zeros_like(problem.free)
-    slopes[: len(problem.group_prior.differs), problem.group_prior.differs.shape[1]] = True
-    return DesignedProblem.made_of(problem, common_slope(problem.free, slopes))
+def with_one_slope(problem: GroupProblem, slopes: Tensor) -> DesignedProblem:
+    """The same with one slope for all items in all groups; `slopes` says which of an item's parameters are slopes."""
+    n_rows, n_columns = problem.free.shape
+    n_items, width = slopes.shape
+    whole = torch.nn.functional.pad(slopes, (n_columns - width, 0, 0, n_rows - n_items))
+    return DesignedProblem.made_of(problem, common_slope(problem.free, whole))
 
 
 def groups_of(problem: Problem) -> GroupProblem:

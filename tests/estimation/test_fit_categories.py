@@ -17,6 +17,7 @@ from irtbench.data.input_error import InputError
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import MODELS, FittedCategories, fit_categories
+from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
 from irtbench.models.pyro_model.categories import CategoryItems
 
@@ -170,6 +171,40 @@ def test_numpy_and_torch_have_the_same_curves_and_derivatives_are_those_of_diffe
         np.testing.assert_allclose(by_x[..., p], (above - below) / (2 * h), rtol=1e-5, atol=1e-6)
     above, below = (model.log_probabilities(x[:, :, None], theta[None] + s * h, NUMPY) for s in (1, -1))
     np.testing.assert_allclose(by_theta[..., 0], (above - below) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
+def grades_of(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Grades 0 to 3 of eight graded items."""
+    a, b = np.linspace(0.8, 1.8, 8)[:, None], np.array([-1.0, 0.0, 1.0]) + np.linspace(-0.6, 0.6, 8)[:, None]
+    return (a * (theta[:, None, None] - b) + rng.logistic(size=(len(theta), 8, 1)) > 0).sum(axis=2)
+
+
+def test_groups_have_populations_of_their_own() -> None:
+    rng, z = np.random.default_rng(3), []
+    for _ in range(12):
+        grades = grades_of(np.concatenate([rng.normal(size=300), rng.normal(-0.5, 1.3, 300)]), rng)
+        fitted = fit_categories(grades, groups=["a"] * 300 + ["b"] * 300, reference="a")
+        assert fitted.converged
+        assert fitted.groups is not None
+        other = fitted.groups.iloc[1]
+        z.append([(other["mean"] + 0.5) / other["se_mean"], (other["sd"] - 1.3) / other["se_sd"]])
+    assert fitted.n_parameters == 8 * 4 + 2
+    assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1, abs=0.45)
+    slopes, errors = fitted.table().query("parameter == 'a'")[["value", "standard_error"]].to_numpy().T
+    assert np.sqrt(np.mean(((slopes - np.linspace(0.8, 1.8, 8)) / errors) ** 2)) == pytest.approx(1, abs=0.6)
+
+
+def test_two_categories_in_groups_are_right_and_wrong_in_groups() -> None:
+    rng = np.random.default_rng(4)
+    right = (grades_of(np.concatenate([rng.normal(size=200), rng.normal(-0.5, 1.3, 200)]), rng) > 1).astype(int)
+    groups = ["a"] * 200 + ["b"] * 200
+    for kind, words in (("2pl", {}), ("1pl", {"common_slope": True})):
+        here = fit_categories(right, "2pl", groups=groups, reference="a", **words)  # type: ignore[arg-type]
+        there = fit_groups(right, groups, model=kind, reference="a")
+        assert here.n_parameters == there.n_parameters
+        assert here.log_likelihood == pytest.approx(there.log_likelihood, abs=1e-6)
+        assert here.groups is not None
+        np.testing.assert_allclose(here.groups.drop(columns="group"), there.table().drop(columns="group"), atol=1e-4)
 
 
 class CompLogLog(ItemModel):
