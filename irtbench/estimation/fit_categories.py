@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
@@ -21,8 +22,8 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import choose_device, with_positive_direction
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
-from irtbench.estimation.marginal.designed_problem import common_slope as with_common_slope
+from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
+from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
 from irtbench.estimation.marginal.group_problem import GroupProblem
 from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
@@ -31,12 +32,12 @@ from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import (
     BOUND,
+    designed_in_groups,
     find_group_mode,
     group_names,
     group_nodes,
     groups_of,
     populations_told,
-    with_one_slope,
 )
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device, FitSettings, asymptote_prior
 from irtbench.estimation.status import Status
@@ -80,6 +81,8 @@ class FittedCategories(InformationCriteria):
         Marginal log-likelihood of the responses, ability N(0, 1).
     priors
         Prior densities used.
+    n_estimated
+        Number of estimated parameters.
     n_respondents, n_by_item
         Size of the data, and responses to each item.
     nodes
@@ -97,6 +100,7 @@ class FittedCategories(InformationCriteria):
     covariance: NDArray[np.float64] | None
     log_likelihood: float
     priors: Priors
+    n_estimated: int
     n_respondents: int
     n_by_item: NDArray[np.int64]
     nodes: str
@@ -107,8 +111,7 @@ class FittedCategories(InformationCriteria):
     @property
     def n_parameters(self) -> int:
         """Number of estimated parameters."""
-        others = 0 if self.groups is None else len(self.groups) - 1
-        return int(self.items.n_free.sum()) + self.items.common_slope + 2 * others
+        return self.n_estimated
 
     def table(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
@@ -133,6 +136,8 @@ def fit_categories(
     *,
     levels: Sequence[Any] | None = None,
     common_slope: bool = False,
+    rating_scale: bool = False,
+    equal: Sequence[Sequence[tuple[str, str]]] = (),
     prior: Literal["none", "weak"] = "none",
     prior_guessing: str | None = None,
     groups: Sequence[str] | None = None,
@@ -159,6 +164,13 @@ def fit_categories(
     common_slope
         Whether all items have one slope: with ``gpcm`` the partial credit model (Masters, 1982), whose ability in
         logits is this one times the slope. Without a prior, and not with ``nominal``.
+    rating_scale
+        Whether all items, with ``gpcm`` and as many categories each, have one slope and the same distances between
+        steps (Andrich, 1978): d_jk = t_k + k c_j.
+    equal
+        Sets of parameters that are the same, each an item and the name that the table has:
+        ``[[("item1", "a"), ("item2", "a")]]``. Of graded items the slope and the first intercept can be. Without a
+        prior, as the other two.
     prior
         ``weak``: a ~ N(1, 1.5), intercepts ~ N(0, 4), but for the distances of a graded item's, and Beta(5, 15) of
         guessing.
@@ -218,14 +230,24 @@ def fit_categories(
         raise InputError(
             "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
         )
-    if common_slope and (prior != "none" or prior_guessing or any(isinstance(model, Nominal) for model in each)):
-        raise InputError("fit: a common slope goes with no prior, and with other models than nominal")
+    sets = equal_sets(each, item_ids, categories, equal, common_slope=common_slope)
+    if (sets or rating_scale) and not priors.is_flat:
+        raise InputError("fit: a common slope, a rating scale and equal parameters go without a prior")
+    if rating_scale and (
+        sets or {type(model) for model in each} != {PartialCredit} or len({len(own) for own in categories}) > 1
+    ):
+        raise InputError("fit: a rating scale is of gpcm items with as many categories each, and nothing else equal")
     with fenced(seed), torch.no_grad(), threads_for(codes.shape[0] * max(codes.shape[1], n_nodes)):
         where = choose_device(device)
         items = CategoryItems(each, [len(own) for own in categories], 1, where)
         model = partial(category_model, items=items, priors=priors)
         nodes = NodeTensors.from_quadrature(normal_grid(n_nodes), dtype=torch.float64, device=where)
         alone = CategoryProblem.of(model, rows_of(codes, items), nodes)
+        design = None
+        if rating_scale:
+            design = rating_scale_design(len(items), items.width, where)
+        elif sets:
+            design = equal_parameters(items.free, sets)
         found: Estimate
         if labels is not None:
             members = [labels == name for name in names]
@@ -234,14 +256,14 @@ def fit_categories(
             rows = tuple(rows_of(codes[part], items) for part in members)
             grouped = GroupProblem.of_groups(at, rows, differs)
             start, problem = grouped.group_prior.joined(starting_values(alone)), cast(Problem, grouped)
-            if common_slope:
-                designed = with_one_slope(grouped, items.where("slope"))
+            if design is not None:
+                designed = designed_in_groups(grouped, design)
                 problem, start = designed, designed.free_of(start)
             problem, found = find_group_mode(problem, start, FitSettings(tolerance=tolerance, max_steps=max_steps))
         else:
             problem = alone
-            if common_slope:
-                problem = DesignedProblem.made_of(alone, with_common_slope(items.free, items.where("slope")))
+            if design is not None:
+                problem = DesignedProblem.made_of(alone, design)
             start = starting_values(problem)
             problem = with_adapted_nodes(problem, start, room=ROOM)
             problem, found = find_mode_on_right_nodes(problem, start, tolerance=tolerance, max_steps=max_steps)
@@ -268,11 +290,12 @@ def fit_categories(
     if covariance is not None and status.converged:
         doubts += slopes_not_told(item_ids, told, covariance, items.where("slope").cpu().numpy())
     return FittedCategories(
-        CategoryParameters(item_ids, each, categories, x.cpu().numpy(), common_slope),
+        CategoryParameters(item_ids, each, categories, x.cpu().numpy(), own_parameters_of(items, design)),
         told,
         covariance if status.converged else None,
         found.log_likelihood,
         priors,
+        int(problem.free.sum()),
         len(codes),
         (codes != MISSING).sum(axis=0),
         describe_nodes(problem.nodes),
@@ -280,6 +303,42 @@ def fit_categories(
         doubts,
         of_groups,
     )
+
+
+def equal_sets(
+    models: Sequence[ItemModel],
+    item_ids: Sequence[str],
+    categories: Sequence[Sequence[Any]],
+    equal: Sequence[Sequence[tuple[str, str]]],
+    *,
+    common_slope: bool,
+) -> list[list[int]]:
+    """Places in the flattened parameters that are the same, see `fit_categories`."""
+    parameters = [model.parameters(len(own), 1) for model, own in zip(models, categories, strict=True)]
+    width, slopes = max(map(len, parameters)), list[int]()
+    places: dict[tuple[str, str], int] = {}
+    for j, (item, own) in enumerate(zip(item_ids, parameters, strict=True)):
+        places |= {(item, name): j * width + k for k, (name, role) in enumerate(own) if role != "gap"}
+        slopes += [j * width + k for k, (_, role) in enumerate(own) if role == "slope"]
+    if common_slope and any(isinstance(model, Nominal) for model in models):
+        raise InputError("fit: a common slope goes with other models than nominal, which has a slope a category")
+    if unknown := [(item, name) for pairs in equal for item, name in pairs if (item, name) not in places]:
+        example = next(iter(places))
+        raise InputError(f"fit: equal: no parameter {unknown[0]} that can be; expected an item and a name as {example}")
+    found = [[places[item, name] for item, name in pairs] for pairs in equal]
+    found += [slopes] if common_slope else []
+    chosen = [place for places_ in found for place in places_]
+    if len(set(chosen)) < len(chosen):
+        raise InputError("fit: equal: a parameter is in two sets; expected each in one at most")
+    return found
+
+
+def own_parameters_of(items: CategoryItems, design: Tensor | None) -> NDArray[np.int64]:
+    """Number of parameters that are an item's own and no other's, shape (n_items,)."""
+    if design is None:
+        return np.asarray(items.free.sum(dim=1).cpu().numpy())
+    touched = (design.view(len(items), items.width, -1) != 0).any(dim=1)  # (n_items, n_free)
+    return np.asarray((touched & (touched.sum(dim=0) == 1)).sum(dim=1).cpu().numpy())
 
 
 def slopes_not_told(

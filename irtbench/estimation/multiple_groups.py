@@ -251,7 +251,7 @@ def fit_groups(
         problem: Problem = each_its_slope
         if settings.has_common_slope:
             slopes = torch.tensor([[True, False, False]], device=start.matrix.device).expand(responses.n_items, -1)
-            designed = with_one_slope(each_its_slope, slopes)
+            designed = designed_in_groups(each_its_slope, common_slope(each_its_slope.alone.free, slopes))
             problem, start = designed, designed.free_of(start)
         problem, mode = find_group_mode(problem, start, settings)
         status, covariance = mode.status, None
@@ -382,12 +382,17 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
     return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
 
 
-def with_one_slope(problem: GroupProblem, slopes: Tensor) -> DesignedProblem:
-    """The same with one slope for all items in all groups; `slopes` says which of an item's parameters are slopes."""
-    n_rows, n_columns = problem.free.shape
-    n_items, width = slopes.shape
-    whole = torch.nn.functional.pad(slopes, (n_columns - width, 0, 0, n_rows - n_items))
-    return DesignedProblem.made_of(problem, common_slope(problem.free, whole))
+def designed_in_groups(problem: GroupProblem, matrix: Tensor) -> DesignedProblem:
+    """The same with the items' parameters made by a matrix; differences and populations are parameters of their own."""
+    n_items, width = len(problem.group_prior.differs), problem.group_prior.width
+    others = problem.free.clone()
+    others[:n_items, -width:] = False
+    own = torch.nonzero(others.reshape(-1))[:, 0]
+    n_free = matrix.shape[1]
+    whole = matrix.new_zeros(problem.free.numel(), n_free + len(own))
+    whole.view(*problem.free.shape, -1)[:n_items, -width:, :n_free] = matrix.view(n_items, width, n_free)
+    whole[own, n_free + torch.arange(len(own), device=own.device)] = 1.0
+    return DesignedProblem.made_of(problem, whole)
 
 
 def groups_of(problem: Problem) -> GroupProblem:

@@ -37,15 +37,15 @@ class CategoryParameters(Shown):
     steps_at
         Parameters on the scales without bounds that an `ItemModel` takes, shape (n_items, width); 0 behind the last of
         an item.
-    common_slope
-        Whether all items have one slope.
+    n_free
+        Number of parameters that are an item's own, shape (n_items,).
     """
 
     item_ids: tuple[str, ...]
     models: tuple[ItemModel, ...]
     categories: tuple[tuple[Any, ...], ...]
     steps_at: NDArray[np.float64]
-    common_slope: bool = False
+    n_free: NDArray[np.int64]
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -54,11 +54,6 @@ class CategoryParameters(Shown):
             tuple(name for name, _ in model.parameters(len(own), 1))
             for model, own in zip(self.models, self.categories, strict=True)
         )
-
-    @property
-    def n_free(self) -> NDArray[np.int64]:
-        """Number of parameters of each item, a slope common to all counting with none of them, shape (n_items,)."""
-        return np.array([len(names) - self.common_slope for names in self.names])
 
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
         """Of each item's categories at each ability, shapes (n_theta, n_categories)."""

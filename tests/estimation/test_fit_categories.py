@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, softmax
 
 from irtbench.data.input_error import InputError
 from irtbench.diagnostics.item_fit import item_fit
@@ -20,6 +21,7 @@ from irtbench.estimation.fit_categories import MODELS, FittedCategories, fit_cat
 from irtbench.estimation.multiple_groups import fit_groups
 from irtbench.models.item_models.item_model import NUMPY, ItemModel, Maths, Parameters, steps_of_shares
 from irtbench.models.pyro_model.categories import CategoryItems
+from irtbench.models.quadrature import normal_grid
 
 
 def theirs(reference: Path, folder: str, data: str) -> tuple[pd.DataFrame, pd.DataFrame, float, pd.DataFrame]:
@@ -181,7 +183,7 @@ def grades_of(theta: NDArray[np.float64], rng: np.random.Generator) -> NDArray[n
 
 def test_groups_have_populations_of_their_own() -> None:
     rng, z = np.random.default_rng(3), []
-    for _ in range(12):
+    for _ in range(8):
         grades = grades_of(np.concatenate([rng.normal(size=300), rng.normal(-0.5, 1.3, 300)]), rng)
         fitted = fit_categories(grades, groups=["a"] * 300 + ["b"] * 300, reference="a")
         assert fitted.converged
@@ -205,6 +207,56 @@ def test_two_categories_in_groups_are_right_and_wrong_in_groups() -> None:
         assert here.log_likelihood == pytest.approx(there.log_likelihood, abs=1e-6)
         assert here.groups is not None
         np.testing.assert_allclose(here.groups.drop(columns="group"), there.table().drop(columns="group"), atol=1e-4)
+
+
+def test_a_rating_scale_is_the_maximum_of_its_likelihood_written_down() -> None:
+    """P(k) proportional to exp(k a theta + t_k + k c_j), integrated over 61 nodes, by a search of SciPy's."""
+    rng = np.random.default_rng(6)
+    theta, shift = rng.normal(0, 1.3, 400), np.array([0.0, 0.6, -0.5, 0.3])
+    steps = np.array([1.0, 0.4, -1.2])  # t_1, t_2, t_3
+    z = np.arange(4) * (theta[:, None, None] + shift[:, None]) + np.concatenate([[0], steps])
+    grades = (np.cumsum(softmax(z, axis=2), axis=2) < rng.random((400, 4, 1))).sum(axis=2)
+    fitted = fit_categories(grades, "gpcm", rating_scale=True)
+    assert (fitted.converged, fitted.n_parameters) == (True, 7)
+    nodes = normal_grid(61)
+
+    def minus_log_likelihood(x: NDArray[np.float64]) -> float:
+        c = np.concatenate([[0.0], x[4:]])
+        log_p = np.arange(4) * (x[0] * nodes.nodes[:, None, None] + c[:, None]) + np.concatenate([[0.0], x[1:4]])
+        log_p -= logsumexp(log_p, axis=2, keepdims=True)
+        rows = sum(log_p[:, j][:, grades[:, j]] for j in range(4))
+        return -float(logsumexp(rows + nodes.log_weights[:, None], axis=0).sum())
+
+    best = minimize(minus_log_likelihood, np.array([1.0, 0, 0, 0, 0, 0, 0]), method="BFGS", options={"gtol": 1e-6})
+    assert fitted.log_likelihood == pytest.approx(-best.fun, abs=1e-5)
+    a, d = fitted.parameters[:, 0], fitted.parameters[:, 1:]
+    np.testing.assert_allclose(a, best.x[0], atol=1e-4)
+    np.testing.assert_allclose(d, best.x[1:4] + np.arange(1, 4) * np.concatenate([[0], best.x[4:]])[:, None], atol=2e-4)
+    # the partial credit model has it as a special case
+    assert fit_categories(grades, "gpcm", common_slope=True).log_likelihood > fitted.log_likelihood
+
+
+def test_parameters_that_are_the_same() -> None:
+    grades = grades_of(np.random.default_rng(7).normal(size=400), np.random.default_rng(8))
+    pair = fit_categories(grades, equal=[[("item2", "a"), ("item5", "a")], [("item3", "d1"), ("item4", "d1")]])
+    free = fit_categories(grades)
+    a = pair.table().query("parameter == 'a'")["value"].to_numpy()
+    d = pair.table().query("parameter == 'd1'")["value"].to_numpy()
+    assert (a[1], d[2]) == (a[4], d[3])
+    assert (pair.n_parameters, free.n_parameters) == (30, 32)
+    assert free.log_likelihood - 10 < pair.log_likelihood < free.log_likelihood
+    assert pair.items.n_free.tolist() == [4, 3, 3, 3, 3, 4, 4, 4]
+    # all slopes in one set are a common slope
+    whole = fit_categories(grades, equal=[[(f"item{j}", "a") for j in range(1, 9)]])
+    assert whole.log_likelihood == fit_categories(grades, common_slope=True).log_likelihood
+    for words, saying in (
+        ({"equal": [[("item1", "d2"), ("item2", "d2")]]}, "no parameter .'item1', 'd2'. that can be"),
+        ({"equal": [[("item1", "a")], [("item1", "a"), ("item2", "a")]]}, "in two sets"),
+        ({"equal": [[("item1", "a"), ("item2", "a")]], "prior": "weak"}, "go without a prior"),
+        ({"rating_scale": True}, "a rating scale is of gpcm items"),
+    ):
+        with pytest.raises(InputError, match=saying):
+            fit_categories(grades, **words)
 
 
 class CompLogLog(ItemModel):
@@ -263,7 +315,7 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: np.where(np.arange(6) == 2, 1, x), {}, "item item3: all responses are the same, or none"),
         (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
         (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
-        (lambda x: x, {"models": "nominal", "common_slope": True}, "a common slope goes with no prior"),
+        (lambda x: x, {"models": "nominal", "common_slope": True}, "a common slope goes with other models than nominal"),
         (lambda x: x > 1, {"models": "3pl"}, "guessing without a prior"),
         (lambda x: x > 1, {"models": "3pl", "prior_guessing": "beta"}, "expected normal:MEAN,SD of logit c"),
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),

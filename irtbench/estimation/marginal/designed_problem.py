@@ -6,7 +6,7 @@ problem: its derivatives and information are taken at the items' own parameters 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -205,8 +205,28 @@ def common_slope(free: Tensor, slopes: Tensor) -> Tensor:
 
     `free` says which entries are parameters and `slopes` which of them are slopes, shape (n_items, width).
     """
-    others = torch.nonzero((free & ~slopes).reshape(-1))[:, 0]
-    matrix = torch.zeros(free.numel(), 1 + len(others), dtype=torch.float64, device=free.device)
-    matrix[slopes.reshape(-1), 0] = 1.0
-    matrix[others, torch.arange(1, 1 + len(others), device=free.device)] = 1.0
+    return equal_parameters(free, [torch.nonzero(slopes.reshape(-1))[:, 0].tolist()])
+
+
+def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
+    """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first."""
+    together = {place: number for number, places in enumerate(sets) for place in places}
+    chosen = torch.nonzero(free.reshape(-1))[:, 0].tolist()
+    alone = [place for place in chosen if place not in together]
+    matrix = torch.zeros(free.numel(), len(sets) + len(alone), dtype=torch.float64, device=free.device)
+    for place, number in together.items():
+        matrix[place, number] = 1.0
+    matrix[alone, len(sets) + torch.arange(len(alone), device=free.device)] = 1.0
     return matrix
+
+
+def rating_scale(n_items: int, n_categories: int, device: torch.device) -> Tensor:
+    """The matrix of the rating scale model: one slope, d_jk = t_k + k c_j with c_1 = 0 (Andrich, 1978).
+
+    Its columns are the slope, t_1, t_2, ... that all items have, and c_2, c_3, ...; its rows a, d_1, d_2, ... by item.
+    """
+    matrix = torch.zeros(n_items, n_categories, n_categories + n_items - 1, dtype=torch.float64, device=device)
+    matrix[:, :, :n_categories] = torch.eye(n_categories, dtype=torch.float64, device=device)
+    for item in range(1, n_items):
+        matrix[item, 1:, n_categories + item - 1] = torch.arange(1, n_categories, dtype=torch.float64, device=device)
+    return matrix.flatten(0, 1)
