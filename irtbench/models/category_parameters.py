@@ -137,8 +137,7 @@ def coded(
     codes = np.full(table.shape, MISSING, dtype=np.int8)
     for j, item in enumerate(table.columns):
         values = table.iloc[:, j]
-        there = values.notna().to_numpy()
-        present = set(values[there])
+        present = set(values.dropna().unique().tolist())
         expected = list(levels) if levels is not None else None if categories is None else list(categories[j])
         if expected is None:
             if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
@@ -152,7 +151,7 @@ def coded(
         own = tuple(value for value in expected if categories is not None or value in present)
         if len(own) > MOST_CATEGORIES:
             raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
-        codes[there, j] = [own.index(value) for value in values[there]]
+        codes[:, j] = pd.Categorical(values, categories=list(own)).codes
         known.append(own)
     respondents = [str(name) for name in table.index] if named else list(numbered("respondent", len(table)))
     return codes, respondents, (tuple(table.columns), tuple(known))

@@ -330,17 +330,17 @@ def products_of(problem: CategoryProblem, items: ItemTensors, functions: Tensor)
     """
     row, (n_nodes, n_given, n_free) = problem.row(items), functions.shape
     products, means = functions.new_zeros(n_nodes, n_given, n_given), functions.new_zeros(n_free, n_free)
-    for batch in problem.batches(n_free + n_given, dtype=torch.float64):
+    column, parameter = torch.nonzero((functions != 0).any(dim=0), as_tuple=True)  # a response tells of its own item
+    own = functions[:, column, parameter]
+    for batch in problem.batches(len(column) + n_given, dtype=torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         correct = batch.correct.to_dense()
         asked = correct.new_ones(len(batch), 1) if batch.observed is None else batch.observed.to_dense()
         given = torch.cat([correct, asked], dim=1)
-        mean = given.new_zeros(len(given), n_free)
-        for q in torch.nonzero(posterior.sum(dim=0) > NOBODY * len(given))[:, 0].tolist():
-            weighted = given * posterior[:, q, None]
-            mean.addmm_(weighted, functions[q])
-            products[q].addmm_(weighted.T, given)
+        mean = given.new_zeros(len(given), n_free).index_add_(1, parameter, (posterior @ own) * given[:, column])
         means += mean.T @ mean
+        for q in torch.nonzero(posterior.sum(dim=0) > NOBODY * len(given))[:, 0].tolist():
+            products[q].addmm_((given * posterior[:, q, None]).T, given)
     return products, means
 
 
