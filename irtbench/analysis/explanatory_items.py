@@ -30,8 +30,9 @@ from torch import Tensor
 from irtbench.analysis.meta_regression import Errors, meta_regression, with_intercept
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.estimation.driver import alternate, fenced
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings, hermite_axis
-from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
+from irtbench.estimation.few_respondents.empirical_bayes import location_and_scale, standardised
+from irtbench.estimation.few_respondents.item_grid import hermite_axis
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
 from irtbench.estimation.fit import choose_device
 from irtbench.estimation.fixed_point import FixedPoint
