@@ -203,7 +203,7 @@ def at_the_mode(
         nonlocal problem, items, priors, values
         mode, before = to_mode(), values
         items, mean, deviation = standardised(problem, mode.items)
-        learnt, _ = learn(likelihoods_around(problem, items, priors), priors, start)
+        learnt, _ = learn(with_likelihoods(normal_around(problem, items), items, priors), priors, start)
         origin, log_unit = before[-2:].tolist()
         there = [origin + math.exp(log_unit) * mean, log_unit + math.log(deviation)]
         updated = torch.tensor([*packed(learnt, beta), *there], dtype=torch.float64)
@@ -234,15 +234,14 @@ def at_the_mode(
     if standard_errors:
         covariance, loose = parameter_covariance(problem, items)
         status = status.unless_loose(loose.tolist())
-    grid = likelihoods_around(problem, items, priors, covariance if status.converged else None)
-    priors, weighted = over_densities(grid, priors, start)
-    points = grid.points()
-    mean, covariance, quantiles = points.told(sum(weight * points.mass(other) for weight, other in weighted))
+    grid = with_likelihoods(normal_around(problem, items, covariance if status.converged else None), items, priors)
+    known, weighted = over_densities(grid, priors, start)
+    mean, covariance, quantiles = with_likelihoods(grid.on_points, items, priors).told(weighted)
     found = Estimate(
         ItemTensors.from_matrix(mean), "mean", math.nan, mode.log_posterior, status, covariance=covariance,
         quantiles=quantiles if standard_errors and status.converged else None, mode=items,
     )  # fmt: skip
-    return integrated_at(problem, priors, found)
+    return integrated_at(problem, known, found)
 
 
 def integrated_at(problem: Problem, priors: Priors, found: Estimate) -> tuple[Problem, Priors, Estimate]:
@@ -283,12 +282,9 @@ def normal_around(problem: Problem, items: ItemTensors, covariance: Tensor | Non
     return ItemGrid.around(centre, own, slope.sign(), free, items.guessing, "intercept")
 
 
-def likelihoods_around(
-    problem: Problem, items: ItemTensors, priors: Priors, covariance: Tensor | None = None
-) -> ItemGrid:
-    """The same with the likelihood as level, the posterior less the prior that the mode was found under."""
-    grid = normal_around(problem, items, covariance)
-    return replace(grid, level=grid.level - grid.log_prior(about(priors, items)))
+def with_likelihoods(grid: ItemGrid, items: ItemTensors, priors: Priors) -> ItemGrid:
+    """The same with the likelihood as level: the posterior less the prior that the mode was found under."""
+    return replace(grid, level=grid.normal - grid.log_prior(about(priors, items)))
 
 
 def about(priors: Priors, items: ItemTensors) -> Priors:
@@ -313,7 +309,7 @@ def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:
 
 def starting_grid(problem: Problem, items: ItemTensors, priors: Priors) -> ItemGrid:
     """Nodes of (log |a|, b, logit c) where these items' likelihoods and the prior that learning starts from say."""
-    grid = likelihoods_around(problem, items, priors)
+    grid = with_likelihoods(normal_around(problem, items), items, priors)
     log_slope, intercept, logit = grid.nodes.unbind(-1)
     values = torch.stack([log_slope, -grid.sign[:, None] * intercept * (-log_slope).exp(), logit], dim=2)
     pairs = values[..., :2]
@@ -331,8 +327,8 @@ def joint_abilities(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     if not isinstance(problem.rows, DenseRows) or len(problem.rows) > min(MOST_RESPONDENTS, len(items) - 1):
         return None
     grid = normal_around(problem, items)
-    mass = torch.softmax(grid.level + grid.rule.log_weights, dim=1)
-    around, _ = Surroundings.of(problem, items).passed(grid, lambda part, level: mass[part])
+    mass = torch.softmax(grid.normal + grid.rule.log_weights, dim=1)
+    around, _ = Surroundings.of(problem, items).passed(grid, lambda part, level: mass.expand_as(level))
     return around.standardised_abilities
 
 

@@ -2,13 +2,13 @@
 
 Adaptive quadrature (Naylor & Smith, 1982): Gauss-Hermite nodes lie where the posterior was found last, by its mean and
 its covariance. Under a mixture the posterior is one of posteriors, each of which has nodes of its own. What is told of
-an item rests on more points, at which its log-likelihood is the polynomial through those at the nodes: quasi-random
-ones, weighted to the posterior.
+an item rests on more points, quasi-random ones weighted to the posterior.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,7 +22,8 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR
 from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
 
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
-POINTS, WIDER = {2: 512, 3: 1024}, 1.15  # of what is told, in standard deviations of the nodes' density
+WIDER = 1.3  # standard deviations of the density of points of which the posterior's are told, in those of the nodes'
+CELLS, FEWEST, MOST = 2**20, 8, 10  # items x points, and powers of two that are the numbers of points
 LEAST_VARIANCE = 1e-6
 
 
@@ -45,22 +46,11 @@ class Rule:
         return cls(torch.nn.functional.pad(offsets, (0, 3 - dimensions)), log_weights + 0.5 * (offsets**2).sum(dim=1))
 
     @classmethod
-    def points(cls, dimensions: int, like: Tensor) -> Rule:
-        """Quasi-random points of a normal density."""
-        z = normal_points(dimensions, POINTS[dimensions], like)
+    def points(cls, dimensions: int, n_items: int, like: Tensor) -> Rule:
+        """Quasi-random points of a normal density, fewer where items are many."""
+        n_points = 2 ** min(max(int(math.log2(CELLS / n_items)), FEWEST), MOST)
+        z = normal_points(dimensions, n_points, like)
         return cls(torch.nn.functional.pad(WIDER * z, (0, 3 - dimensions)), 0.5 * (z**2).sum(dim=1))
-
-
-def interpolation(dimensions: int, at: Tensor) -> Tensor:
-    """Weights of values at Hermite nodes in those at other offsets (Lagrange), shape (n_points, n_nodes)."""
-    axis, _ = hermite_axis(NODES_PER_AXIS[dimensions], at)
-    same = torch.eye(len(axis), dtype=torch.bool, device=at.device)
-    weights = torch.ones_like(at[:, :1])
-    for column in at[:, :dimensions].T:
-        ratio = (column[:, None, None] - axis) / torch.where(same, 1.0, axis[:, None] - axis)
-        own = torch.where(same, 1.0, ratio).prod(dim=2)
-        weights = (weights[:, :, None] * own[:, None, :]).flatten(1)
-    return weights
 
 
 @dataclass(frozen=True)
@@ -99,11 +89,15 @@ class ItemGrid:
     def around(
         cls, centre: Tensor, covariance: Tensor, sign: Tensor, free: Tensor, guessing: Tensor, of: str = "difficulty"
     ) -> ItemGrid:
-        """Nodes of normal densities, whose level is theirs."""
+        """Nodes of normal densities; their level is not known yet."""
         rule = Rule.hermite(3 if bool(free.any()) else 2, centre)
-        root = lower_root(covariance)[:, None]
-        level = (-0.5 * (rule.offsets**2).sum(dim=1)).expand(len(centre), -1)
+        root, level = lower_root(covariance)[:, None], torch.zeros_like(sign)[:, None]
         return cls(centre[:, None], root, sign, free, guessing, rule, level, torch.ones_like(sign), of)
+
+    @property
+    def normal(self) -> Tensor:
+        """Log of the density, up to a constant, that nodes would have were posteriors normal, shape (1, n_nodes)."""
+        return -0.5 * (self.rule.offsets**2).sum(dim=1)[None]
 
     @property
     def all(self) -> Tensor:
@@ -185,23 +179,27 @@ class ItemGrid:
         move = self.centre.new_tensor([math.log(deviation), -mean / deviation, 0.0])
         return replace(self, centre=self.centre * unit + move, root=self.root * unit[:, None])
 
-    def points(self) -> ItemGrid:
-        """The same posteriors on many points."""
-        dimensions = 3 if bool(self.free.any()) else 2
-        rule = Rule.points(dimensions, self.level)
-        levels = self.level.unflatten(1, (self.centre.shape[1], -1)) @ interpolation(dimensions, rule.offsets).T
-        return replace(self, rule=rule, level=levels.flatten(1))
+    @property
+    def on_points(self) -> ItemGrid:
+        """Many points in place of the nodes; their level is not known yet."""
+        return replace(self, rule=Rule.points(3 if bool(self.free.any()) else 2, len(self.sign), self.level))
 
-    def told(self, mass: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and covariance of each item's (a, d, c), and quantiles of (a, b, c), under this mass of the nodes.
+    @property
+    def parameters(self) -> Tensor:
+        """Values of (a, d, c) at the nodes, shape (n_items, n_nodes, 3)."""
+        log_slope, intercept, logit = self.linear.unbind(-1)
+        c = torch.where(self.free[:, None], torch.sigmoid(logit), self.guessing[:, None])
+        return torch.stack([self.sign[:, None] * log_slope.exp(), intercept, c], dim=2)
+
+    def told(self, weighted: Sequence[tuple[float, Priors]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and covariance of each item's (a, d, c), and quantiles of (a, b, c), averaged over weighted priors.
 
         Shapes (n_items, 3), (n_items, 3, 3) and (3, n_items, 3).
         """
-        log_slope, intercept, logit = self.linear.unbind(-1)
-        slope = self.sign[:, None] * log_slope.exp()
-        c = torch.where(self.free[:, None], torch.sigmoid(logit), self.guessing[:, None])
+        mass = torch.stack([weight * self.mass(priors) for weight, priors in weighted]).sum(dim=0)
+        slope, intercept, c = self.parameters.unbind(-1)
         quantiles = [weighted_quantiles(values, mass) for values in (slope, -intercept / slope, c)]
-        return *weighted_moments(mass, torch.stack([slope, intercept, c], dim=2)), torch.stack(quantiles, dim=2)
+        return *weighted_moments(mass, self.parameters), torch.stack(quantiles, dim=2)
 
 
 def weighted_moments(mass: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ from irtbench.models.priors import Hierarchy, Priors
 MOST_UPDATES = 60
 PROBATION = 6  # updates after which a component more must have paid
 ROUGHLY = 5  # times the tolerance, while the number of components is not known
-CLOSE, FURTHEST_APART = 0.85, 1.1  # standard deviations of the narrowest posterior that nodes are apart
+CLOSE, FURTHEST_APART = 1.0, 1.25  # standard deviations of the narrowest posterior that nodes are apart
 MOST_APART = 3.0  # of them, where a posterior is too narrow for the nodes to say how narrow
 FEW_NODES = 61  # of the usual grid, with which nothing is gained by fewer
 ROUNDS = 4  # of learning a component more before that, on the nodes that are there
@@ -171,10 +171,8 @@ class Beliefs:
     def told(self) -> tuple[Priors, Tensor, Tensor, Tensor]:
         """The densities with what is known of s, and of each item mean and covariance of (a, d, c), and quantiles."""
         priors, weighted = over_densities(self.grid, self.priors, self.start)
-        tails = replace(self, grid=self.grid.placed(with_long_tails(self.priors))).with_levels()
-        points = tails.grid.points()
-        mass = torch.stack([weight * points.mass(with_long_tails(other)) for weight, other in weighted]).sum(dim=0)
-        return priors, *points.told(mass)
+        tails = replace(self, grid=self.grid.placed(with_long_tails(self.priors)).on_points).with_levels()
+        return priors, *tails.grid.told([(weight, with_long_tails(other)) for weight, other in weighted])
 
 
 def settled(
