@@ -22,8 +22,8 @@ from irtbench.models.pyro_model.item_tensors import GUESSING, LINEAR
 from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
 
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
-WIDER = 1.3  # standard deviations of the density of points of which the posterior's are told, in those of the nodes'
-CELLS, FEWEST, MOST = 2**20, 8, 10  # items x points, and powers of two that are the numbers of points
+WIDER = 1.2  # standard deviations of the density of points of which the posterior's are told, in those of the nodes'
+CELLS, FEWEST, MOST = 2**19, 7, 9  # items x points, and powers of two that are the numbers of points of two values
 LEAST_VARIANCE = 1e-6
 
 
@@ -48,7 +48,7 @@ class Rule:
     @classmethod
     def points(cls, dimensions: int, n_items: int, like: Tensor) -> Rule:
         """Quasi-random points of a normal density, fewer where items are many."""
-        n_points = 2 ** min(max(int(math.log2(CELLS / n_items)), FEWEST), MOST)
+        n_points = 2 ** (min(max(int(math.log2(CELLS / n_items)), FEWEST), MOST) + dimensions - 2)
         z = normal_points(dimensions, n_points, like)
         return cls(torch.nn.functional.pad(WIDER * z, (0, 3 - dimensions)), 0.5 * (z**2).sum(dim=1))
 
@@ -170,7 +170,8 @@ class ItemGrid:
 
     def with_components(self, chosen: list[int]) -> ItemGrid:
         """The nodes of some components, perhaps of one more than once."""
-        level = self.level.unflatten(1, (self.centre.shape[1], -1))[:, chosen].flatten(1)
+        level = self.level.expand(len(self.level), self.nodes.shape[1])
+        level = level.unflatten(1, (self.centre.shape[1], -1))[:, chosen].flatten(1)
         return replace(self, centre=self.centre[:, chosen], root=self.root[:, chosen], level=level)
 
     def rescaled(self, mean: float, deviation: float) -> ItemGrid:
