@@ -60,6 +60,7 @@ FEWEST_UPDATES, MOST_UPDATES = 3, 100
 LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
 KNOWN = 0.25  # abilities are so, if the root mean square of their standard deviations is below this
 START = Hierarchy((0.0, 0.0), (0.5, 1.5), of="difficulty")
+MOST_ALIKE = 40  # respondents
 LEAST_WIDTH = 0.06  # of an ability at the start: nodes reach eight of these
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
@@ -104,7 +105,7 @@ def find_hierarchical_mode(
     """
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
-    if isinstance(problem.rows, DenseRows) and len(problem.rows) <= MOST_RESPONDENTS:
+    if len(problem.rows) <= MOST_RESPONDENTS:
         problem = reaching(problem, items)
         around = Surroundings.of(problem, items)
         if not mode_wanted:
@@ -164,7 +165,13 @@ def reaching(problem: Problem, items: ItemTensors) -> Problem:
 
 
 def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
-    """One item of each set of items with the same responses, which of these each item is like, and how many are."""
+    """One item of each set of items with the same responses, which of these each item is like, and how many are.
+
+    Not looked for among more than 40 respondents, of whom hardly two items have the same responses.
+    """
+    if len(around.right) > MOST_ALIKE:
+        each = torch.arange(around.right.shape[1], device=around.right.device)
+        return each, each, torch.ones_like(each)
     known = torch.stack([around.free.to(around.guessing), torch.where(around.free, 0.0, around.guessing)])
     columns = torch.cat([around.right.to(known), around.asked.to(known), known])
     _, place, counts = columns.unique(dim=1, return_inverse=True, return_counts=True)
