@@ -118,7 +118,7 @@ def test_the_learnt_densities_are_the_likeliest(guessed: bool) -> None:
             + rest
         )
         # the logit of the mean m of c has the density m^5 (1 - m)^15
-        return level - (5 * np.log1p(np.exp(-logit)) + 15 * np.log1p(np.exp(logit)) if guessed else 0.0)
+        return float(level - (5 * np.log1p(np.exp(-logit)) + 15 * np.log1p(np.exp(logit)) if guessed else 0.0))
 
     best = packed(priors, beta)
     for place in (0, 1, 2, 4, 5, *([3] if guessed else [])):

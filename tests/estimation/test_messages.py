@@ -1,6 +1,7 @@
 """Abilities and items integrated out together: exact where it must be, and fits to few respondents."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,6 +64,10 @@ def start_grid(around: Surroundings, sign: float = 1.0) -> ItemGrid:
     covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)
     signs = torch.full((n_items,), sign, dtype=torch.float64)
     return ItemGrid.around(centre, covariance, signs, around.free, around.guessing)
+
+
+def mass_of(weights: torch.Tensor, part: slice, level: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(weights[part] + level, dim=1)
 
 
 def placed(beliefs: Beliefs) -> Beliefs:
@@ -163,9 +168,7 @@ def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> No
     beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
     for _ in range(12):
         weights = beliefs.grid.log_mass(PRIORS) - beliefs.grid.level
-        around, level = beliefs.around.passed(
-            beliefs.grid, lambda part, level, w=weights: torch.softmax(w[part] + level, dim=1)
-        )
+        around, level = beliefs.around.passed(beliefs.grid, partial(mass_of, weights))
         grid = replace(beliefs.grid, level=level)
         beliefs = replace(beliefs, around=around, grid=grid.placed(PRIORS))
     mean, variance = beliefs.around.abilities

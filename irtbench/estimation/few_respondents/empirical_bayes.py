@@ -334,7 +334,7 @@ def joint_abilities(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     if not isinstance(problem.rows, DenseRows) or len(problem.rows) > min(MOST_RESPONDENTS, len(items) - 1):
         return None
     grid = normal_around(problem, items)
-    mass = torch.softmax(grid.normal + grid.rule.log_weights, dim=1)
+    mass: Tensor = torch.softmax(grid.normal + grid.rule.log_weights, dim=1)
     around, _ = Surroundings.of(problem, items).passed(grid, lambda part, level: mass.expand_as(level))
     return around.standardised_abilities
 
@@ -344,7 +344,8 @@ def location_and_scale(items: ItemTensors) -> Tensor:
     directions = torch.zeros(2, *items.matrix.shape, dtype=torch.float64, device=items.intercept.device)
     directions[0, :, INTERCEPT] = items.slope[:, 0]
     directions[1, :, 0] = items.slope[:, 0]
-    return directions / directions.flatten(1).norm(dim=1)[:, None, None]
+    length: Tensor = directions.flatten(1).norm(dim=1)
+    return directions / length[:, None, None]
 
 
 def standardised(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, float, float]:

@@ -165,8 +165,10 @@ class ItemGrid:
 
     def of_items(self, chosen: Tensor, counts: Tensor) -> ItemGrid:
         """Some of the items, each of which stands for so many."""
-        parts = (part[chosen] for part in (self.centre, self.root, self.sign, self.free, self.guessing))
-        return ItemGrid(*parts, self.rule, self.level[chosen], counts.to(self.level), self.of)
+        return ItemGrid(
+            self.centre[chosen], self.root[chosen], self.sign[chosen], self.free[chosen], self.guessing[chosen],
+            self.rule, self.level[chosen], counts.to(self.level), self.of,
+        )  # fmt: skip
 
     def with_components(self, chosen: list[int]) -> ItemGrid:
         """The nodes of some components, perhaps of one more than once."""
@@ -212,7 +214,8 @@ def weighted_moments(mass: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
 
 def lower_root(covariance: Tensor) -> Tensor:
     """Lower triangular roots of covariances, none of which is quite nothing."""
-    return torch.linalg.cholesky(covariance + LEAST_VARIANCE * torch.eye(3).to(covariance))
+    root: Tensor = torch.linalg.cholesky(covariance + LEAST_VARIANCE * torch.eye(3).to(covariance))
+    return root
 
 
 def hermite_axis(n_nodes: int, like: Tensor) -> tuple[Tensor, Tensor]:
