@@ -23,7 +23,7 @@ from irtbench.models.pyro_model.model import guessing_density, hierarchy_density
 
 NODES_PER_AXIS = {2: 7, 3: 5}  # by the number of an item's parameters
 WIDER = 1.6  # standard deviations of the density of points of which the posterior's are told, in those of the nodes'
-CELLS, FEWEST, MOST = 2**19, 7, 9  # items x points, and powers of two that are the numbers of points of two values
+CELLS, FEWEST, MOST = 2**18, 7, 9  # items x points, and powers of two that are the numbers of points of two values
 LEAST_VARIANCE = 1e-6
 
 
