@@ -31,13 +31,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import gamma
 
-from irtbench.estimation.few_respondents.item_quadrature import item_quadrature, posterior_quantiles
-from irtbench.estimation.few_respondents.random_items import starting_modes
+from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
+from irtbench.estimation.few_respondents.messages import Beliefs
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import Hierarchy, PriorName
-from irtbench.models.pyro_model.rows import DenseRows, encode_responses
+from irtbench.models.priors import Hierarchy, PriorName, Priors
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.ability import eap
 from irtbench.scoring.item_error import abilities_of, with_item_error
@@ -126,6 +126,7 @@ DESIGNS = (
     Design(100, 150, prior="hierarchical", aligned=True, uneven=True),
 )
 LARGE = 1000  # items
+PLACINGS = 6  # of nodes, until they are where posteriors are
 NARROW = 24  # normal densities that a long tail is made of
 FAR = 1.5  # difficulties beyond this are far
 COLUMNS = (
@@ -249,12 +250,24 @@ def exact(design: Design, rng: np.random.Generator) -> dict[str, float]:
     """Simulate a data set, and take each item's posterior given what is true of all else."""
     truth = ItemParameters.from_difficulty(rng.lognormal(0.2, design.spread, design.n_items), design.difficulties(rng))
     theta = rng.normal(size=design.n_respondents)
-    rows = encode_responses(simulate_responses(theta, truth, rng=rng, missing=design.missing), torch.device("cpu"))
-    assert isinstance(rows, DenseRows)
-    ability = torch.from_numpy(theta)
-    modes = starting_modes(rows, torch.ones(design.n_items, dtype=torch.float64))
-    quadrature = item_quadrature(rows, ability, modes, design.density)
-    lower, median, upper = posterior_quantiles(rows, ability, quadrature, design.density)[:, :, 1].numpy()
+    values = torch.tensor(simulate_responses(theta, truth, rng=rng, missing=design.missing).values)
+    ability, ones = torch.from_numpy(theta), torch.ones(design.n_items, dtype=torch.float64)
+    each = torch.ones(design.n_items, design.n_respondents, dtype=torch.float64)
+    asked = ~values.isnan()
+    around = Surroundings(  # everybody has a node for himself
+        ability, torch.eye(len(ability), dtype=torch.float64), (each, each), (values == 1).to(torch.int16),
+        asked.to(torch.int16), ones == 0, 0 * ones, ((0, 1), (1, 0)),
+    )  # fmt: skip
+    right = (torch.nansum(values, dim=0) + 0.5) / (asked.sum(dim=0) + 1)
+    start = torch.stack([0 * ones, -torch.logit(right), 0 * ones], dim=1)
+    wide = torch.diag(torch.tensor([0.1, 0.5, 0.0], dtype=torch.float64)).expand(len(start), 3, 3)
+    grid = ItemGrid.around(start, wide, ones, ones == 0, 0 * ones).with_components([0] * len(design.density.parts))
+    priors = Priors("hierarchical", hierarchy=design.density)
+    beliefs = Beliefs(around, grid, priors, priors)
+    for _ in range(PLACINGS):
+        beliefs = replace(beliefs, grid=beliefs.with_levels().grid.placed(priors))
+    _, _, quantiles = replace(beliefs, grid=beliefs.grid.on_points).with_levels().grid.told([(1.0, priors)])
+    lower, median, upper = quantiles[:, :, 1].numpy()
     covered = (lower < truth.difficulty) & (truth.difficulty < upper)
     return {"b coverage": float(np.mean(covered)), **far_coverage(covered, truth.difficulty, median)}
 

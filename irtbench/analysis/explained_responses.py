@@ -33,8 +33,9 @@ from irtbench.analysis.meta_regression import Estimates, meta_regression, with_i
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.item_features import ItemFeatures
 from irtbench.estimation.driver import alternate, fenced
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings, hermite_axis
-from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
+from irtbench.estimation.few_respondents.empirical_bayes import location_and_scale, standardised
+from irtbench.estimation.few_respondents.item_grid import hermite_axis
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import SEEN_DEVIATION
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.fixed_point import FixedPoint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,8 +23,7 @@ from irtbench.estimation.distributed.ranks import Ranks
 from irtbench.estimation.doubts import find_doubts
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
-from irtbench.estimation.few_respondents.joint_abilities import joint_abilities
+from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode, joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.category_problem import CategoryProblem
@@ -198,7 +196,7 @@ def estimate(
                 covariance, joint, loose = covariances(problem, found.items)
                 items = replace(items, covariance=covariance)
                 status = status.unless_loose(loose.tolist())
-            if status.converged and isinstance(responses, ResponseMatrix) and math.isnan(status.r_hat):
+            if status.converged and isinstance(responses, ResponseMatrix) and not status.integrates_items:
                 intervals = likelihood_intervals(problem, items, settings, joint)
         if status.converged and ability_vanishes(problem, found.items):
             status = replace(status, stop=Stop.NO_ABILITY)

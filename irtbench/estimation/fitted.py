@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from irtbench.estimation.estimate import EstimateKind
 from irtbench.estimation.item_quantiles import interval_columns, quantile_columns
 from irtbench.estimation.marginal.shared_scale import AnchorError, NormalMoments
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.status import ABILITIES_AND_PRIOR, Status
+from irtbench.estimation.status import Status
 from irtbench.estimation.variational.item_posterior import ItemPosterior
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
@@ -151,10 +150,8 @@ class FittedModel(InformationCriteria):
         """What was computed, in the field's words."""
         if self.posterior is not None:
             return f"posterior mean (variational, {self.posterior.kind} guide)"
-        if self.status.learning is not None and self.status.learning.what == ABILITIES_AND_PRIOR:
-            return "posterior mean, items integrated out (random items)"
-        if not math.isnan(self.status.r_hat):
-            return "posterior mean, items, abilities and prior drawn together (Gibbs sampling)"
+        if self.status.integrates_items:
+            return "posterior mean, items and abilities integrated out (random items, belief propagation)"
         if self.kind == "mean":
             return "posterior mean under a prior learnt from the items (empirical Bayes, Laplace's approximation)"
         return "marginal maximum likelihood" if self.priors.is_flat else "maximum a posteriori"

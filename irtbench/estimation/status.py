@@ -99,8 +99,6 @@ class Status:
         What was learnt around the items; None if nothing.
     posterior
         How the variational posterior ended, in words; empty if there is none.
-    r_hat
-        Largest R-hat of what was drawn; NaN where nothing was.
     """
 
     stop: Stop
@@ -117,12 +115,16 @@ class Status:
     guessing_at_zero: int = 0
     learning: Learning | None = None
     posterior: str = ""
-    r_hat: float = math.nan
 
     @property
     def converged(self) -> bool:
         """Whether this is a maximum, and what is learnt around it has settled."""
         return self.stop is Stop.CONVERGED and (self.learning is None or self.learning.settled)
+
+    @property
+    def integrates_items(self) -> bool:
+        """Whether items were integrated out with the abilities, so that their quantiles are those of the posterior."""
+        return self.learning is not None and self.learning.what == ABILITIES_AND_PRIOR
 
     def unless_loose(self, loose: Sequence[bool]) -> Status:
         """The same, or no maximum if the information says of any item (row) that the responses do not determine it."""
@@ -151,8 +153,6 @@ class Status:
         """
         parts = [words_of_learning(self.learning)] if self.learning is not None else []
         parts.append(words_of_stop(self, instead))
-        if not math.isnan(self.r_hat):
-            parts.append(f"R-hat of the draws at most {self.r_hat:.3f}")
         if self.guessing_at_zero:
             parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
         if self.posterior:

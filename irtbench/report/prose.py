@@ -211,8 +211,7 @@ def _model(settings: StudyFile) -> str:
         "none": "marginal maximum likelihood",
         "weak": f"the mode of the marginal posterior under the prior: {prior.describe()}",
         "hierarchical": "posterior means under a bivariate normal prior learnt from the items "
-        "(where respondents are few and their abilities well known, under a mixture of such priors, while the "
-        "respondents’ abilities are estimated with the items integrated out)",
+        "(where respondents are few, under a mixture of such priors, items and abilities being integrated out)",
     }["weak" if prior.name == "none" and not prior.is_flat else prior.name]
     return (
         f"The {name}, P(correct | θ) = {above} / (1 + exp(−{slope}(θ − b))), was fitted to the items of each scale "

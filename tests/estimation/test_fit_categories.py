@@ -315,7 +315,11 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: np.where(np.arange(6) == 2, 1, x), {}, "item item3: all responses are the same, or none"),
         (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
         (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
-        (lambda x: x, {"models": "nominal", "common_slope": True}, "a common slope goes with other models than nominal"),
+        (
+            lambda x: x,
+            {"models": "nominal", "common_slope": True},
+            "a common slope goes with other models than nominal",
+        ),
         (lambda x: x > 1, {"models": "3pl"}, "guessing without a prior"),
         (lambda x: x > 1, {"models": "3pl", "prior_guessing": "beta"}, "expected normal:MEAN,SD of logit c"),
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),

@@ -111,7 +111,9 @@ def test_items_elsewhere_as_by_the_likelihood_itself() -> None:
     problem, items = make_problem(responses), some_items(5)
     around = Surroundings.of(problem, items)
     places = torch.tensor([[[0.3, -0.4, 0.0], [-0.5, 1.0, 0.0]]] * 2, dtype=torch.float64)
-    found = around.log_likelihoods(places, torch.ones(2, dtype=torch.float64), torch.tensor([1, 4]))
+    ones, chosen = torch.ones(2, dtype=torch.float64), torch.tensor([1, 4])
+    here = torch.stack([items.slope[chosen, 0].log(), items.intercept[chosen], torch.zeros_like(ones)], dim=1)
+    found = around.log_likelihoods(places, ones, chosen) - around.log_likelihoods(here[:, None], ones, chosen)
     for row, j in enumerate((1, 4)):
         for k in range(2):
             slope, intercept = items.slope.clone(), items.intercept.clone()

@@ -1,7 +1,6 @@
 """A prior learnt from the items: intervals that hold, no path dependence, signs, and posteriors by quadrature."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,22 +8,25 @@ import torch
 from scipy import stats
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.estimation.few_respondents.item_moments import ItemMoments, mixed, moments_of, quantiles_of
-from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, outweigh_the_odds, root_of_covariance
+from irtbench.estimation.few_respondents.item_grid import ItemGrid
 from irtbench.estimation.few_respondents.learnt_prior import (
-    averaged_over_prior,
     learn,
-    learn_guessing,
     log_density_of_deviation,
-    with_deviation,
+    moved,
+    over_densities,
+    packed,
+    split,
+    unpacked,
+    with_long_tails,
 )
+from irtbench.estimation.few_respondents.messages import outweigh_the_odds
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fixed_point import FixedPoint
-from irtbench.estimation.item_quantiles import normal_points, turned, weighted_quantiles
+from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.priors import GuessingPrior, Hierarchy
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
+from irtbench.models.pyro_model.model import hierarchy_density
 from irtbench.models.simulation import simulate_responses
 
 HIERARCHICAL = FitSettings(prior="hierarchical")
@@ -44,7 +46,7 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
         fitted = fit_model(responses, HIERARCHICAL)
         assert fitted.converged
         assert fitted.kind == "mean"
-        assert "empirical Bayes" in fitted.estimator
+        assert "items and abilities integrated out" in fitted.estimator
         error = fitted.items.discrimination - items.discrimination * theta.std()
         held.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
         assert fitted.priors.hierarchy is not None
@@ -71,39 +73,6 @@ def test_the_order_of_rows_and_columns_changes_nothing() -> None:
     assert (one.items.discrimination > 0).all()
 
 
-def test_moments_are_those_of_draws() -> None:
-    mode = ItemTensors.from_matrix(torch.tensor([[1.4, -0.5, 0.2], [-0.8, 0.3, 0.0]], dtype=torch.float64))
-    root = torch.tensor([[0.4, 0.0, 0.0], [-0.2, 0.5, 0.0], [0.1, 0.2, 0.3]], dtype=torch.float64)
-    covariance = torch.stack([root @ root.T, torch.nn.functional.pad((root @ root.T)[:2, :2], (0, 1, 0, 1))])
-    found = moments_of(mode, covariance, torch.tensor([True, False]))
-    draws = torch.randn(400_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) @ root.T
-    a, c = 1.4 * (draws[:, 0] / 1.4).exp(), torch.sigmoid(np.log(0.25) + draws[:, 2])
-    values = torch.stack([a, -0.5 + draws[:, 1], c])
-    np.testing.assert_allclose(found.mean[0], values.mean(dim=1), atol=4e-3)
-    np.testing.assert_allclose(found.covariance[0], torch.cov(values), atol=4e-3)
-    assert float(found.mean[1, 0]) < -0.8  # a log-normal mean lies further out than the mode
-    assert bool((found.covariance[1, 2] == 0).all())
-
-
-def test_quantiles_are_those_of_draws() -> None:
-    root = torch.tensor([[0.4, 0.0, 0.0], [-0.2, 0.5, 0.0], [0.0, 0.0, 0.6]], dtype=torch.float64)
-    logs = ItemMoments(torch.tensor([[0.3, -0.5, -1.2]] * 2, dtype=torch.float64), (root @ root.T).repeat(2, 1, 1))
-    items = ItemTensors.from_matrix(torch.tensor([[1.4, -0.5, 0.2], [-1.4, 0.3, 0.1]], dtype=torch.float64))
-    found = quantiles_of(logs, items, torch.tensor([True, False]))
-    draws = torch.randn(400_000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) @ root.T
-    draws = draws + logs.mean[0]
-    for j, sign in enumerate((1.0, -1.0)):
-        slope = sign * draws[:, 0].exp()
-        for k, values in enumerate((slope, -draws[:, 1] / slope, torch.sigmoid(draws[:, 2]))):
-            if (j, k) != (1, 2):
-                expected = np.quantile(values, (0.025, 0.5, 0.975))
-                np.testing.assert_allclose(found[:, j, k], expected, atol=0.03 * float(values.std()))
-    np.testing.assert_array_equal(found[:, 1, 2], 0.1)  # c is fixed
-    np.testing.assert_allclose(found[:, 0, 0], np.exp(0.3 + 0.4 * np.array([-1.95996, 0, 1.95996])), rtol=1e-3)
-    np.testing.assert_allclose(turned(turned(found)), found)
-    np.testing.assert_allclose(turned(found)[0, :, :2], -found[2, :, :2])
-
-
 def test_quantiles_of_uneven_points() -> None:
     # a standard normal density by points of one twice as wide, or moved by 1, weighted
     for centre, width in ((0.0, 2.0), (1.0, 1.2)):
@@ -115,91 +84,148 @@ def test_quantiles_of_uneven_points() -> None:
     assert three[:, 0].tolist() == pytest.approx([1.0, 2.0, 3.0])
 
 
-def test_the_mean_of_guessing_is_where_its_likelihood_is_highest() -> None:
-    # 200 items whose c is known: the density of c and that of its mean, by brute force
-    c = np.random.default_rng(3).beta(4, 16, 200)
-    known = replace(posteriors(0.0, left=0.5), log_guessing=torch.tensor([np.log(c).mean(), np.log1p(-c).mean()]))
-    start = GuessingPrior("beta", 5.0, 15.0)
-    found = learn_guessing(known, 200, start, start)
-    alpha, beta = found.first, found.second
-    assert alpha + beta == pytest.approx(20)
-    means = np.linspace(0.1, 0.4, 3001)
-    log_density = stats.beta.logpdf(c[:, None], 20 * means, 20 * (1 - means)).sum(axis=0)
-    log_density += 5 * np.log(means) + 15 * np.log1p(-means)
-    assert alpha / 20 == pytest.approx(means[log_density.argmax()], abs=1e-4)
-    assert alpha / 20 == pytest.approx(0.2, abs=0.02)
-    # without items it is where it started
-    assert learn_guessing(known, 0, GuessingPrior("beta", 4.0, 16.0), start).first == pytest.approx(5.0)
+EASY = Hierarchy((0.1, -2.5), (0.3, 1.2), 0.1, of="difficulty")
+OTHERS = Hierarchy((0.1, 0.6), (0.3, 0.5), 0.24, of="difficulty")
+TAIL = Hierarchy.mixture([(0.3, EASY), (0.7, OTHERS)])
+START = Priors("hierarchical", guessing=GuessingPrior("beta", 5.0, 15.0))
 
 
-def test_a_mixture_adds_what_its_means_differ_by() -> None:
-    parts = [ItemMoments(torch.full((1, 3), mean), torch.eye(3)[None]) for mean in (0.0, 2.0)]
-    found = mixed(parts, torch.tensor([0.5, 0.5]))
-    assert bool((found.mean == 1).all())
-    np.testing.assert_allclose(found.covariance[0], np.eye(3) + 1)
+def known_items(n: int, *, guessed: bool) -> ItemGrid:
+    """Items of which the responses say log |a|, b and logit c to .1, nearly normally."""
+    rng = np.random.default_rng(3)
+    c = rng.beta(4, 16, n) if guessed else np.full(n, 0.2)
+    values = torch.from_numpy(np.c_[rng.normal(0.1, 0.3, n), rng.normal(0.2, 1.1, n), np.log(c / (1 - c))])
+    ones = torch.ones(n, dtype=torch.float64)
+    free = torch.full((n,), guessed)
+    grid = ItemGrid.around(values, 0.01 * torch.eye(3, dtype=torch.float64).expand(n, 3, 3), ones, free, 0.0 * ones)
+    return replace(grid, level=grid.normal.expand(n, -1))
 
 
-def posteriors(log_evidence: float, left: float, at: float = 0.0) -> ItemPosteriors:
-    """Ten items of which the posterior keeps this share of a prior variance of .09."""
-    covariance = torch.eye(2, dtype=torch.float64).repeat(10, 1, 1) * 0.09 * left
-    mean = torch.linspace(-0.3, 0.3, 10, dtype=torch.float64)[:, None].repeat(1, 2)
-    moments = ItemMoments(torch.full((10, 3), at, dtype=torch.float64), torch.zeros(10, 3, 3, dtype=torch.float64))
-    return ItemPosteriors(log_evidence, ItemMoments(mean, covariance), moments, torch.zeros(2, dtype=torch.float64))
+@pytest.mark.parametrize("guessed", [False, True])
+def test_the_learnt_densities_are_the_likeliest(guessed: bool) -> None:
+    grid, start = known_items(200, guessed=guessed), replace(START, hierarchy=Hierarchy(of="difficulty"))
+    priors = start if guessed else replace(start, guessing=None)
+    start, change = priors, 1.0
+    while change > 1e-6:
+        priors, change = learn(grid, priors, start)
+    beta = 20.0 if guessed else None
+
+    def worth(values: np.ndarray) -> float:
+        _, _, _, logit, _, rest, _ = values
+        level = (
+            grid.log_evidence(unpacked(values, priors, beta))
+            + float(log_density_of_deviation(torch.tensor(values[1])))
+            + rest
+        )
+        # the logit of the mean m of c has the density m^5 (1 - m)^15
+        return float(level - (5 * np.log1p(np.exp(-logit)) + 15 * np.log1p(np.exp(logit)) if guessed else 0.0))
+
+    best = packed(priors, beta)
+    for place in (0, 1, 2, 4, 5, *([3] if guessed else [])):
+        for by in (-0.02, 0.02):
+            assert worth(best + by * np.eye(7)[place]) < worth(best)
+    assert priors.hierarchy is not None
+    assert priors.hierarchy.mean == pytest.approx((0.1, 0.2), abs=0.2)
+    assert priors.hierarchy.deviation == pytest.approx((0.3, 1.1), abs=0.1)
+    if guessed:
+        assert priors.guessing is not None
+        assert priors.guessing.first + priors.guessing.second == pytest.approx(20)
+        assert priors.guessing.first / 20 == pytest.approx(0.2, abs=0.02)
+
+
+def test_items_that_are_known_say_how_well_the_scale_of_slopes_is_known() -> None:
+    grid = known_items(50, guessed=False)
+    priors, _ = learn(
+        grid, replace(START, guessing=None, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty")), START
+    )
+    known, weighted = over_densities(grid, priors, START)
+    assert known.hierarchy is not None
+    # 50 values known to .1, and two as good as known: 1 / sqrt(2 * (50 * .9^2 + 2))
+    assert known.hierarchy.uncertainty == pytest.approx(0.108, rel=0.15)
+    assert sum(weight for weight, _ in weighted) == pytest.approx(1)
+    wider = over_densities(known_items(50, guessed=True), START_WITH, START)[1]
+    assert len(wider) == 3 * len(weighted)  # with other means of c
+    assert {round(other.guessing.first, 2) for _, other in wider if other.guessing is not None} != {5.0}
+
+
+START_WITH = replace(START, hierarchy=Hierarchy((0.1, 0.2), (0.3, 1.1), of="difficulty"))
+
+
+def test_another_scale_of_log_a_keeps_the_regression_of_the_difficulty() -> None:
+    prior = Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4, of="difficulty")
+    other = moved(replace(START, hierarchy=prior), 20.0, np.log(2), 0.5)
+    assert other.hierarchy is not None
+    assert other.guessing is not None
+    (xx, xy), (_, yy) = prior.covariance
+    (uu, uv), (_, vv) = other.hierarchy.covariance
+    assert uu == pytest.approx(4 * xx)
+    assert uv / uu == pytest.approx(xy / xx)
+    assert vv - uv**2 / uu == pytest.approx(yy - xy**2 / xx)
+    assert other.guessing.first / other.guessing.second == pytest.approx(np.exp(0.5) / 3)
+
+
+def test_numbers_of_a_mixture_and_back() -> None:
+    again = unpacked(packed(replace(START, hierarchy=TAIL), 20.0), replace(START, hierarchy=TAIL), 20.0)
+    assert again.hierarchy is not None
+    assert again.guessing is not None
+    assert again.guessing.first == pytest.approx(5)
+    for (weight, part), (expected_weight, expected) in zip(again.hierarchy.parts, TAIL.parts, strict=True):
+        assert weight == pytest.approx(expected_weight)
+        assert (*part.mean, *part.deviation, part.correlation) == pytest.approx(
+            (*expected.mean, *expected.deviation, expected.correlation)
+        )
+
+
+def test_moments_and_density_of_a_mixture() -> None:
+    torch.manual_seed(0)
+    draws = hierarchy_density(TAIL, torch.zeros((), dtype=torch.float64)).sample((200_000,))
+    np.testing.assert_allclose(draws.mean(dim=0), TAIL.mean, atol=0.02)
+    np.testing.assert_allclose(torch.cov(draws.T), TAIL.covariance, atol=0.03)
+    at = torch.tensor([[0.2, -1.0]], dtype=torch.float64)
+    parts = [weight * hierarchy_density(part, at).log_prob(at).exp() for weight, part in TAIL.parts]
+    assert float(hierarchy_density(TAIL, at).log_prob(at).exp()) == pytest.approx(float(sum(parts)))
+
+
+def test_the_heaviest_component_is_split() -> None:
+    grid = known_items(5, guessed=False).with_components([0, 0])
+    found, priors = split(grid, replace(START, hierarchy=TAIL))
+    assert priors.hierarchy is not None
+    parts = priors.hierarchy.parts
+    assert [weight for weight, _ in parts] == pytest.approx([0.3, 0.35, 0.35])
+    assert parts[1][1].mean[1] < OTHERS.mean[1] < parts[2][1].mean[1]
+    assert (parts[1][1].mean[1] + parts[2][1].mean[1]) / 2 == pytest.approx(OTHERS.mean[1])
+    assert found.nodes.shape[1] == 3 * 49
+
+
+def test_long_tails_are_about_those_of_a_t_density_of_four_degrees_of_freedom() -> None:
+    """Of b given log |a|: its quantiles, the same regression on log |a|, and log |a| as it was."""
+    prior = Hierarchy((0.2, -0.5), (0.3, 1.2), 0.4, of="difficulty")
+    longer = with_long_tails(replace(START, hierarchy=prior)).hierarchy
+    assert longer is not None
+    assert sum(weight for weight, _ in longer.components) == pytest.approx(1)
+    alone = 1.2 * np.sqrt(1 - 0.4**2)
+    share = np.zeros(3)
+    for weight, part in longer.components:
+        assert part.mean == prior.mean
+        assert part.deviation[0] == 0.3
+        assert part.correlation * part.deviation[1] == pytest.approx(0.4 * 1.2)  # the slope by log |a| / .3
+        own = part.deviation[1] * np.sqrt(1 - part.correlation**2)
+        share += weight * 2 * stats.norm.sf(stats.t.isf([0.05, 0.025, 0.005], 4) * alone / own)
+    np.testing.assert_allclose(share, [0.1, 0.05, 0.01], rtol=0.2)
 
 
 def test_the_standard_deviation_of_slopes_has_an_inverse_chi_square_density() -> None:
     s = np.array([0.1, 0.3, 0.5, 1.0])
     # of s^2: 2 * .5^2 / chi-square of 2; on the scale of log s with 2 s^2 as Jacobian
     expected = stats.chi2.logpdf(0.5 / s**2, 2) + np.log(0.5 / s**4) + np.log(2 * s**2)
-    ours = np.array([log_density_of_deviation(value) for value in np.log(s)])
+    ours = np.array([float(log_density_of_deviation(torch.tensor(value))) for value in np.log(s)])
     np.testing.assert_allclose(ours - ours[0], expected - expected[0], atol=1e-12)
-
-
-def test_its_mode_given_the_items_is_what_is_learnt() -> None:
-    known = posteriors(0.0, left=0.4)
-    values = known.logs.mean[:, 0].numpy()
-    total = ((values - values.mean()) ** 2).sum() + 10 * 0.4 * 0.09
-    log_s = np.linspace(-2.5, 0.5, 300_001)
-    of_items = -9 * log_s - total / 2 * np.exp(-2 * log_s)
-    best = log_s[(of_items - 2 * (log_s + 0.125 * np.exp(-2 * log_s))).argmax()]
-    assert np.log(learn(known).deviation[0]) == pytest.approx(best, abs=2e-5)
-
-
-def test_the_average_is_over_the_posterior_of_the_scale() -> None:
-    centre, width = np.log(0.3), 0.2
-
-    def under(prior: Hierarchy) -> ItemPosteriors:
-        # with the density of the scale itself u is normal with standard deviation .2 around log .3
-        u = float(np.log(prior.deviation[0]))
-        return posteriors(-0.5 * ((u - centre) / width) ** 2 - log_density_of_deviation(u), left=0.0, at=u)
-
-    prior, averaged = averaged_over_prior(under, Hierarchy((0.0, 0.0), (0.3, 1.0)))
-    assert prior.uncertainty == pytest.approx(width, rel=0.02)
-    np.testing.assert_allclose(averaged.moments.mean, centre, atol=1e-6)
-    np.testing.assert_allclose(averaged.moments.covariance[:, 0, 0], width**2, rtol=0.04)
-
-
-def test_an_update_of_the_prior_by_hand() -> None:
-    learnt = learn(posteriors(0.0, left=0.5))
-    spread = float((torch.linspace(-0.3, 0.3, 10) ** 2).sum())
-    assert learnt.deviation[0] == pytest.approx(np.sqrt((spread + 10 * 0.045 + 2 * 0.25) / 11), rel=1e-6)
-    assert learnt.deviation[1] == pytest.approx(np.sqrt((spread + 10 * 0.045) / 8), rel=1e-6)
-    assert learnt.correlation == pytest.approx(spread / (spread + 0.45), rel=1e-6)
-
-
-def test_another_scale_of_log_a_keeps_the_regression_of_the_intercept() -> None:
-    prior = Hierarchy((0.0, 0.0), (0.3, 1.2), 0.4)
-    other = with_deviation(prior, 0.6)
-    (xx, xy), (_, yy) = prior.covariance
-    (uu, uv), (_, vv) = other.covariance
-    assert uv / uu == pytest.approx(xy / xx)
-    assert vv - uv**2 / uu == pytest.approx(yy - xy**2 / xx)
 
 
 def test_reversed_items_must_outweigh_the_odds() -> None:
     # of 100 items 4 are reversed: log odds 3.2; without the last two 3.9, which the second does not outweigh
     against = torch.tensor([-9.0, -3.5, -1.0, 2.0])
-    assert outweigh_the_odds(against, 100).tolist() == [True, False, False, False]
+    assert outweigh_the_odds(against, torch.ones(100), torch.arange(4)).tolist() == [True, False, False, False]
 
 
 def test_a_linear_update_is_solved_in_few_steps() -> None:
@@ -242,7 +268,7 @@ def test_a_fit_under_a_learnt_prior_gives_quantiles() -> None:
     columns = fitted.quantile_columns()
     low, middle, high = (columns[f"discrimination_{level}"] for level in ("lower", "median", "upper"))
     assert (low > 0).all()
-    assert (high - middle > 1.1 * (middle - low)).all()  # a slope's posterior is skewed
+    assert (high - middle > 1.05 * (middle - low)).all()  # a slope's posterior is skewed
     assert (columns["difficulty_lower"] < fitted.items.difficulty).all()
     assert (columns["difficulty_upper"] > fitted.items.difficulty).all()
     assert np.isnan(columns["guessing_median"]).all()
@@ -262,17 +288,3 @@ def test_the_mean_of_guessing_is_learnt_with_the_rest() -> None:
     columns = fitted.quantile_columns()
     covered = (columns["guessing_lower"] < truth.guessing) & (truth.guessing < columns["guessing_upper"])
     assert covered.mean() > 0.8
-
-
-def test_where_the_information_is_no_information_nodes_lie_as_wide_as_the_prior() -> None:
-    linear = torch.tensor([[True, True, False]]).expand(3, 3)
-    problem = SimpleNamespace(free=linear, estimated_pairs=linear[:, :, None] & linear[:, None, :])
-    good = torch.diag(torch.tensor([0.04, 0.25, 0.0], dtype=torch.float64))
-    bad = torch.tensor([[-0.2, -0.3, 0], [-0.3, -0.2, 0], [0, 0, 0]], dtype=torch.float64)
-    prior = Hierarchy(deviation=(0.5, 2.0), correlation=0.4)
-    covariances = torch.stack([good, bad, good])
-    root = root_of_covariance(covariances, problem, prior)  # type: ignore[arg-type]
-    product = (root @ root.mT).numpy()
-    np.testing.assert_allclose(product[[0, 2]], covariances[[0, 2]], atol=1e-11)
-    np.testing.assert_allclose(product[1, :2, :2], prior.covariance, atol=1e-11)
-    assert np.isfinite(product).all()

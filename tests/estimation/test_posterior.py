@@ -260,7 +260,9 @@ def test_a_hierarchy_keeps_the_signs_of_slopes(five: ResponseMatrix) -> None:
     start = starting_values(problem)
     start.slope[4, 0] = -0.8  # a slope keeps the sign it starts with
     with own_parameters():
-        problem, _, mode = find_hierarchical_mode(problem, priors, start, tolerance=1e-5, max_steps=500)
+        problem, _, mode = find_hierarchical_mode(
+            problem, priors, start, tolerance=1e-5, max_steps=500, mode_wanted=True
+        )
     assert mode.status.converged
     assert mode.mode is not None
     slopes = mode.mode.slope[:, 0].numpy()
@@ -325,7 +327,9 @@ def test_the_volume_of_the_coordinates_is_the_jacobians_determinant(
     if prior == "hierarchical":
         start = starting_values(problem)
         with own_parameters():
-            problem, _, estimate = find_hierarchical_mode(problem, priors, start, tolerance=1e-4, max_steps=200)
+            problem, _, estimate = find_hierarchical_mode(
+                problem, priors, start, tolerance=1e-4, max_steps=200, mode_wanted=True
+            )
         items = estimate.mode or estimate.items
     else:
         items = find_mode(problem).items

@@ -80,7 +80,8 @@ def test_a_fit_runs_pyros_sample_statements_and_its_svi(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(pyro, "sample", counted)
     monkeypatch.setattr(SVI, "step", counted_step)
-    fitted = fit_model(drawn(300, 8), FitSettings(**KINDS[kind]))
+    # a hierarchy of up to 500 respondents has no mode, and no steps to it
+    fitted = fit_model(drawn(600 if kind == "hierarchical" else 300, 8), FitSettings(**KINDS[kind]))
     assert set(sampled) == SITES.get(kind, {"slope", "intercept", "responses"})
     assert all(sampled[name] > 0 for name in sampled)
     assert steps > fitted.steps > 0 or kind == "adam"

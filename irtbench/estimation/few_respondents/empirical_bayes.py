@@ -1,20 +1,18 @@
 """Item parameters with a prior learnt from the items themselves, for few respondents or sparse data.
 
-The prior's standard deviations are updated with each item's posterior variance (empirical Bayes from the Laplace
-covariance): a joint mode over items and standard deviations would shrink these to nothing. Location and scale of theta
-are set by standardising the respondents after each update, and the steps between updates leave them alone: with
-thousands of items to a hundred respondents, what the prior gains by moving all items together would otherwise outweigh
-the population.
-
-Where abilities are well known, items are integrated out instead (`random_items`), and the estimates are their posterior
-means; elsewhere the posteriors are taken as normal around the mode.
+With up to 500 respondents abilities and items are integrated out together (`messages`). With more, or where nothing but
+a mode will do, items are at their mode, abilities integrated out, and the prior of (log |a|, d) is learnt from each
+item's posterior, normal around the mode (Laplace's approximation): a joint mode over items and standard deviations
+would shrink these to nothing. Location and scale of theta are set by standardising the respondents after each update,
+and the steps between updates leave them alone: with thousands of items to a hundred respondents, what the prior gains
+by moving all items together would otherwise outweigh the population.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -23,30 +21,47 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.estimate import Estimate
-from irtbench.estimation.few_respondents.item_density import LEAST_DEVIATION
-from irtbench.estimation.few_respondents.item_moments import quantiles_of
-from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, item_posteriors, reversed_for_good
-from irtbench.estimation.few_respondents.joint_draws import JointDraws, draw_together, drawn_together
-from irtbench.estimation.few_respondents.latent_scale import location_and_scale, standardised
+from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import (
-    averaged_over_prior,
+    LEAST_DEVIATION,
     learn,
-    learn_guessing,
-    with_shared_error,
+    learnt_beta,
+    over_densities,
+    packed,
+    unpacked,
 )
-from irtbench.estimation.few_respondents.random_items import fit_random_items, known_abilities
+from irtbench.estimation.few_respondents.messages import Beliefs, settled
 from irtbench.estimation.fixed_point import FixedPoint
 from irtbench.estimation.marginal.mode import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
-from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes, with_right_nodes
+from irtbench.estimation.marginal.nodes import (
+    COARSEST,
+    ROOM,
+    find_posteriors,
+    nodes_near,
+    steepest_step,
+    with_adapted_nodes,
+    with_right_nodes,
+)
+from irtbench.estimation.marginal.observed_information import (
+    complete_information,
+    own_information,
+    parameter_covariance,
+)
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.status import Learning, Status, Stop
-from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.estimation.status import Status, Stop
+from irtbench.models.priors import Hierarchy, Priors
+from irtbench.models.pyro_model.item_tensors import INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.model import hierarchy_density
 from irtbench.models.pyro_model.rows import DenseRows
 
+MOST_RESPONDENTS = 500  # with more the items' posteriors are normal enough, and abilities no error of theirs
 FEWEST_UPDATES, MOST_UPDATES = 3, 100
 LEARNING_TOLERANCE, MODE_TOLERANCE = 10, 10  # times that of a fit
-NEAR = 0.02  # of the prior's numbers, where draws start from what is learnt
+KNOWN = 0.25  # abilities are so, if the root mean square of their standard deviations is below this
+START = Hierarchy((0.0, 0.0), (0.5, 1.5), of="difficulty")
+MOST_ALIKE = 40  # respondents
+LEAST_WIDTH = 0.06  # of an ability at the start: nodes reach eight of these
 SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
@@ -63,9 +78,8 @@ def find_hierarchical_mode(
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items under a learnt prior, with that prior, and the problem with it and the nodes used.
 
-    Converged when the last mode is one, and the prior's log standard deviations and correlation, the mean of c, and
-    theta's location and scale, are within ten times `tolerance` of where accelerated updates lead; where items and
-    abilities are drawn together (`joint_draws`), within .02, and the chains agree.
+    Converged when the numbers of the densities and the abilities change by less than 200 times `tolerance`; at the
+    mode, when that is one, and the densities and theta's location and scale change by less than ten times `tolerance`.
 
     Parameters
     ----------
@@ -87,246 +101,260 @@ def find_hierarchical_mode(
     Raises
     ------
     InputError
-        If a mode is wanted where abilities are known so well that items are integrated out.
+        If a mode is wanted where abilities are known so well that items are many more than respondents.
     """
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
     items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
-    problem = with_adapted_nodes(problem, items, room=ROOM)
-    theta = known_abilities(problem, items)
-    if theta is not None and mode_wanted:
-        raise InputError(
-            "fit: with so few respondents the hierarchical prior gives posterior means already; expected no posterior"
-        )
-    if theta is not None:
-        return items_integrated_out(problem, priors, theta, items, tolerance=200 * tolerance, progress=progress)
-    n_guessed = int(problem.guessing_free.sum())
-    learns_guessing = n_guessed and priors.guessing is not None and priors.guessing.density == "beta"
-    state = State(priors.hierarchy or Hierarchy(), guessing=priors.guessing if learns_guessing else None)
-    path, steps = FixedPoint(), 0
+    if len(problem.rows) <= MOST_RESPONDENTS:
+        problem = reaching(problem, items)
+        around = Surroundings.of(problem, items)
+        if not mode_wanted:
+            return integrated_out(problem, priors, items, around, tolerance=200 * tolerance, progress=progress)
+        if float(around.abilities[1].mean()) < KNOWN**2:
+            raise InputError(
+                "fit: with so few respondents the hierarchical prior gives posterior means already; "
+                "expected no posterior"
+            )
+    return at_the_mode(
+        problem, priors, items, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors,
+        progress=progress,
+    )  # fmt: skip
 
-    def mode_under(hierarchy: Hierarchy) -> Estimate:
+
+def integrated_out(
+    problem: Problem,
+    priors: Priors,
+    items: ItemTensors,
+    around: Surroundings,
+    *,
+    tolerance: float,
+    progress: Callable[[str], None],
+) -> tuple[Problem, Priors, Estimate]:
+    """Posterior means of the items and, where these outnumber respondents, the abilities."""
+    grid = starting_grid(problem, items, priors)
+    chosen, place, counts = alike(around)
+    beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
+    beliefs, learning = settled(beliefs, tolerance=tolerance, progress=progress)
+    priors, mean, covariance, quantiles = beliefs.told()
+    mean, covariance, quantiles = mean[place], covariance[place], quantiles[:, place]
+    assert priors.hierarchy is not None
+    remark = "items and abilities integrated out, estimates are posterior means"
+    if min(priors.hierarchy.deviation) <= LEAST_DEVIATION * 1.01:
+        remark = f"items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}; {remark}"
+    learning = replace(learning, remark=remark)
+    status = Status(
+        Stop.CONVERGED if learning.settled else Stop.STEP_LIMIT, learning.updates, change=learning.change,
+        learning=learning,
+    )  # fmt: skip
+    found = Estimate(
+        ItemTensors.from_matrix(mean), "mean", math.nan, beliefs.evidence,
+        status, covariance=covariance, quantiles=quantiles,
+        abilities=beliefs.around.standardised_abilities if len(items) > len(problem.rows) else None,
+    )  # fmt: skip
+    return integrated_at(problem, priors, found)
+
+
+def reaching(problem: Problem, items: ItemTensors) -> Problem:
+    """On nodes that are right for these items, and reach some way beyond: rough items put abilities roughly."""
+    posteriors = find_posteriors(problem, items)
+    step = min(posteriors.narrowest, steepest_step(problem, items))
+    if step >= COARSEST:
+        return problem
+    wide = replace(posteriors, widths=posteriors.widths.clamp(min=LEAST_WIDTH))
+    return replace(problem, nodes=nodes_near(wide, step=step))
+
+
+def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
+    """One item of each set of items with the same responses, which of these each item is like, and how many are.
+
+    Not looked for among more than 40 respondents, of whom hardly two items have the same responses.
+    """
+    if len(around.right) > MOST_ALIKE:
+        each = torch.arange(around.right.shape[1], device=around.right.device)
+        return each, each, torch.ones_like(each)
+    known = torch.stack([around.free.to(around.guessing), torch.where(around.free, 0.0, around.guessing)])
+    columns = torch.cat([around.right.to(known), around.asked.to(known), known])
+    _, place, counts = columns.unique(dim=1, return_inverse=True, return_counts=True)
+    chosen = torch.empty_like(counts)
+    chosen[place] = torch.arange(len(place), device=place.device)
+    return chosen, place, counts
+
+
+def at_the_mode(
+    problem: Problem,
+    priors: Priors,
+    items: ItemTensors,
+    *,
+    tolerance: float,
+    max_steps: int,
+    standard_errors: bool,
+    progress: Callable[[str], None],
+) -> tuple[Problem, Priors, Estimate]:
+    """The mode under a prior learnt by Laplace's approximation, and posterior means from normal densities around it."""
+    start, steps, sign, beta = priors, 0, items.slope[:, 0].sign(), learnt_beta(priors, problem.guessing_free)
+    path, values = (
+        FixedPoint(),
+        torch.tensor([*packed(priors, beta), 0.0, 0.0], dtype=torch.float64),
+    )  # theta's origin and log unit last
+    problem = with_adapted_nodes(problem, items, room=ROOM)
+
+    def to_mode() -> Estimate:
         nonlocal problem, steps
-        own = replace(state.priors(priors), hierarchy=hierarchy)
-        model = partial(problem.model, priors=own, slope_sign=sign, learn_mean=True)
+        model = partial(problem.model, priors=priors, slope_sign=sign, learn_mean=True)
         problem = replace(Problem.of(model, problem.rows, problem.nodes), fixed_directions=location_and_scale(items))
         found = find_mode(problem, start=items, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
         steps += found.status.steps
         return found
 
     def update() -> tuple[float, bool]:
-        nonlocal problem, items, sign, state
-        mode = mode_under(state.hierarchy)
-        stays = reversed_for_good(problem, mode.items, state.hierarchy)
-        if not torch.equal(stays, sign < 0):
-            sign = torch.where(stays, -1.0, 1.0).to(sign)
-            items = replace(mode.items, slope=sign[:, None] * mode.items.slope.abs())
-            return math.inf, True
+        nonlocal problem, items, priors, values
+        mode, before = to_mode(), values
         items, mean, deviation = standardised(problem, mode.items)
-        posteriors = item_posteriors(problem, items, state.hierarchy, mode.log_posterior)
-        updated = state.updated(learn(posteriors), mean, deviation)
-        if state.guessing is not None and priors.guessing is not None:
-            guessing = learn_guessing(posteriors, n_guessed, state.guessing, priors.guessing)
-            updated = replace(updated, guessing=guessing)
-        further = updated.at(path.after(state.values, updated.values))
-        change = float((further.values - state.values).abs().max())
-        items, state = items.rescaled(*further.seen_from(updated)), further
+        learnt, _ = learn(with_likelihoods(normal_around(problem, items), items, priors), priors, start)
+        origin, log_unit = before[-2:].tolist()
+        there = [origin + math.exp(log_unit) * mean, log_unit + math.log(deviation)]
+        updated = torch.tensor([*packed(learnt, beta), *there], dtype=torch.float64)
+        values = path.after(before, updated)
+        priors = unpacked(values[:-2].numpy(), priors, beta)
+        further = values[-2:] - updated[-2:]
+        items = items.rescaled(float(further[0]) / math.exp(there[1]), math.exp(further[1]))
         problem = with_adapted_nodes(problem, items, room=ROOM)
-        return change, mode.status.converged
+        return float((values - before).abs().max()), mode.status.converged
 
-    def settled(enough: float) -> tuple[Learning, Estimate]:
-        nonlocal problem
-        learning = alternate(
-            "prior", update, tolerance=enough, most=MOST_UPDATES, fewest=FEWEST_UPDATES, progress=progress
+    learning = alternate(
+        "prior", update, tolerance=LEARNING_TOLERANCE * tolerance, most=MOST_UPDATES, fewest=FEWEST_UPDATES,
+        progress=progress,
+    )  # fmt: skip
+    mode = to_mode()
+    if mode.status.converged and mode.counts and with_right_nodes(problem, mode.items, mode.counts) is not problem:
+        problem, mode = find_mode_on_right_nodes(
+            problem, mode.items, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps
         )
-        mode = mode_under(state.hierarchy)
-        problem, mode = on_right_nodes(problem, mode, tolerance=MODE_TOLERANCE * tolerance, max_steps=max_steps)
-        return learning, mode
-
-    remark = "estimates are posterior means"
-    if standard_errors and not mode_wanted and drawn_together(problem):
-        learning, mode = settled(NEAR)
-        if mode.status.converged:
-            posteriors = item_posteriors(problem, mode.items, state.hierarchy, mode.log_posterior)
-            drawn = draw_together(problem, mode.items, posteriors, state.priors(priors), priors, progress=progress)
-            if drawn.agree:
-                return posterior_drawn(problem, drawn, replace(mode.status, steps=steps, learning=learning), mode)
-            remark = f"{remark}, for draws of items and abilities did not agree (R-hat {drawn.r_hat:.2f})"
-    learning, mode = settled(LEARNING_TOLERANCE * tolerance)
-    if not mode.status.converged:
-        status = replace(mode.status, steps=steps, learning=learning)
-        return problem, state.priors(priors), replace(mode, status=status)
+    learning = replace(learning, remark="estimates are posterior means")
+    status = replace(mode.status, steps=steps, learning=learning)
+    if not status.converged:
+        return problem, priors, replace(mode, status=status)
     items = mode.items
-
-    def posteriors_under(hierarchy: Hierarchy) -> ItemPosteriors:
-        found = mode_under(hierarchy)
-        return item_posteriors(problem, found.items, hierarchy, found.log_posterior)
-
-    hierarchy, averaged = averaged_over_prior(posteriors_under, state.hierarchy)
-    last = torch.stack([items.slope[:, 0].abs().log(), items.intercept], dim=1).mean(dim=0)
-    priors = replace(state.priors(priors), hierarchy=replace(hierarchy, mean=(float(last[0]), float(last[1]))))
+    priors = about(priors, items)
     problem = Problem.of(partial(problem.model, priors=priors, learn_mean=False), problem.rows, problem.nodes)
-    status, quantiles = mode.status, None
+    covariance = None
     if standard_errors:
-        averaged, loose = with_shared_error(problem, items, averaged)
+        covariance, loose = parameter_covariance(problem, items)
         status = status.unless_loose(loose.tolist())
-        quantiles = quantiles_of(averaged.logs, items, problem.guessing_free) if status.converged else None
-    means = averaged.moments.items
-    problem, right = integrated_at(problem, means)
-    if status.stop is Stop.CONVERGED and not right:
-        status = replace(status, stop=Stop.NODES_NOT_RIGHT)
-    status = replace(status, steps=steps, learning=replace(learning, remark=remark))
-    return (
-        problem,
-        priors,
-        Estimate(
-            means,
-            "mean",
-            problem.counts(means).log_likelihood,
-            mode.log_posterior,
-            status,
-            covariance=averaged.moments.covariance,
-            quantiles=quantiles,
-            mode=items,
-        ),
-    )
+    grid = with_likelihoods(normal_around(problem, items, covariance if status.converged else None), items, priors)
+    known, weighted = over_densities(grid, priors, start)
+    mean, covariance, quantiles = with_likelihoods(grid.on_points, items, priors).told(weighted)
+    found = Estimate(
+        ItemTensors.from_matrix(mean), "mean", math.nan, mode.log_posterior, status, covariance=covariance,
+        quantiles=quantiles if standard_errors and status.converged else None, mode=items,
+    )  # fmt: skip
+    return integrated_at(problem, known, found)
 
 
-@dataclass(frozen=True)
-class State:
-    """What is updated: the prior's covariance, and theta's origin and unit in terms of those at the start.
-
-    Parameters
-    ----------
-    hierarchy
-        The prior.
-    origin, log_unit
-        theta at the start = origin + exp(log_unit) theta now.
-    guessing
-        The Beta density of c, whose mean is learnt; None where no item is guessed, or its density is a normal one of
-        logit c, which stays as it was given.
-    """
-
-    hierarchy: Hierarchy
-    origin: float = 0.0
-    log_unit: float = 0.0
-    guessing: GuessingPrior | None = None
-
-    def priors(self, start: Priors) -> Priors:
-        """The priors as they are here, in place of those at the start."""
-        return replace(start, hierarchy=self.hierarchy, guessing=self.guessing or start.guessing)
-
-    @property
-    def values(self) -> Tensor:
-        """Logarithms of the standard deviations, Fisher's z of the correlation, origin, unit, and logit of c's mean."""
-        prior = self.hierarchy
-        logs = [math.log(deviation) for deviation in prior.deviation]
-        guessing = [] if self.guessing is None else [math.log(self.guessing.first / self.guessing.second)]
-        values = [*logs, math.atanh(prior.correlation), self.origin, self.log_unit, *guessing]
-        return torch.tensor(values, dtype=torch.float64)
-
-    def updated(self, learnt: Hierarchy, mean: float, deviation: float) -> State:
-        """After theta, found to have this mean and standard deviation, has been standardised."""
-        origin = self.origin + math.exp(self.log_unit) * mean
-        return replace(self, hierarchy=learnt, origin=origin, log_unit=self.log_unit + math.log(deviation))
-
-    def at(self, values: Tensor) -> State:
-        """The state that has these values."""
-        log_a, log_d, z, origin, log_unit, *logit = values.tolist()
-        prior = replace(self.hierarchy, deviation=(math.exp(log_a), math.exp(log_d)), correlation=math.tanh(z))
-        guessing = self.guessing
-        if guessing is not None:
-            mean = 1 / (1 + math.exp(-logit[0]))
-            weight = guessing.first + guessing.second
-            guessing = GuessingPrior("beta", weight * mean, weight * (1 - mean))
-        return State(prior, origin, log_unit, guessing)
-
-    def seen_from(self, other: State) -> tuple[float, float]:
-        """Mean and standard deviation that theta has in the other's origin and unit where it is standard in this."""
-        return (self.origin - other.origin) / math.exp(other.log_unit), math.exp(self.log_unit - other.log_unit)
-
-
-def items_integrated_out(
-    problem: Problem,
-    priors: Priors,
-    theta: Tensor,
-    items: ItemTensors,
-    *,
-    tolerance: float,
-    progress: Callable[[str], None] = lambda message: None,
-) -> tuple[Problem, Priors, Estimate]:
-    """The fit of `random_items`: posterior means of the items, and the abilities."""
-    assert isinstance(problem.rows, DenseRows)
-    found = fit_random_items(problem.rows, theta, items.slope[:, 0] < 0, tolerance=tolerance, progress=progress)
-    means = ItemTensors(found.mean[:, :1], found.mean[:, 1], torch.zeros_like(theta.new_zeros(len(items))))
-    priors = replace(priors, hierarchy=found.prior)
-    problem, right = integrated_at(problem, means)
-    remark = "items integrated out, estimates are posterior means"
-    if min(found.prior.deviation) <= LEAST_DEVIATION * 1.01:
-        alike = f"items are alike: a standard deviation of the prior is at its least, {LEAST_DEVIATION:g}"
-        remark = f"{alike}; {remark}"
-    learning = replace(found.learning, remark=remark)
-    stop = Stop.STEP_LIMIT
-    if learning.settled:
-        stop = Stop.CONVERGED if right else Stop.NODES_NOT_RIGHT
-    return (
-        problem,
-        priors,
-        Estimate(
-            means,
-            "mean",
-            problem.counts(means).log_likelihood,
-            found.log_likelihood,
-            Status(stop, learning.updates, change=learning.change, learning=learning),
-            covariance=torch.nn.functional.pad(found.covariance, (0, 1, 0, 1)),
-            quantiles=torch.nn.functional.pad(found.quantiles, (0, 1)),
-            abilities=(found.theta, found.theta_covariance),
-        ),
-    )
-
-
-def posterior_drawn(
-    problem: Problem, found: JointDraws, status: Status, mode: Estimate
-) -> tuple[Problem, Priors, Estimate]:
-    """The estimate that draws of items and abilities are."""
-    assert status.learning is not None
-    problem, right = integrated_at(problem, found.items)
-    learning = replace(status.learning, remark=f"estimates are means of {found.n_draws:,} draws of items and abilities")
-    stop = status.stop if right else Stop.NODES_NOT_RIGHT
-    return (
-        problem,
-        found.priors,
-        Estimate(
-            found.items,
-            "mean",
-            problem.counts(found.items).log_likelihood,
-            mode.log_posterior,
-            replace(status, stop=stop, learning=learning, r_hat=found.r_hat),
-            covariance=found.covariance,
-            quantiles=found.quantiles,
-            abilities=(found.theta, found.theta_covariance),
-            mode=mode.items,
-        ),
-    )
-
-
-def on_right_nodes(problem: Problem, mode: Estimate, *, tolerance: float, max_steps: int) -> tuple[Problem, Estimate]:
-    """The mode, found once more where its nodes turn out not to be right."""
-    if not mode.status.converged or mode.counts is None:
-        return problem, mode
-    if with_right_nodes(problem, mode.items, mode.counts) is problem:
-        return problem, mode
-    return find_mode_on_right_nodes(problem, mode.items, tolerance=tolerance, max_steps=max_steps)
-
-
-def integrated_at(problem: Problem, items: ItemTensors) -> tuple[Problem, bool]:
-    """The problem on nodes that are right at these items, and whether there are such.
+def integrated_at(problem: Problem, priors: Priors, found: Estimate) -> tuple[Problem, Priors, Estimate]:
+    """The estimate with the likelihood at its means, on nodes that are right there.
 
     The posterior mean of a slope that the responses leave open lies far above its mode: nodes that are right there may
     be far too coarse here.
     """
     for _ in range(MOST_PLACINGS):
-        better = with_right_nodes(problem, items, problem.counts(items))
+        counts = problem.counts(found.items)
+        better = with_right_nodes(problem, found.items, counts)
         if better is problem:
-            return problem, True
+            return problem, priors, replace(found, log_likelihood=counts.log_likelihood)
         problem = better
-    return problem, False
+    status = found.status
+    if status.stop is Stop.CONVERGED:
+        status = replace(status, stop=Stop.NODES_NOT_RIGHT)
+    return problem, priors, replace(found, log_likelihood=problem.counts(found.items).log_likelihood, status=status)
+
+
+def normal_around(problem: Problem, items: ItemTensors, covariance: Tensor | None = None) -> ItemGrid:
+    """Nodes of each item's posterior, normal in (log |a|, d, logit c) around these.
+
+    Parameters
+    ----------
+    problem, items
+        With the mode.
+    covariance
+        Of (a, d, logit c), shape (n_items, 3, 3); None for that given all other items.
+    """
+    if covariance is None:
+        covariance = own_covariances(problem, items)
+    slope, free, ones = items.slope[:, 0], problem.guessing_free, torch.ones_like(items.intercept)
+    rate = torch.stack([1 / slope, ones, ones], dim=1)
+    logit = torch.logit(torch.where(free, items.guessing, 0.5))
+    centre = torch.stack([slope.abs().log(), items.intercept, logit], dim=1)
+    own = covariance * rate[:, :, None] * rate[:, None, :]
+    return ItemGrid.around(centre, own, slope.sign(), free, items.guessing, "intercept")
+
+
+def with_likelihoods(grid: ItemGrid, items: ItemTensors, priors: Priors) -> ItemGrid:
+    """The same with the likelihood as level: the posterior less the prior that the mode was found under."""
+    return replace(grid, level=grid.normal - grid.log_prior(about(priors, items)))
+
+
+def about(priors: Priors, items: ItemTensors) -> Priors:
+    """The priors with the mean of (log |a|, d) of these items."""
+    assert priors.hierarchy is not None
+    mean = (float(items.slope[:, 0].abs().log().mean()), float(items.intercept.mean()))
+    return replace(priors, hierarchy=replace(priors.hierarchy, mean=mean))
+
+
+def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:
+    """Inverse of the information on each item's (a, d, logit c), the others being what they are; 0 where c is fixed.
+
+    Where that is not positive definite, which it is at a mode, the information of complete data is taken, and of
+    directions of which that says nothing either at least 1.
+    """
+    information = own_information(problem, items)
+    failed = torch.linalg.cholesky_ex(information).info > 0
+    if bool(failed.any()):
+        sizes, directions = torch.linalg.eigh(complete_information(problem, items)[0])
+        complete = (directions * sizes.clamp(min=1.0)[:, None, :]) @ directions.mT
+        information = torch.where(failed[:, None, None], complete, information)
+        information = torch.where(problem.estimated_pairs, information, problem.identity)
+    return torch.where(problem.estimated_pairs, torch.linalg.inv(information), 0.0)
+
+
+def starting_grid(problem: Problem, items: ItemTensors, priors: Priors) -> ItemGrid:
+    """Nodes of (log |a|, b, logit c) where these items' likelihoods and the prior that learning starts from say."""
+    grid = with_likelihoods(normal_around(problem, items), items, priors)
+    log_slope, intercept, logit = grid.nodes.unbind(-1)
+    values = torch.stack([log_slope, -grid.sign[:, None] * intercept * (-log_slope).exp(), logit], dim=2)
+    pairs = values[..., :2]
+    log_mass = grid.log_weights + hierarchy_density(START, pairs).log_prob(pairs) - log_slope
+    mean, covariance = weighted_moments(torch.softmax(log_mass + grid.log_prior_of_guessing(priors), dim=1), values)
+    return ItemGrid.around(mean, covariance, grid.sign, grid.free, grid.guessing)
+
+
+def joint_abilities(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor] | None:
+    """Abilities with the error of the items in their covariance, items being normal around these.
+
+    Scoring respondents on items that were estimated from the same few people counts every answer twice: with the items
+    as known the standard errors are too small. None unless items outnumber up to 500 respondents, and rows are dense.
+    """
+    if not isinstance(problem.rows, DenseRows) or len(problem.rows) > min(MOST_RESPONDENTS, len(items) - 1):
+        return None
+    grid = normal_around(problem, items)
+    mass: Tensor = torch.softmax(grid.normal + grid.rule.log_weights, dim=1)
+    around, _ = Surroundings.of(problem, items).passed(grid, lambda part, level: mass.expand_as(level))
+    return around.standardised_abilities
+
+
+def location_and_scale(items: ItemTensors) -> Tensor:
+    """The two directions in which theta's location and scale move all items: d by a, and a by a; orthonormal."""
+    directions = torch.zeros(2, *items.matrix.shape, dtype=torch.float64, device=items.intercept.device)
+    directions[0, :, INTERCEPT] = items.slope[:, 0]
+    directions[1, :, 0] = items.slope[:, 0]
+    length: Tensor = directions.flatten(1).norm(dim=1)
+    return directions / length[:, None, None]
+
+
+def standardised(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, float, float]:
+    """Items for theta with mean 0 and variance 1 among the respondents, and the mean and standard deviation it had."""
+    theta = problem.nodes.theta[:, 0]
+    respondents = problem.counts(items).respondents / len(problem.rows)
+    mean = float(respondents @ theta)
+    deviation = float(respondents @ (theta - mean) ** 2) ** 0.5
+    return items.rescaled(mean, deviation), mean, deviation

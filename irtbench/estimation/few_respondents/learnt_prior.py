@@ -1,181 +1,265 @@
-"""The prior of (log |a|, d), and the mean of that of c, learnt from the items' posteriors; and how sure it is.
+"""The density of items, (log |a|, b) or (log |a|, d), and the mean of that of c, under which all items are likeliest.
 
-What is maximised over the prior's covariance is the likelihood of the responses with each item integrated out, the
-others being at the mode and abilities integrated out (`item_posteriors`). With few responses an item that likelihood is
-flat in the standard deviation s of log |a|, and often highest at zero: slopes would then be taken for alike, with
-intervals too short for all of them. So s^2 has itself a density, the scaled inverse chi-square of 2 degrees of freedom
-at .5^2, as if two slopes had been seen before: s lies between .26 and 3.1 with 95%. And items are averaged over s, by
-its posterior on the scale of its logarithm. The standard deviation of d, of which the responses tell much more, has the
-density Gamma(2, rate -> 0), which is proportional to it and keeps a mode off zero (Chung, Rabe-Hesketh, Dorie, Gelman &
-Liu, 2013).
+What is maximised is the likelihood of the responses with each item integrated out over its nodes. With few responses an
+item that is flat in the standard deviation s of log |a|, and often highest at zero: slopes would then be taken for
+alike, with intervals too short for all of them. So s^2 has itself a density, the scaled inverse chi-square of 2 degrees
+of freedom at .5^2, as if two slopes had been seen before: s lies between .26 and 3.1 with 95%. The standard deviation
+of b given log |a|, of which the responses tell much more, has the density Gamma(2, rate -> 0), which is proportional to
+it and keeps a mode off zero (Chung, Rabe-Hesketh, Dorie, Gelman & Liu, 2013). The mean of c has the density that c had
+before anything was learnt. And items are averaged over s and the mean of c, by their posteriors on the scales of log
+and logit.
+
+Difficulties are often skewed: a test has a long tail of easy items. A normal density would pull the tail in, and
+abilities and their unit with it. So with few respondents it may be a mixture of up to three; how many components there
+are is chosen by BIC, items being what is counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import numpy as np
 import torch
-from scipy.special import digamma
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from irtbench.estimation.few_respondents.item_moments import mixed, moments_of
-from irtbench.estimation.few_respondents.item_posteriors import ItemPosteriors, by_logs, own_covariances
-from irtbench.estimation.marginal.observed_information import parameter_covariance
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.priors import GuessingPrior, Hierarchy
-from irtbench.models.pyro_model.item_tensors import ItemTensors
+from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
+from irtbench.models.pyro_model.item_tensors import GUESSING
 
-PLACES = (-2.4, -1.2, 0.0, 1.2, 2.4)  # of log sd, in its standard deviations: sums so far apart integrate normal ones
-WIDEST = 0.6  # standard deviation of log sd that places are made for
-SURE = 0.02  # with a smaller one nothing is gained by other places than the middle one
-HALVINGS = 50  # of the bracket of the mean of c
 SEEN, SEEN_DEVIATION = 2.0, 0.5  # the density of s: as many slopes seen before, of that standard deviation of log |a|
+PLACES = (-2.4, -1.2, 0.0, 1.2, 2.4)  # of log s, in its standard deviations: sums so far apart integrate normal ones
+PLACES_OF_MEAN = (-1.7, 0.0, 1.7)  # of the logit of the mean of c, likewise
+WIDEST = 0.6  # standard deviation of log s that places are made for
+LEAST_TOLD = 0.05  # share of a prior's variance that responses are taken to remove at least
+SURE = 0.05  # with a smaller one nothing is gained by other places than the middle one
+MOST_COMPONENTS = 3
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
+LEAST_OF_A_COMPONENT = 0.1  # of b: a component of a mixture is no spike
+LARGEST_UPDATE = 0.5  # of means, log standard deviations and log weights, for the nodes lie where they were
+STEPS = 12  # of the search, which goes on with the next update
+SHARED, OWN = 3, 3  # places of numbers that all components share before that of c, and how many each has
+TAILS = ((0.5, 0.8), (0.35, 1.4), (0.15, 2.5))  # weights and widths: about a t density of four degrees of freedom
+APART, NARROWER = 0.8, 0.6  # the halves of a component, in its standard deviations
 
 
-def learn(posteriors: ItemPosteriors) -> Hierarchy:
-    """Mean and covariance of (log |a|, d) over items: an EM step from their posteriors.
+def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]:
+    """The densities under which the items are likeliest, and the largest change of one of their numbers.
 
-    With m the posterior mean of each of J items, the sum over items of (m - mean)(m - mean)' and of the covariance is
-    divided by J - 2: 1 for the mean, which is estimated, and 1 for the density of the standard deviation of d. For log
-    |a| it is the mode under the density of s^2, on the scale of log s: what was seen before is added to the sum, and to
-    J - 1. The correlation is that of the sums.
-    """
-    values = posteriors.logs.mean[:, :2]
-    n, mean = len(values), values.mean(dim=0)
-    sums = (values - mean).T @ (values - mean) + posteriors.logs.covariance[:, :2, :2].sum(dim=0)
-    by_slope, by_intercept = float(sums[0, 0]), float(sums[1, 1])
-    spread = math.sqrt((by_slope + SEEN * SEEN_DEVIATION**2) / (n - 1 + SEEN))
-    return Hierarchy(
-        (float(mean[0]), float(mean[1])),
-        (max(spread, LEAST_DEVIATION), max(math.sqrt(by_intercept / max(n - 2, 1)), LEAST_DEVIATION)),
-        float(sums[0, 1]) / math.sqrt(by_slope * by_intercept),
-    )
-
-
-def log_density_of_deviation(log_deviation: float) -> float:
-    """Of log s under the scaled inverse chi-square density of s^2, up to a constant."""
-    return -SEEN * (log_deviation + 0.5 * SEEN_DEVIATION**2 * math.exp(-2 * log_deviation))
-
-
-def learn_guessing(
-    posteriors: ItemPosteriors, n_items: int, guessing: GuessingPrior, start: GuessingPrior
-) -> GuessingPrior:
-    """The Beta density of c with its mean m learnt: an EM step from the items' posteriors.
-
-    The weight w = alpha + beta stays. m maximises, with J items,
-
-        J E[log Beta(c; w m, w (1 - m))] + alpha_0 log m + beta_0 log(1 - m),
-
-    the last two being the density of logit m: that of c before anything was learnt.
+    As many components as there are, which share the density of log |a| and the regression of b on it: the items far
+    out in b, of which nearly everybody gets right all or none, say nothing of a slope of their own. No number moves
+    far, since the nodes lie where the items' posteriors are under these priors.
 
     Parameters
     ----------
-    posteriors
-        Of the items.
-    n_items
-        Number of items whose c is estimated.
-    guessing
-        The density.
+    grid
+        Nodes of the items, and their likelihood there.
+    priors
+        The densities so far.
     start
-        That which learning started from.
+        Before anything was learnt.
     """
-    weight = guessing.first + guessing.second
-    by_right, by_wrong = posteriors.log_guessing.tolist()
+    from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
 
-    def slope(m: float) -> float:
-        """Derivative by m, which falls."""
-        own = weight * (by_right - by_wrong - digamma(weight * m) + digamma(weight * (1 - m)))
-        return float(n_items * own + start.first / m - start.second / (1 - m))
+    assert priors.hierarchy is not None
+    n_items, n_components = float(grid.counts.sum()), len(priors.hierarchy.parts)
+    nodes = grid.nodes.unflatten(1, (n_components, -1))
+    beta = learnt_beta(priors, grid.free)
+    log_weights = grid.log_weights
+    log_c, log_other = (torch.where(grid.free[:, None], logsigmoid(side * grid.nodes[..., GUESSING]), 0.0)
+                        for side in (1.0, -1.0))  # fmt: skip
 
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-    return GuessingPrior("beta", weight * middle, weight * (1 - middle))
+    def negative_log_likelihood(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        with torch.enable_grad():
+            at = nodes.new_tensor(values).requires_grad_()
+            mean, log_deviation, slope, logit = at[: SHARED + 1]
+            mean_b, log_rest, share = at[SHARED + 1 :].view(n_components, OWN, 1).unbind(1)
+            first = (nodes[..., 0] - mean) * (-log_deviation).exp()
+            second = (nodes[..., 1] - mean_b - slope * first) * (-log_rest).exp()
+            density = -0.5 * (first**2 + second**2) - log_deviation - log_rest + torch.log_softmax(share, dim=0)
+            log_mass = log_weights + density.flatten(1)
+            worth = log_density_of_deviation(log_deviation) + log_rest.sum()
+            if beta is not None and start.guessing is not None:
+                shapes = beta * torch.sigmoid(logit), beta * torch.sigmoid(-logit)
+                constant = torch.where(grid.free, torch.lgamma(shapes[0]) + torch.lgamma(shapes[1]), 0.0)
+                log_mass = log_mass + shapes[0] * log_c + shapes[1] * log_other - constant[:, None]
+                worth = worth + start.guessing.first * logsigmoid(logit) + start.guessing.second * logsigmoid(-logit)
+            loss = -(grid.counts @ torch.logsumexp(log_mass, dim=1) + worth) / n_items
+            loss.backward()
+        assert at.grad is not None
+        return loss.item(), at.grad.cpu().numpy()
 
-
-@dataclass(frozen=True)
-class Place:
-    """A value of the standard deviation of log |a|, and the items' posterior there.
-
-    Parameters
-    ----------
-    log_deviation
-        Its logarithm.
-    log_density
-        Of the posterior of that logarithm, up to a constant.
-    posteriors
-        Of the items.
-    """
-
-    log_deviation: float
-    log_density: float
-    posteriors: ItemPosteriors
-
-
-def with_deviation(prior: Hierarchy, deviation: float) -> Hierarchy:
-    """The prior with another standard deviation of log |a|, the regression of d on log |a| being as it was."""
-    slope = prior.correlation * prior.deviation[1] / prior.deviation[0]
-    rest = prior.deviation[1] * math.sqrt(1 - prior.correlation**2)
-    total = math.hypot(slope * deviation, rest)
-    return replace(prior, deviation=(deviation, total), correlation=slope * deviation / total)
-
-
-def uncertainty(posteriors: ItemPosteriors, prior: Hierarchy) -> float:
-    """Approximate standard deviation of log sd of log |a|: 1 / sqrt(2 sum (1 - r)^2).
-
-    r is the share of the prior's variance that is left in an item's posterior: the sum is the information of normal
-    values that are known with error.
-    """
-    left = posteriors.logs.covariance[:, 0, 0] / prior.deviation[0] ** 2
-    return float((2 * (1 - left.clamp(0, 1)).square().sum()).clamp(min=WIDEST**-2).rsqrt())
-
-
-def averaged_over_prior(
-    posteriors_under: Callable[[Hierarchy], ItemPosteriors], prior: Hierarchy
-) -> tuple[Hierarchy, ItemPosteriors]:
-    """The items' posteriors averaged over the standard deviation of log |a|, and the prior with what is known of that.
-
-    Parameters
-    ----------
-    posteriors_under
-        The items' posteriors under a prior.
-    prior
-        The learnt one.
-    """
-    middle = posteriors_under(prior)
-    width = uncertainty(middle, prior)
-    if width < SURE:
-        return replace(prior, uncertainty=width), middle
-    places = []
-    for step in PLACES:
-        log_deviation = math.log(prior.deviation[0]) + step * width
-        there = middle if step == 0 else posteriors_under(with_deviation(prior, math.exp(log_deviation)))
-        density = there.log_evidence + log_density_of_deviation(log_deviation)
-        places.append(Place(log_deviation, density, there))
-    weights = torch.softmax(middle.logs.mean.new_tensor([place.log_density for place in places]), dim=0)
-    at = weights.new_tensor([place.log_deviation for place in places])
-    spread = float((weights @ (at - weights @ at) ** 2).sqrt())
-    logs, moments = (
-        mixed(list(parts), weights)
-        for parts in zip(*((place.posteriors.logs, place.posteriors.moments) for place in places), strict=True)
+    if beta is None:
+        log_weights = log_weights + grid.log_prior_of_guessing(priors)
+    begin = packed(priors, beta)
+    lower, upper = begin - LARGEST_UPDATE, begin + LARGEST_UPDATE
+    for places, least in (
+        (slice(1, 2), LEAST_DEVIATION),
+        (slice(SHARED + 2, None, OWN), LEAST_DEVIATION if n_components == 1 else LEAST_OF_A_COMPONENT),
+    ):
+        lower[places] = np.minimum(np.maximum(lower[places], math.log(least)), begin[places])
+    lower[SHARED + 3] = upper[SHARED + 3] = begin[SHARED + 3]  # weights sum to 1
+    found = minimize(
+        negative_log_likelihood,
+        begin,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(lower, upper, strict=True)),
+        options={"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-8},
     )
-    return replace(prior, uncertainty=spread), replace(middle, logs=logs, moments=moments)
+    learnt = unpacked(found.x, priors, beta)
+    return learnt, largest_difference(priors, learnt)
 
 
-def with_shared_error(problem: Problem, mode: ItemTensors, averaged: ItemPosteriors) -> tuple[ItemPosteriors, Tensor]:
-    """Posteriors with the covariances that items have from abilities being uncertain, and the items not determined.
+def learnt_beta(priors: Priors, free: Tensor) -> float | None:
+    """Weight of a Beta density of c, whose mean is learnt; None where no item is guessed, or its density is normal."""
+    if priors.guessing is None or priors.guessing.density != "beta" or not bool(free.any()):
+        return None
+    return priors.guessing.first + priors.guessing.second
 
-    What the inverse of the whole information at the mode (`parameter_covariance`) has more than that of each item's own
-    is added.
+
+def log_density_of_deviation(log_deviation: Tensor) -> Tensor:
+    """Of log s under the scaled inverse chi-square density of s^2, up to a constant."""
+    return -SEEN * (log_deviation + 0.5 * SEEN_DEVIATION**2 * (-2 * log_deviation).exp())
+
+
+def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
+    """Mean and log sd of log |a|, rise of b with one sd of it, logit of the mean of c; then of each component its own.
+
+    These are mean, log rest and log weight; mean and rest are of b, the rest being its deviation at a given a.
     """
-    whole, loose = parameter_covariance(problem, mode)
-    own = own_covariances(problem, mode)[0]
-    free = problem.guessing_free
-    shared = moments_of(mode, whole, free).covariance - moments_of(mode, own, free).covariance
-    moments = replace(averaged.moments, covariance=averaged.moments.covariance + shared)
-    logs = replace(averaged.logs, covariance=averaged.logs.covariance + by_logs(mode, whole - own))
-    return replace(averaged, logs=logs, moments=moments), loose
+    assert priors.hierarchy is not None
+    _, first = priors.hierarchy.parts[0]
+    rise = first.correlation * first.deviation[1]
+    logit = 0.0 if beta is None or priors.guessing is None else math.log(priors.guessing.first / priors.guessing.second)
+    rows = [first.mean[0], math.log(first.deviation[0]), rise, logit]
+    for weight, part in priors.hierarchy.parts:
+        rest = math.sqrt(max(part.deviation[1] ** 2 - rise**2, LEAST_DEVIATION**2))
+        rows += [part.mean[1], math.log(rest), math.log(weight)]
+    return np.array(rows)
+
+
+def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = None) -> Priors:
+    """The priors with the densities of such numbers."""
+    assert priors.hierarchy is not None
+    mean, log_deviation, rise, logit = values[: SHARED + 1].tolist()
+    own = values[SHARED + 1 :].reshape(-1, OWN)
+    weights = np.exp(own[:, 2] - own[:, 2].max())
+    parts = []
+    for weight, (mean_b, log_rest, _) in zip((weights / weights.sum()).tolist(), own.tolist(), strict=True):
+        deviation = math.hypot(rise, math.exp(log_rest))
+        moments = (mean, mean_b), (math.exp(log_deviation), deviation)
+        parts.append((weight, Hierarchy(*moments, rise / deviation, of=priors.hierarchy.of)))
+    guessing = priors.guessing
+    if beta is not None:
+        mean_c = 1 / (1 + math.exp(-logit))
+        guessing = GuessingPrior("beta", beta * mean_c, beta * (1 - mean_c))
+    return replace(priors, hierarchy=Hierarchy.mixture(parts), guessing=guessing)
+
+
+def largest_difference(before: Priors, after: Priors) -> float:
+    """Largest change of a mean, a standard deviation or the correlation of the whole, or of the mean of c."""
+    old, new = (numbers_of(priors) for priors in (before, after))
+    return float(np.abs(new - old).max())
+
+
+def numbers_of(priors: Priors) -> NDArray[np.float64]:
+    """Means, standard deviations and correlation of the whole, and the mean of c."""
+    prior, guessing = priors.hierarchy, priors.guessing
+    assert prior is not None
+    mean_c = 0.0 if guessing is None else guessing.first / (guessing.first + guessing.second)
+    return np.array([*prior.mean, *prior.deviation, prior.correlation, mean_c])
+
+
+def split(grid: ItemGrid, priors: Priors) -> tuple[ItemGrid, Priors]:
+    """The mixture with its heaviest component in two halves, of easier and of harder items, on the nodes it has.
+
+    Neither goes with log |a|: a long tail of easy items makes a single component's log |a| and b go together.
+    """
+    assert priors.hierarchy is not None
+    parts = [(weight, replace(part, correlation=0.0)) for weight, part in priors.hierarchy.parts]
+    heaviest = max(range(len(parts)), key=lambda k: parts[k][0])
+    order = [k for k in range(len(parts)) if k != heaviest]
+    weight, whole = parts[heaviest]
+    (log_a, b), (s, rest) = whole.mean, whole.deviation
+    halves = [
+        (weight / 2, replace(whole, mean=(log_a, b + side * APART * rest), deviation=(s, NARROWER * rest)))
+        for side in (-1, 1)
+    ]
+    hierarchy = Hierarchy.mixture([*(parts[k] for k in order), *halves])
+    return grid.with_components([*order, heaviest, heaviest]), replace(priors, hierarchy=hierarchy)
+
+
+def worth_a_component(grid: ItemGrid) -> float:
+    """By how much a component more must raise the log-likelihood: BIC, items being what is counted."""
+    return 0.5 * OWN * math.log(float(grid.counts.sum()))
+
+
+def with_long_tails(priors: Priors) -> Priors:
+    """The densities with the tails of a t density in b given log |a|, each component as `TAILS` normal ones.
+
+    How far out the furthest items are a few of them say, of which all but one or two got right, so that a normal
+    density learnt from items that are not normal leaves out those in the tail.
+    """
+    assert priors.hierarchy is not None
+    return replace(priors, hierarchy=Hierarchy.mixture([(w, longer(part)) for w, part in priors.hierarchy.parts]))
+
+
+def longer(part: Hierarchy) -> Hierarchy:
+    """One component with long tails, as a mixture."""
+    together = part.correlation * part.deviation[1]
+    alone = part.deviation[1] * math.sqrt(1 - part.correlation**2)
+    parts = []
+    for share, width in TAILS:
+        whole = math.hypot(together, width * alone)
+        parts.append((share, replace(part, deviation=(part.deviation[0], whole), correlation=together / whole)))
+    return Hierarchy.mixture(parts)
+
+
+def moved(priors: Priors, beta: float | None, log_ratio: float, step: float) -> Priors:
+    """With another standard deviation of log |a|, the regression of b on it as it was, and another mean of logit c."""
+    values = packed(priors, beta)
+    values[1] += log_ratio
+    values[2] *= math.exp(log_ratio)
+    values[SHARED] += step
+    return unpacked(values, priors, beta)
+
+
+def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, list[tuple[float, Priors]]]:
+    """The priors with what is known of s, and those with other s and other means of c, weighted by their posterior.
+
+    What is known of log s has about the standard deviation 1 / sqrt(2 sum (1 - r)^2), r being the share of the prior's
+    variance that is left in an item's posterior: the information of values that are known with error. For the logit of
+    the mean of c it is that of logit c by sqrt(sum (1 - r)).
+    """
+    prior = priors.hierarchy
+    assert prior is not None
+    mass = grid.mass(priors)
+    told = grid.counts * (1 - grid.variance(mass, 0) / prior.deviation[0] ** 2).clamp(0, 1)
+    width = float((2 * told @ (told / grid.counts)).clamp(min=WIDEST**-2).rsqrt())
+    places, beta, width_of_mean = PLACES if width > SURE else (0.0,), learnt_beta(priors, grid.free), 0.0
+    if beta is not None and priors.guessing is not None:
+        deviation = priors.guessing.logit_deviation
+        told = grid.counts * grid.free * (1 - grid.variance(mass, GUESSING) / deviation**2).clamp(LEAST_TOLD, 1)
+        width_of_mean = deviation / math.sqrt(float(told.sum()))
+    means = PLACES_OF_MEAN if width_of_mean > SURE else (0.0,)
+    steps = [(width * by_s, width_of_mean * by_c) for by_s in places for by_c in means]
+    others = [moved(priors, beta, *step) for step in steps]
+    worth = [grid.log_evidence(other) + log_density_of(other, beta, start) for other in others]
+    weights = torch.softmax(grid.level.new_tensor(worth), dim=0)
+    log_s = grid.level.new_tensor([by_s for by_s, _ in steps])
+    spread = float((weights @ (log_s - weights @ log_s) ** 2).sqrt()) if len(places) > 1 else width
+    known = replace(priors, hierarchy=replace(prior, uncertainty=spread))
+    return known, list(zip(weights.tolist(), others, strict=True))
+
+
+def log_density_of(priors: Priors, beta: float | None, start: Priors) -> float:
+    """Of log s and of the logit of the mean of c, before responses were seen, up to a constant."""
+    values = torch.from_numpy(packed(priors, beta))
+    worth = log_density_of_deviation(values[1])
+    if beta is not None and start.guessing is not None:
+        logit = values[SHARED]
+        worth = worth + start.guessing.first * logsigmoid(logit) + start.guessing.second * logsigmoid(-logit)
+    return float(worth)

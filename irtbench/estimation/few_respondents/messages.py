@@ -1,0 +1,225 @@
+"""Few respondents: abilities and items integrated out together, each given all the others.
+
+The usual marginal likelihood integrates abilities out and maximises over the items. With few respondents and many items
+that is the wrong way round: every item adds two parameters and as many answers as there are people, so that their
+number never outweighs the noise of their estimates. Here items are draws from a density that is learnt (De Boeck, 2008,
+"Random item IRT models"), and neither abilities nor items are taken as known for the other: both have posteriors, on
+nodes, which are found in turns (`item_posteriors`). A pass gives everybody's posterior and every item's likelihood at
+its nodes; then the items' density is learnt (`learnt_prior`) and nodes are placed anew.
+
+A normal density of (log |a|, b) remains one when theta's location and scale change, so these are set by the
+respondents, whose abilities have mean 0 and mean square 1 after each pass.
+
+What is then told of each item is its posterior under the learnt density with longer tails (`with_long_tails`), averaged
+over the standard deviation of log |a|.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from irtbench.estimation.driver import alternate
+from irtbench.estimation.few_respondents.item_grid import ItemGrid, Rule
+from irtbench.estimation.few_respondents.item_posteriors import Surroundings
+from irtbench.estimation.few_respondents.learnt_prior import (
+    MOST_COMPONENTS,
+    learn,
+    over_densities,
+    split,
+    with_long_tails,
+    worth_a_component,
+)
+from irtbench.estimation.marginal.nodes import Posteriors, nodes_near
+from irtbench.estimation.status import ABILITIES_AND_PRIOR, Learning
+from irtbench.models.priors import Hierarchy, Priors
+
+MOST_UPDATES = 60
+PROBATION = 6  # updates after which a component more must have paid
+ROUGHLY = 5  # times the tolerance, while the number of components is not known
+CLOSE, FURTHEST_APART = 1.0, 1.25  # standard deviations of the narrowest posterior that nodes are apart
+MOST_APART = 1.5  # of them, where a posterior is too narrow for the nodes to say how narrow
+FEW_NODES = 61  # of the usual grid, with which nothing is gained by fewer
+ROUNDS = 4  # of learning a component more before that, on the nodes that are there
+SIGN_REACH, SIGN_NODES = 4.0, (9, 17)  # of a grid of (log |a|, b) around the prior's mean
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Posteriors of abilities and items, and the densities of items.
+
+    Parameters
+    ----------
+    around
+        Posteriors of abilities.
+    grid
+        Items' nodes, and their likelihood there.
+    priors, start
+        Learnt so far, and before anything was learnt.
+    """
+
+    around: Surroundings
+    grid: ItemGrid
+    priors: Priors
+    start: Priors
+
+    @property
+    def parts(self) -> tuple[tuple[float, Hierarchy], ...]:
+        """The components of the density, each with its weight."""
+        assert self.priors.hierarchy is not None
+        return self.priors.hierarchy.parts
+
+    @property
+    def evidence(self) -> float:
+        """Log-likelihood of the responses with the items integrated out, up to a constant."""
+        return self.grid.log_evidence(self.priors)
+
+    def updated(self) -> tuple[Beliefs, float]:
+        """One pass, densities learnt, nodes placed anew and abilities standardised; the largest change of any."""
+        here = (self if self.nodes_are_close else self.on_nodes_near()).with_likelier_signs()
+        weights = here.grid.log_mass(here.priors) - here.grid.level
+        around, level = here.around.passed(here.grid, lambda part, level: torch.softmax(weights[part] + level, dim=1))
+        grid = replace(here.grid, level=level)
+        priors, change = learn(grid, here.priors, here.start)
+        found = replace(here, around=around, grid=grid.placed(priors), priors=priors).standardised()
+        moved = (found.around.abilities[0] - here.around.abilities[0]).abs().max()
+        return found, max(change, float(moved))
+
+    def standardised(self) -> Beliefs:
+        """The same curves for abilities of mean 0 and mean square 1; the densities are as learnt on this scale."""
+        around = self.around
+        share = around.posterior.mean(dim=1)
+        mean = float(share @ around.theta)
+        deviation = math.sqrt(float(share @ (around.theta - mean) ** 2))
+        theta = (around.theta - mean) / deviation
+        return replace(self, around=replace(around, theta=theta), grid=self.grid.rescaled(mean, deviation))
+
+    def with_levels(self) -> Beliefs:
+        """Items' likelihoods at their nodes, abilities being what they are."""
+        grid = self.grid
+        level = self.around.log_likelihoods(
+            grid.linear, grid.sign, torch.arange(len(grid.sign), device=grid.sign.device)
+        )
+        return replace(self, grid=replace(grid, level=level))
+
+    @property
+    def nodes_are_close(self) -> bool:
+        """Whether nodes are so close that sums over the narrowest posterior err by nothing, over however many items."""
+        narrowest = float(self.around.abilities[1].min().sqrt())
+        return float(self.around.theta.diff().min()) < FURTHEST_APART * narrowest
+
+    def on_nodes_near(self) -> Beliefs:
+        """On nodes of ability where posteriors have come to lie."""
+        around, mass = self.around, self.grid.mass(self.priors)
+        mean, variance = around.abilities
+        widths = variance.sqrt().clamp(min=float(around.theta.diff().min()) / MOST_APART)
+        theta = nodes_near(Posteriors(mean, widths), step=CLOSE * float(widths.min())).theta
+        posterior = torch.softmax(-0.5 * ((theta - mean) / widths) ** 2, dim=0)
+        known = torch.ones(len(mass), len(theta)).to(mass)
+        near = replace(around, theta=theta[:, 0], posterior=posterior, curves=(known, known))
+        return replace(self, around=near.passed(self.grid, lambda part, level: mass[part])[0])
+
+    def with_likelier_signs(self) -> Beliefs:
+        """Slopes that are negative for no good reason made positive, see `outweigh_the_odds`.
+
+        The likelihoods of either sign are averaged over the prior on a grid; items that are guessed keep their c.
+        """
+        grid, prior = self.grid, self.priors.hierarchy
+        chosen = torch.nonzero(grid.sign < 0)[:, 0]
+        if len(chosen) == 0:
+            return self
+        assert prior is not None
+        whole = replace(self.priors, hierarchy=replace(prior, components=()))
+        axes = [torch.linspace(-SIGN_REACH, SIGN_REACH, n).to(grid.centre) for n in SIGN_NODES]
+        offsets = torch.nn.functional.pad(torch.cartesian_prod(*axes), (0, 1))
+        centre = grid.centre[chosen, :1]
+        centre[:, 0, :2] = centre.new_tensor(prior.mean)
+        wide = ItemGrid(
+            centre,
+            torch.diag(centre.new_tensor([*prior.deviation, 0.0])).expand(len(chosen), 1, 3, 3),
+            -torch.ones_like(grid.sign[chosen]),
+            torch.zeros_like(grid.free[chosen]),
+            grid.guessing[chosen],
+            Rule(offsets, torch.zeros_like(offsets[:, 0])),
+            torch.zeros_like(offsets[:, 0]).expand(len(chosen), -1),
+            grid.counts[chosen],
+        )
+        as_it_is, turned = (
+            replace(one, level=self.around.log_likelihoods(one.linear, one.sign, chosen))
+            for one in (wide, replace(wide, sign=-wide.sign))
+        )
+        stays = outweigh_the_odds(
+            (turned.log_mass(whole).logsumexp(dim=1) - as_it_is.log_mass(whole).logsumexp(dim=1)), grid.counts, chosen
+        )
+        anew, places = chosen[~stays], turned.placed(whole)
+        sign, centre, root = grid.sign.clone(), grid.centre.clone(), grid.root.clone()
+        sign[anew], centre[anew], root[anew] = 1.0, places.centre[~stays], places.root[~stays]
+        return replace(self, grid=replace(grid, sign=sign, centre=centre, root=root))
+
+    def with_a_component_more(self) -> Beliefs | None:
+        """The density as a mixture of one more, learnt on the nodes that are there; None if that is not worth it."""
+        grid, priors = split(self.grid, self.priors)
+        for _ in range(ROUNDS):
+            priors, _ = learn(grid, priors, self.start)
+        other = replace(self, grid=grid.placed(priors), priors=priors)
+        return other if grid.log_evidence(priors) > self.evidence + worth_a_component(grid) else None
+
+    def told(self) -> tuple[Priors, Tensor, Tensor, Tensor]:
+        """The densities with what is known of s, and of each item mean and covariance of (a, d, c), and quantiles."""
+        priors, weighted = over_densities(self.grid, self.priors, self.start)
+        tails = replace(self, grid=self.grid.placed(with_long_tails(self.priors)).on_points).with_levels()
+        return priors, *tails.grid.told([(weight, with_long_tails(other)) for weight, other in weighted])
+
+
+def settled(
+    beliefs: Beliefs, *, tolerance: float, progress: Callable[[str], None] = lambda message: None
+) -> tuple[Beliefs, Learning]:
+    """Update until nothing changes by more than this, with as many components as are worth it."""
+    updates = 0
+
+    def settle(place: Beliefs, most: int, enough: float) -> tuple[Beliefs, Learning]:
+        nonlocal updates
+
+        def update() -> tuple[float, bool]:
+            nonlocal place
+            place, change = place.updated()
+            return change, True
+
+        learning = alternate(ABILITIES_AND_PRIOR, update, tolerance=enough, most=most, progress=progress)
+        updates += learning.updates
+        return place.with_levels(), learning
+
+    at, learning = settle(beliefs, MOST_UPDATES, ROUGHLY * tolerance)
+    while learning.settled and len(at.parts) < MOST_COMPONENTS and (other := at.with_a_component_more()):
+        other, _ = settle(other, PROBATION, ROUGHLY * tolerance)
+        if other.evidence < at.evidence + worth_a_component(at.grid):
+            break
+        at, learning = settle(other, MOST_UPDATES, ROUGHLY * tolerance)
+    at, learning = settle(at if len(at.around.theta) <= FEW_NODES else at.on_nodes_near(), MOST_UPDATES, tolerance)
+    return at, replace(learning, updates=updates)
+
+
+def outweigh_the_odds(against: Tensor, counts: Tensor, chosen: Tensor) -> Tensor:
+    """Which of the reversed items stay: those whose responses say so against the odds, the share of reversed items.
+
+    With a dozen respondents the correlation of an item with the score is negative by chance for many items.
+
+    Parameters
+    ----------
+    against
+        Log marginal likelihood of a positive slope less that of a negative one, of the reversed items.
+    counts, chosen
+        How many items each of all stands for, and which of them these are.
+    """
+    stays = torch.ones_like(against, dtype=torch.bool)
+    while bool(stays.any()):
+        share = min(float(counts[chosen][stays].sum() / counts.sum()), 0.5)
+        still = stays & (against < math.log(share / (1 - share)))
+        if bool((still == stays).all()):
+            break
+        stays = still
+    return stays
