@@ -63,7 +63,8 @@ def anchors_among(item_ids: Sequence[str], given: AnchorsLike, settings: FitSett
     anchors = known.select([known.item_ids[k] for k in chosen])
     if not anchors.discrimination.any():
         raise InputError("fit: none of the anchors is among the items of the responses with a slope other than 0")
-    if settings.kind in ("1pl", "4pl") or settings.prior == "hierarchical" or settings.posterior is not None:
+    takes = settings.kind in ("rasch", "2pl", "3pl") and settings.prior != "hierarchical"
+    if not takes or settings.posterior is not None:
         raise InputError("fit: anchors go with model rasch, 2pl or 3pl, prior none or weak, and without a posterior")
     if settings.population == "estimated":
         raise InputError("fit: beside anchors the population is normal; expected population normal")
