@@ -73,8 +73,6 @@ class FittedCategories(InformationCriteria):
     ----------
     items
         The items, with what can be said of them: probabilities, information, abilities of respondents, ...
-    parameters
-        As they are read, in the order of the model's names, shape (n_items, width); 0 behind the last of an item.
     covariance
         Sampling covariance of each item's parameters, shape (n_items, width, width); None where it was not computed.
     log_likelihood
@@ -96,7 +94,6 @@ class FittedCategories(InformationCriteria):
     """
 
     items: CategoryParameters
-    parameters: NDArray[np.float64]
     covariance: NDArray[np.float64] | None
     log_likelihood: float
     priors: Priors
@@ -113,17 +110,18 @@ class FittedCategories(InformationCriteria):
         """Number of estimated parameters."""
         return self.n_estimated
 
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """As they are read, in the order of the model's names, shape (n_items, width); 0 behind the last of an item."""
+        return self.items.parameters
+
     def table(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
-        items, errors = self.items, np.full(self.parameters.shape, np.nan)
+        errors = np.full(self.parameters.shape, np.nan)
         if self.covariance is not None:
             errors = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-        rows = [
-            (item, model.name, len(own), name, self.parameters[j, k], errors[j, k])
-            for j, (item, model, own) in enumerate(zip(items.item_ids, items.models, items.categories, strict=True))
-            for k, name in enumerate(items.names[j])
-        ]
-        return pd.DataFrame(rows, columns=["item_id", "model", "n_categories", "parameter", "value", "standard_error"])
+        each = [own[: len(names)] for own, names in zip(errors, self.items.names, strict=True)]
+        return self.items.table().assign(standard_error=np.concatenate(each))
 
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""
@@ -286,12 +284,12 @@ def fit_categories(
             of_groups = pd.DataFrame({"group": names, "n_respondents": sizes})
             of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(columns, axis=1)
         x = parameters.matrix[: len(items), -items.width :]
-    told = items.told(x).cpu().numpy()
+    found_items = CategoryParameters(item_ids, each, categories, x.cpu().numpy(), own_parameters_of(items, design))
     if covariance is not None and status.converged:
-        doubts += slopes_not_told(item_ids, told, covariance, items.where("slope").cpu().numpy())
+        slopes = items.where("slope").cpu().numpy()
+        doubts += slopes_not_told(item_ids, found_items.parameters, covariance, slopes)
     return FittedCategories(
-        CategoryParameters(item_ids, each, categories, x.cpu().numpy(), own_parameters_of(items, design)),
-        told,
+        found_items,
         covariance if status.converged else None,
         found.log_likelihood,
         priors,

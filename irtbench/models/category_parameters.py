@@ -55,6 +55,25 @@ class CategoryParameters(Shown):
             for model, own in zip(self.models, self.categories, strict=True)
         )
 
+    @property
+    def parameters(self) -> NDArray[np.float64]:
+        """As they are read, in the order of `names`, shape (n_items, width); 0 behind the last of an item."""
+        found = np.zeros_like(self.steps_at)
+        for row, own, model, names in zip(found, self.steps_at, self.models, self.names, strict=True):
+            row[: len(names)] = model.told(own[: len(names), None], 1, NUMPY)[:, 0]
+        return found
+
+    def table(self) -> pd.DataFrame:
+        """One row a parameter: ``item_id, model, n_categories, parameter, value``."""
+        rows = [
+            (item, model.name, len(own), name, value)
+            for item, model, own, names, values in zip(
+                self.item_ids, self.models, self.categories, self.names, self.parameters, strict=True
+            )
+            for name, value in zip(names, values, strict=False)
+        ]
+        return pd.DataFrame(rows, columns=["item_id", "model", "n_categories", "parameter", "value"])
+
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
         """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
         at = np.atleast_1d(np.asarray(theta, dtype=np.float64))[None]

@@ -171,12 +171,12 @@ class ItemParameters(Drawn):
     def n_parameters(self) -> int:
         """Number of estimated parameters of all items, and of those they share.
 
-        A common slope is one (Rasch: the population's standard deviation); beside known items mean and standard
-        deviation of the population are two.
+        A common slope is one; beside known items mean and standard deviation of the population are two, and of Rasch
+        items alone its standard deviation is one.
         """
         kinds = Counter(self.kind)
-        shared = 2 if kinds["fixed"] else int(kinds["rasch"] + kinds["1pl"] > 0)
-        return int(self.n_free.sum()) + shared
+        beside, slope, deviation = kinds["fixed"] > 0, kinds["1pl"] > 0, kinds["rasch"] > 0
+        return int(self.n_free.sum()) + (2 * beside or deviation) + slope
 
     @property
     def model(self) -> tuple[str, ...]:
