@@ -31,6 +31,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "3pl without prior": ({"kind": "3pl", "prior": "none"}, {"n": 600, "n_items": 8}),
     "hierarchical": ({"prior": "hierarchical"}, {"n": 600, "n_items": 30}),
     "items integrated out": ({"prior": "hierarchical"}, {"n": 30, "n_items": 200}),
+    "items integrated out, 3pl": ({"prior": "hierarchical", "kind": "3pl"}, {"n": 60, "n_items": 80}),
     "population": ({"population": "estimated", "tolerance": 1e-3}, {"n": 600, "n_items": 20}),
     "narrow posteriors": ({"prior": "weak"}, {"n": 300, "n_items": 300}),
     "rasch": ({"kind": "rasch"}, {"n": 300, "n_items": 8}),

@@ -141,6 +141,8 @@ class ItemGrid:
     def log_prior_of_guessing(self, priors: Priors) -> Tensor:
         """That of logit c at the nodes; 0 where c is fixed."""
         logit = self.nodes[..., GUESSING]
+        if not bool(self.free.any()):
+            return torch.zeros_like(logit)
         return torch.where(self.free[:, None], guessing_density(priors.guessing, logit).log_prob(logit), 0.0)
 
     def mass(self, priors: Priors) -> Tensor:
