@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -30,6 +30,7 @@ from irtbench.models.sum_score_distribution import category_score_distribution, 
 
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
+LEAST_SHARE = 0.5  # of the respondents of an item in categories that S-X2 must compare
 
 # Groups of abilities, and the least expected sum of P (1 - P) in one: then at least so many right and so many wrong
 # responses are expected.
@@ -135,7 +136,9 @@ def item_fit(
     Items in categories (`fit_categories`) are compared category by category among the respondents of a sum score, by
     groups where responses are missing (Kang & Chen, 2008). Of more than two categories the sum scores at either end
     that some category cannot have are one row, and a category with a smaller expected count joins the next one of its
-    row, as in R mirt; df are the categories left less one of each row, less the item's parameters.
+    row, as in R mirt; df are the categories left less one of each row, less the item's parameters. Where those compared
+    are fewer than half of the item's respondents S-X2 is NaN: its parameters rest on the others, and few people with
+    many scores would be far too often significant.
 
     Parameters
     ----------
@@ -255,6 +258,8 @@ def _fit_of_categories(
     values = np.where(codes == MISSING, np.nan, codes)
     probabilities = items.probabilities(population.nodes)
     found = _by_sum_score(values, lambda columns: (population, [probabilities[j] for j in columns]), min_expected)
+    enough = found.n_respondents >= LEAST_SHARE * (~np.isnan(values)).sum(axis=0)
+    found = replace(found, n_compared=np.where(enough, found.n_compared, 0))
     squares = None
     if theta is not None:
         at = items.probabilities(theta)

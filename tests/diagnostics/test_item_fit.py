@@ -150,6 +150,24 @@ def test_graded_items_fit_as_in_mirt(reference: Path, folder: str) -> None:
     np.testing.assert_allclose(fit.loc[squares.index, "infit"], squares["infit"], rtol=1e-4)
 
 
+def test_graded_items_that_fit_are_let_alone_and_a_broken_one_is_found() -> None:
+    rng, small, broken = np.random.default_rng(5), [], []
+    a, b = np.linspace(0.8, 1.8, 8)[:, None], np.array([-1.0, 0.0, 1.0]) + np.linspace(-0.6, 0.6, 8)[:, None]
+    for _ in range(6):
+        theta = rng.normal(size=800)
+        grades = (a * (theta[:, None, None] - b) + rng.logistic(size=(800, 8, 1)) > 0).sum(axis=2).astype(float)
+        small.extend(item_fit(grades, fit_categories(grades).items).p < 0.05)
+        grades[:, 3] = rng.binomial(3, np.where(np.abs(theta) < 0.7, 0.85, 0.15))  # a hump
+        broken.append(item_fit(grades, fit_categories(grades).items).p[3])
+    assert np.mean(small) < 0.13  # .05 and three standard errors of 48
+    assert np.median(broken) < 1e-3
+    # a third missing: 30 or so of 800 answered all, too few to say anything of items that rest on all
+    grades[rng.random(grades.shape) < 0.33] = np.nan
+    grades = grades[~np.isnan(grades).all(axis=1)]
+    with pytest.warns(RuntimeWarning, match="no degree of freedom is left .* those who answered every item"):
+        assert np.isnan(item_fit(grades, fit_categories(grades).items).p).all()
+
+
 def test_rest_scores_equal_enumeration() -> None:
     p = np.random.default_rng(2).uniform(0.05, 0.95, (3, 5))
     for j, distribution in enumerate(rest_score_distributions(p)):
