@@ -151,7 +151,9 @@ def test_graded_items_fit_as_in_mirt(reference: Path, folder: str) -> None:
 
 
 def test_graded_items_that_fit_are_let_alone_and_a_broken_one_is_found() -> None:
-    rng, small, broken = np.random.default_rng(5), [], []
+    rng = np.random.default_rng(5)
+    small: list[bool] = []
+    broken: list[float] = []
     a, b = np.linspace(0.8, 1.8, 8)[:, None], np.array([-1.0, 0.0, 1.0]) + np.linspace(-0.6, 0.6, 8)[:, None]
     for _ in range(6):
         theta = rng.normal(size=800)
