@@ -323,7 +323,11 @@ def read_study(path: Path) -> StudyFile:
     >>> study.model.prior, study.data.answers.name
     ('weak', 'answers.csv')
     """
-    tables = _read_toml(path, "a study file")
+    return study_from(_read_toml(path, "a study file"), path)
+
+
+def study_from(tables: Mapping[str, Any], path: Path) -> StudyFile:
+    """Check the tables of a study file, and find the files it names; see `read_study`."""
     known = [f.name for f in fields(StudyFile) if f.name != "path"]
     for name, table in tables.items():
         if name not in known:

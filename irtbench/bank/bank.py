@@ -29,7 +29,7 @@ if (
 ):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
     from irtbench.bank.schema import BankDocument
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,11 @@ class ItemBank(Drawn):
     def content_hash(self) -> str:
         """SHA-256 over everything in the file but the hash itself and the date."""
         return _to_document(self).content_hash()
+
+    @property
+    def respondents(self) -> str:
+        """What its respondents are called, as the card says; nothing where it does not."""
+        return "" if self.card is None else self.card.respondents
 
     def table(self) -> pd.DataFrame:
         """One row an item of each scale, as `Scale.table`, the scale in the last column."""
@@ -219,5 +224,5 @@ def _to_document(bank: ItemBank) -> BankDocument:
     entries = [entry_of(scale) for scale in bank.scales]
     stated = {} if bank.card is None else bank.card.stated()
     card = CardEntry(**stated) if stated else None
-    version = max(*(entry.version for entry in entries), 1 if card is None else 3)
+    version = max(*(entry.version for entry in entries), 1 if card is None else card.version)
     return BankDocument(schema_version=version, card=card, scales=entries)

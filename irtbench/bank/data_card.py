@@ -21,6 +21,8 @@ class DataCard(Settings):
         Under which its items and parameters may be used, such as ``CC-BY-4.0``.
     population
         Who the respondents are: where from, how many, since when.
+    respondents
+        What sentences call them: ``models``, ``pupils``; ``people`` and ``the crowd`` unless it is said.
     collection
         How their answers were collected: platform, instruction, payment, screening.
     citation
@@ -38,6 +40,7 @@ class DataCard(Settings):
     description: str = ""
     license: str = ""
     population: str = ""
+    respondents: str = ""
     collection: str = ""
     citation: str = ""
 

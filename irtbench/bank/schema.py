@@ -163,8 +163,21 @@ class CardEntry(_Part):
     description: str = ""
     license: str = ""
     population: str = ""
+    respondents: str = ""
+    """From version 5 on."""
     collection: str = ""
     citation: str = ""
+
+    @property
+    def version(self) -> int:
+        """The first schema version that has the fields in use."""
+        return 5 if self.respondents else 3
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the field of a later version where it says nothing."""
+        fields: dict[str, Any] = serialize(self)
+        return {name: value for name, value in fields.items() if name != "respondents" or value}
 
 
 class BankDocument(_Part):

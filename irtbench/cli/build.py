@@ -165,7 +165,8 @@ def write_study(
         show_summary(found, study, target, new_system)
     if study.forms is not None and study.forms.why_not:
         print(f"irtbench: warning: no form: {printable(study.forms.why_not.removeprefix('form: '))}", file=sys.stderr)
-    doubts = [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
+    doubts = [f"screening: {said}" for said in study.exclusions_by_ability]
+    doubts += [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
     guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
     say_doubts([*doubts, *(f"scale {name}: {words}" for name, words in guessed if words)])
     unconverged = [f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts]

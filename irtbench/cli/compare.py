@@ -155,7 +155,6 @@ def show_comparison(comparison: pd.DataFrame, file: Path) -> None:
             "items": comparison["n_items"],
             "accuracy": bracketed(comparison, "accuracy", ".3f"),
             "p ": [f"{p:.4f}" for p in comparison["accuracy_p_adjusted"]],
-            "p first better": [f"{p:.4f}" for p in comparison["accuracy_p_greater"]],
         }
     )
     if "theta_difference" in comparison:
@@ -224,4 +223,7 @@ def named_first(names: str) -> str:
 def bracketed(comparison: pd.DataFrame, what: str, digits: str) -> list[str]:
     """Difference and interval of each pair."""
     columns = [f"{what}_difference", f"{what}_lower", f"{what}_upper"]
-    return [f"{d:+{digits}} [{a:{digits}}, {b:{digits}}]" for d, a, b in comparison[columns].to_numpy()]
+    return [
+        f"{d:+{digits}}" + ("" if np.isnan(a) else f" [{a:{digits}}, {b:{digits}}]")
+        for d, a, b in comparison[columns].to_numpy()
+    ]

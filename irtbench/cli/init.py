@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -56,7 +58,9 @@ def init(
     A file that holds the right answers itself gets a table of items beside the study file, and so does one of which
     --column says what its columns are of the items: label=COLUMN for a scale each, key, group, text, attention.
     """
+    from irtbench.config import study_from
     from irtbench.data.grading import GradingSettings
+    from irtbench.data.readers.formats import OF_MODELS
     from irtbench.data.readers.item_table import read_items
     from irtbench.study.examination import examine
     from irtbench.study.proposal import items_from_columns, items_from_keys, propose
@@ -82,11 +86,11 @@ def init(
         said = items_from_columns(table, of_items)
         own_keys = said if own_keys is None or "key" in said else said.merge(own_keys, on="item_id", how="left")
     if not yes:
-        title = title or typer.prompt("Title of the study", default=plain_name(file), err=True)
+        title = title or ask("Title of the study", default=plain_name(file))
         if not graded and items is None and (own_keys is None or "key" not in own_keys):
             if own_keys is not None:
                 raise InputError(f"file {file}: answers without a key; expected --column key=COLUMN too, or --items")
-            items = Path(typer.prompt("Table of the items, with their key", err=True))
+            items = Path(ask("Table of the items, with their key"))
         preset = preset or ask_preset()
     folder = output.resolve().parent
     own_items = folder / f"{output.stem}_items.csv"
@@ -111,11 +115,16 @@ def init(
                 answers_mapped=meant,
                 preset=preset or "standard",
                 systems=[beside(system, folder) for system in systems],
+                respondents="models" if table.format in OF_MODELS else "",
             ),
             examined,
             known,
         )
         text = study_text(template, output=Path("results") / output.stem)
+        tables = tomllib.loads(text)
+        if own_keys is not None:
+            tables["data"]["items"] = str((unfinished / own_items.name).absolute())
+        study_from(tables, output)  # refuses what build would refuse
         (unfinished / output.name).write_text(text, encoding="utf-8")
     if json:
         print(to_json({"output": output, "items": items, "prior": examined.prior, "study": text}))
@@ -125,9 +134,19 @@ def init(
         say(f"written to {output}; build it: irtbench build {output}")
 
 
+def ask(question: str, default: str | None = None) -> str:
+    """Ask at the terminal, or read the next line of standard input."""
+    try:
+        return str(typer.prompt(question, default=default, err=True))
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise InputError(f"no terminal to ask at: {question}; expected --yes, which asks nothing") from None
+
+
 def ask_preset() -> Literal["standard", "lalor2016", "none"]:
     """Ask how items are pruned."""
-    given = typer.prompt("Prune items (standard, lalor2016, none)", default="standard", err=True)
+    given = ask("Prune items (standard, lalor2016, none)", default="standard")
     if given not in ("standard", "lalor2016", "none"):
         raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
     chosen: Literal["standard", "lalor2016", "none"] = given

@@ -35,7 +35,7 @@ from irtbench.cli.score_words import (
     whole_in_words,
 )
 from irtbench.data.responses import name_first
-from irtbench.scoring.comparability import why_not_compared
+from irtbench.scoring.comparability import as_given, why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
@@ -50,8 +50,8 @@ REMARKS = {
     "all_correct": "all right: at least this able",
     "all_wrong": "all wrong: at most this able",
     "at_bound": "at the end of the range",
-    "unlikely_pattern": "answers unlike a person's of this ability",
-    "little_information": "these items say too little",
+    "unlikely_pattern": "no percentile: answers unlike those of people of this ability",
+    "little_information": "no percentile: these items say too little",
 }
 
 
@@ -229,7 +229,7 @@ def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses:
 
 def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings, *, rest: Path | None) -> None:
     """Print scores in words a person understands without a manual."""
-    shown = top_and_bottom(scores)
+    shown, people = as_given(top_and_bottom(scores)), bank.respondents or "crowd"
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
     remarks = [
@@ -243,7 +243,7 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
                 "scale": shown["scale"],
                 "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)],
                 "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
-                "better than ... of the crowd": [text.replace(" ", "% ", 1) for text in places],
+                f"better than ... of the {people}": [text.replace(" ", "% ", 1) for text in places],
                 "remarks": remarks,
             }
         ),
@@ -256,15 +256,15 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
             if not row["n_items"]:
                 continue
             if why:
-                say(f"{who}: no place among people is told, for {why}")
+                say(f"{who}: no percentile is given: {why}")
             elif place:
-                say(f"{who}: better than {place.replace(' ', '% of the crowd ', 1)}")
-    normal = "a normal population, which the crowd of the study stands for"
+                say(f"{who}: better than {place.replace(' ', f'% of the {people} ', 1)}")
+    normal = f"a normal population, as fitted to the {people} of the study"
     if any(scale.population is not None for scale in bank.scales):
-        normal = "the population that was estimated from the crowd of the study"
+        normal = f"the population that was estimated from the {people} of the study"
     crowd = {
         "normal": normal,
-        "empirical": "the people of the norm sample",
+        "empirical": "those of the norm sample",
         "smoothed": "the population that the norm sample stands for",
     }[settings.norm]
     group = "" if settings.norm_group is None else f" with {settings.norm_group[0]} {settings.norm_group[1]}"
@@ -273,7 +273,10 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
             say(words)
     if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
         say("the norm sample has weights, which a normal population has not: --norm smoothed takes them")
-    say(f"Ability: {scale_in_words(bank)}. The crowd: {crowd}{group}. In brackets {100 * settings.level:g}% intervals.")
+    say(
+        f"Ability: {scale_in_words(bank)}. The {people}: {crowd}{group}. In brackets "
+        f"{100 * settings.level:g}% intervals."
+    )
 
 
 def show_explanation(explained: Explanation, scores: pd.DataFrame, folder: Path) -> None:

@@ -50,9 +50,9 @@ def scale_in_words(bank: ItemBank) -> str:
         if abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING
     }
     if not other:
-        return "0 is the crowd's mean and 1 its standard deviation"
+        return f"0 is the mean of the {bank.respondents or 'crowd'} and 1 the standard deviation"
     places = [f"{density.mean:z.2f} and {density.deviation:.2f} on {name}" for name, density in other.items()]
-    return f"the crowd's mean and standard deviation are {name_first(places)}"
+    return f"mean and standard deviation of the {bank.respondents or 'crowd'} are {name_first(places)}"
 
 
 def weights_in_words(scale: Scale, margins: Path) -> str:

@@ -45,7 +45,7 @@ FLAGS = {
     "all_wrong": "all wrong",
     "at_bound": "θ at the end of its range",
     "unlikely_pattern": "pattern unlike a person’s",
-    "little_information": "these items say too little",
+    "little_information": "items say too little",
 }
 
 
@@ -336,7 +336,7 @@ COLUMNS = {
     "percentile": Column("Percentile", _one),
     "percentile_empirical": Column("Rank in the sample", _one),
     "person_fit": Column("Person fit lz*", decimal),
-    "percentile_flags": _words("Not among people, for", flags),
+    "percentile_flags": _words("No percentile, for", flags),
     "first": _words("First"),
     "second": _words("Second"),
     "accuracy_difference": Column("Accuracy, difference", _three),

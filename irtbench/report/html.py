@@ -34,7 +34,10 @@ def study_page(study: Study) -> Page:
         results=opening.results(study),
         blocks=opening_blocks(study),
         removed=opening.removed(study),
-        warnings=opening.warnings(scales, settings.model),
+        warnings=[
+            *((f"Screening: {said}.",) for said in study.exclusions_by_ability),
+            *opening.warnings(scales, settings.model),
+        ],
         summary=" ".join(prose.summarise(study.outcomes, study.agreement, scales, study.system_scores)),
         tiles=tiles(study.outcomes, scales, study.agreement),
         sections=sections_of(study),

@@ -27,7 +27,11 @@ def results(study: Study) -> list[Sentence]:
     scores = study.system_scores
     if scores is None or scores.empty:
         return [(_scale(scale),) for scale in study.scales]
-    return places(scores, study.settings.score.scoring(seed=study.settings.study.seed))
+    return places(
+        scores,
+        study.settings.score.scoring(seed=study.settings.study.seed),
+        "" if study.bank is None else study.bank.respondents,
+    )
 
 
 def _scale(scale: ScaleStudy) -> str:

@@ -21,6 +21,7 @@ from irtbench.evaluation.agreement import Agreement
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.formatting import COLUMNS
 from irtbench.report.pruning_tables import in_words
+from irtbench.scoring.comparability import as_given
 from irtbench.study.results import ScaleStudy
 
 MOST_CATEGORIES = 10  # of answers, for each to have a line of its own
@@ -292,11 +293,11 @@ def example_respondents_table(scores: pd.DataFrame | None) -> pd.DataFrame:
 def _scores_for_people(scores: pd.DataFrame | None) -> pd.DataFrame:
     columns = [
         "respondent_id", "scale", "n_answered", "accuracy", "theta", "theta_lower", "theta_upper", "percentile",
-        "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
+        "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags", "percentile_flags",
     ]  # fmt: skip
     if scores is None:
         return pd.DataFrame(columns=columns)
-    return scores.rename(columns={"n_items": "n_answered"})[columns].reset_index(drop=True)
+    return as_given(scores).rename(columns={"n_items": "n_answered"})[columns].reset_index(drop=True)
 
 
 def published_table(

@@ -65,7 +65,8 @@ def draw_errors_by_step(ax: Axes, found: AdaptivePaths, *, wanted: float | None 
     return ax
 
 
-MOST_ROWS = 40  # pairs, or systems, in one panel
+MOST_ROWS = 40  # pairs in one panel
+MOST_RANKED = 60  # systems in the figure of a ranking: all, or the first so many
 
 
 def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float) -> list[Block]:
@@ -106,7 +107,7 @@ def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
 
 
 def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float) -> list[Block]:
-    """Of comparisons: differences in accuracy and in ability of each pair, and the ranking.
+    """Of comparisons: the ranking, and differences in accuracy and in ability of each pair.
 
     Parameters
     ----------
@@ -134,10 +135,12 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
     if ranking is not None:
         each = list(ranking.groupby("scale", sort=False))
         panels = [
-            _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", some_systems(rows))
+            _positions(numbered("ranking", k, len(each)), str(scale) if len(each) > 1 else "", rows.head(MOST_RANKED))
             for k, (scale, rows) in enumerate(each)
         ]
-        blocks += figure(panels, f"Abilities of the systems in order, with {100 * level:g}% intervals.")
+        n_systems = max(len(rows) for _, rows in each)
+        which = "all systems" if n_systems <= MOST_RANKED else f"the first {MOST_RANKED} of {n_systems} systems"
+        blocks = [*figure(panels, f"Abilities of {which} in order, with {100 * level:g}% intervals."), *blocks]
     return blocks
 
 

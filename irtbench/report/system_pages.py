@@ -15,6 +15,7 @@ from irtbench.report.page import Page
 from irtbench.report.places import places
 from irtbench.report.result_page import MOST_ROWS, MOST_SENTENCES, first_rows, how_to_read, result_page
 from irtbench.report.scoring_figures import comparison_figures, score_figures
+from irtbench.scoring.comparability import as_given
 from irtbench.scoring.scores import ScoringSettings
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         "percentile", "percentile_lower", "percentile_upper", "percentile_empirical", "person_fit", "flags",
         "percentile_flags",
     ]  # fmt: skip
-    first, more = first_rows(scores, "score")
+    first, more = first_rows(as_given(scores), "score")
     rows = ItemsTable(
         f"Scores, a row a system on a scale, with {level} intervals in brackets.{more}",
         write_table(first[[name for name in shown if name in first]]),
@@ -57,14 +58,14 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
     reading = how_to_read(
         f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group}, with the error of ability "
         "and of the norm sample in its interval; rank in the sample: the share of the norm sample below.",
-        "Where answers do not allow a place among people (too few items, items that say too little of this ability, "
-        "answers unlike a person’s) none is told, and the last column says why.",
+        "No percentile is given for too few items, items that say too little about this ability, or answers unlike a "
+        "person’s; the last column says why.",
         "Person fit lz* is clearly negative where easy items are missed and hard ones solved; one person in twenty is "
         "below −1.645.",
     )
     lead = f"{plural(n_systems, 'system')} scored on {plural(len(bank.scales), 'scale')}."
     figures = score_figures(bank.scales, scores, level=scoring.level)
-    return result_page("score", "Scores", lead, places(scores, scoring), [*figures, rows, *reading])
+    return result_page("score", "Scores", lead, places(scores, scoring, bank.respondents), [*figures, rows, *reading])
 
 
 def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, level: float, adjustment: str) -> Page:
@@ -89,11 +90,13 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
     )
     surest = differ.sort_values(f"{what}_p_adjusted", kind="stable").head(MOST_SENTENCES)
     several = comparison["scale"].nunique() > 1
-    results: list[Sentence] = [
-        (_difference(row, what, word, f" on {row['scale']}" * several),) for row in surest.to_dict("records")
-    ]
-    if len(surest) < len(differ):
-        results.insert(0, (f"The {len(surest)} surest:",))
+    results: list[Sentence] = []
+    if ranking is None:
+        results = [
+            (_difference(row, what, word, f" on {row['scale']}" * several),) for row in surest.to_dict("records")
+        ]
+        if len(surest) < len(differ):
+            results.insert(0, (f"The {len(surest)} with the smallest p:",))
     shown = {"scale": "scale", "first": "first", "second": "second", "n_items": "n_items"}
     for kind in ("accuracy", "theta", "percentile"):
         shown |= {f"{kind}_difference": f"{kind}_difference", f"{kind}_lower": f"{kind}_difference_lower",
@@ -108,14 +111,18 @@ def comparison_page(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *, l
         f"Every pair, the first less the second, with {100 * level:g}% intervals in brackets.{more}",
         write_table(first), noun="pair", filters=("scale", "first", "second"), words="system, scale …",
     )  # fmt: skip
-    blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level), rows]
+    blocks: list[Block] = [*comparison_figures(comparison, ranking, level=level)]
     if ranking is not None:
         names = [
             *("rank", "rank_lower", "rank_upper", "respondent_id", "scale", "theta", "theta_lower", "theta_upper"),
             *("percentile", "percentile_lower", "percentile_upper", "probability_best", "indistinguishable_from"),
         ]
         ranked = ranking[names].assign(indistinguishable_from=ranking["indistinguishable_from"].str.replace(";", ", "))
-        blocks += table(ranked.head(MOST_ROWS), "Ranking: the order by ability, with the interval of each rank.")
+        first_ones = f", the first {MOST_ROWS} of {len(ranked)}" if len(ranked) > MOST_ROWS else ""
+        blocks += table(
+            ranked.head(MOST_ROWS), f"Ranking: the order by ability, with the interval of each rank{first_ones}."
+        )
+    blocks.append(rows)
     how = ADJUSTMENTS.get(adjustment, adjustment)
     blocks += how_to_read(
         f"p is two-sided and adjusted for the number of pairs by {how}. Intervals are not adjusted: one that leaves 0 "

@@ -1,4 +1,4 @@
-"""Whether a percentile may be told as a place among people: by person fit, and by what was answered (NumPy only).
+"""Whether a percentile is given: by person fit, and by what was answered (NumPy only).
 
 A percentile says that a respondent is better than a share of people. That takes answers like a person's, and enough of
 them on items that tell people of this ability apart.
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.scoring.ability import Abilities
@@ -33,7 +34,7 @@ def reliability(standard_error: NDArray[np.float64], deviation: float = 1.0) -> 
 
 
 def percentile_flags(abilities: Abilities, lz_star: NDArray[np.float64], deviation: float = 1.0) -> NDArray[np.object_]:
-    """Why a percentile is not to be told as a place among people, words parted by semicolons; empty where it is.
+    """Why no percentile is given, words parted by semicolons; empty where it is.
 
     - ``no_items``, ``few_items``: none, or fewer than ``FEW_ITEMS`` items answered;
     - ``little_information``: reliability of theta below ``LEAST_RELIABILITY``: too few of the items, or items too
@@ -62,15 +63,22 @@ def percentile_flags(abilities: Abilities, lz_star: NDArray[np.float64], deviati
     )
 
 
+def as_given(scores: pd.DataFrame) -> pd.DataFrame:
+    """Rows of scores.csv as tables for people show them: without the percentiles that are not to be given."""
+    shown = scores.copy()
+    places = ["percentile", "percentile_lower", "percentile_upper", "percentile_empirical"]
+    shown.loc[shown["percentile_flags"] != "", [name for name in places if name in shown]] = np.nan
+    return shown
+
+
 def why_not_compared(row: Mapping[Any, Any]) -> str:
-    """Why a row of scores.csv is not told as a place among people; nothing where it is."""
+    """Why no percentile of a row of scores.csv is given; nothing where it is."""
     said = {
         "no_items": "no item was answered",
         "few_items": f"{row['n_items']} items answered are fewer than {FEW_ITEMS}",
-        "little_information": f"the {row['n_items']} items answered, too few or too unlike this ability, say less than "
-        "half of what people differ in",
+        "little_information": f"the {row['n_items']} items answered say too little about this ability",
         "at_bound": "ability is at the end of its range",
-        "unlikely_pattern": f"the answers are unlike a person's of this ability (lz* {row['person_fit']:.2f}; below "
-        f"{UNLIKELY_PATTERN} are 5% of people)",
+        "unlikely_pattern": "the answers are unlike those of people of this ability "
+        f"(lz* {row['person_fit']:.2f}, below {UNLIKELY_PATTERN})",
     }
     return "; ".join(said[flag] for flag in row["percentile_flags"].split(";") if flag)

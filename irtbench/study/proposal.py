@@ -22,9 +22,9 @@ FEWEST_TO_JUDGE = 20  # answers of a respondent, below which hardly anybody is s
 def propose(template: Template, examination: Examination, items: ItemTable | None) -> Template:
     """Fill in what the data say: screening, scales, prior, trials.
 
-    A scale for each label if each has enough items; attention checks are all to be right; with few options, and enough
-    answers each, respondents must do better than by guessing; the prior that suits the number of respondents; of
-    several trials of raw answers the first.
+    A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
+    number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
+    options, and enough answers each, that of chance stands there as a comment.
 
     Raises
     ------
@@ -61,6 +61,7 @@ def propose(template: Template, examination: Examination, items: ItemTable | Non
         prior=None if examination.prior == "none" else examination.prior,
         preset=template.preset,
         systems=template.systems,
+        respondents=template.respondents,
     )
 
 

@@ -188,7 +188,9 @@ class Study(Shown):
     dimensions
         Number of abilities of all items together; None if the rules do not ask for it or it cannot be counted.
     screening_effect
-        What screening changes; None if it was not asked for.
+        What screening changes; None if it was not asked for, and no rule leaves out the less able.
+    exclusions_by_ability
+        A sentence for each rule of screening that leaves out less able people who answered honestly.
     no_dimensions
         Why it could not be counted; empty if it was, or was not asked for.
     system_explanation
@@ -218,6 +220,7 @@ class Study(Shown):
     system_explanation: Explanation | None = None
     group_percentiles: pd.DataFrame | None = None
     screening_effect: ScreeningEffect | None = None
+    exclusions_by_ability: tuple[str, ...] = ()
     forms: StudyForms | None = None
     sample: StudySample | None = None
 

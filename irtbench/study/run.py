@@ -24,7 +24,7 @@ from irtbench.study.number_of_abilities import study_dimensions
 from irtbench.study.provenance import describe_provenance
 from irtbench.study.results import ScaleStudy, Study
 from irtbench.study.scale_study import study_scale
-from irtbench.study.screening_effect import screening_effect
+from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.short_forms import study_forms
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems, score_systems
@@ -99,12 +99,6 @@ def run_study(
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
     overall, by_label = agreement_of_kept(settings, data, screening)
     provenance = describe_provenance(settings)
-    effect = None
-    if settings.study.screening_effect and not control:
-        progress("what screening changes")
-        effect = screening_effect(
-            screening, data.responses, data.items, parts, settings.model, answers=data.answers, seed=settings.study.seed
-        )
     with threads_for(screened.n_respondents * max(screened.n_items, settings.model.n_nodes)):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
@@ -136,11 +130,21 @@ def run_study(
             scoring = settings.score.scoring(seed=settings.study.seed)
             respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
             systems = score_systems(bank, settings, systems_read)
+        fits = {scale.name: scale.fitted for scale in scales if scale.scale is not None and scale.fitted is not None}
+        by_ability = () if control else exclusions_by_ability(screening, data.responses, fits)
+        effect = None
+        if by_ability or (settings.study.screening_effect and not control):
+            progress("what screening changes")
+            effect = screening_effect(
+                screening, data.responses, data.items, parts, settings.model, answers=data.answers,
+                seed=settings.study.seed,
+            )  # fmt: skip
     return Study(
         settings=settings,
         items=data.items,
         screening=screening,
         screening_effect=effect,
+        exclusions_by_ability=by_ability,
         agreement=overall,
         agreement_by_label=by_label,
         scales=tuple(scales),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
 from irtbench.data.items import ItemTable
@@ -14,9 +15,12 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening
 from irtbench.data.shown import Shown
 from irtbench.diagnostics.measurement_precision import empirical_reliability
+from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
+from irtbench.models.curves import icc
 from irtbench.models.parameter_table import parameter_table
+from irtbench.scoring.item_error import abilities_of
 from irtbench.study.person_screening import ScaleFit, fit_scales
 
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
@@ -111,6 +115,67 @@ def screening_effect(
     return ScreeningEffect(
         pd.DataFrame(rows), both.sort_values("item_id", key=lambda ids: ids.map(order), kind="stable")
     )
+
+
+FEWEST_LEFT_OUT = 5  # by one rule, of whom something is said together
+WEAKER = 0.5  # standard deviations of ability below those kept, from which on who is left out is the less able
+HONEST = 0.5  # of the difference that easy and hard items make for people of their ability; guessers show none
+
+
+def exclusions_by_ability(
+    screening: Screening, responses: ResponseMatrix, fits: Mapping[str, FittedModel]
+) -> tuple[str, ...]:
+    """Where a rule leaves out the less able, who answered as honest people do: a sentence for each such rule.
+
+    Abilities of those left out are those of the scales kept. Who guesses is as often right on hard items as on easy
+    ones: a group counts as honest if the mean difference between the easier and the harder half of the items is surely
+    (three standard errors) above zero and at least half of what the model expects at their abilities.
+
+    Parameters
+    ----------
+    screening
+        Who is kept, and why others are not.
+    responses
+        Of all respondents.
+    fits
+        Of each scale, to those kept.
+    """
+    rows = [_seen_by(fit, responses, screening.n_responses > 0) for fit in fits.values()]
+    if not rows:
+        return ()
+    people = pd.concat(rows).groupby("respondent_id").mean()
+    reason = pd.Series(screening.reason, index=screening.respondent_ids).reindex(people.index)
+    kept = people[reason == ""]
+    said = []
+    for rule, group in people[reason != ""].groupby(reason[reason != ""]):
+        asked = group.dropna()
+        n, gap = len(asked), asked["gap"]
+        if n < FEWEST_LEFT_OUT or (kept["theta"].mean() - asked["theta"].mean()) < WEAKER * kept["theta"].std():
+            continue
+        if gap.mean() > max(3 * gap.std() / np.sqrt(n), HONEST * asked["expected_gap"].mean()):
+            said.append(
+                f"{n} respondents left out ({rule}) have a mean ability of {asked['theta'].mean():.2f}, those kept "
+                f"{kept['theta'].mean():.2f}, and are right more often on easier items than on harder ones, by "
+                f"{gap.mean():.2f}, as honest people are ({asked['expected_gap'].mean():.2f} expected of them): the "
+                "rule follows ability, and percentiles are among those kept alone"
+            )
+    return tuple(said)
+
+
+def _seen_by(fit: FittedModel, responses: ResponseMatrix, chosen: NDArray[np.bool_]) -> pd.DataFrame:
+    """Ability of each respondent, and how much more is right of the easier half of the items: seen, and expected."""
+    items = fit.items
+    part = responses.select_respondents(chosen).select_items(list(items.item_ids)).answered()
+    theta = abilities_of(fit, part, item_error="none").theta
+    easy = items.difficulty <= np.median(items.difficulty)
+    shares, expected = part.shares, np.where(np.isnan(part.shares), np.nan, icc(theta, items))
+
+    def gap(of: NDArray[np.float64]) -> NDArray[np.float64]:
+        halves = [pd.DataFrame(of[:, half]).mean(axis=1).to_numpy() for half in (easy, ~easy)]
+        return np.asarray(halves[0] - halves[1])
+
+    ids = pd.Index(part.respondent_ids, name="respondent_id")
+    return pd.DataFrame({"theta": theta, "gap": gap(shares), "expected_gap": gap(expected)}, index=ids)
 
 
 def _agreement(

@@ -28,7 +28,8 @@ class Template:
     attention
         Whether there are attention checks, which screening then asks for.
     n_options
-        How many answers there are to choose from, where they are fixed.
+        How many answers there are to choose from, where they are fixed: a rule of screening by it is proposed as a
+        comment, since it depends on ability.
     by_label
         Whether there is a scale for each label.
     answers_mapped
@@ -39,6 +40,8 @@ class Template:
         Of ``[pruning]``.
     systems
         Files of systems to score at the end.
+    respondents
+        What the bank calls those whose responses these are, where it is not people.
     """
 
     title: str
@@ -54,6 +57,7 @@ class Template:
     prior: str | None = None
     preset: Preset = "standard"
     systems: Sequence[str] = ()
+    respondents: str = ""
 
 
 def study_text(template: Template, *, output: Path) -> str:
@@ -69,8 +73,6 @@ def study_text(template: Template, *, output: Path) -> str:
     screening: dict[str, object] = {}
     if template.attention:
         screening["attention_share"] = 1.0
-    if template.n_options is not None and template.content == "answers" and template.n_options > 1:
-        screening["chance_level"] = round(1 / template.n_options, 4)
     tables: list[tuple[str, str, dict[str, object]]] = [
         ("study", "", {"title": template.title, "seed": 1}),
         ("data", "", data),
@@ -92,10 +94,16 @@ def study_text(template: Template, *, output: Path) -> str:
         ("score", "systems to score at the end", {"systems": list(template.systems)}),
         ("output", "", {"directory": output.as_posix()}),
     ]
+    if template.respondents:
+        tables.append(("card", "what the bank says of itself", {"respondents": template.respondents}))
     lines = [f"# Study file of irtbench: irtbench build {output.name}.toml"]
     for name, comment, table in tables:
         lines += ["", f"[{name}]" + (f"  # {comment}" if comment else "")]
         lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
+        if name == "screening" and template.n_options is not None and template.content == "answers":
+            lines.append(
+                f"# chance_level = {1 / template.n_options:.4f}  # leaves out who may guess, and honest weak people too"
+            )
     return "\n".join(lines) + "\n"
 
 

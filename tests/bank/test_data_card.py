@@ -34,6 +34,17 @@ def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path
         irtbench.load_bank(path)
 
 
+def test_a_bank_of_models_says_so_in_sentences_and_earlier_banks_are_as_they_were(tmp_path: Path) -> None:
+    bank = bank_of(replace(CARD, respondents="models"))
+    irtbench.save_bank(bank, tmp_path / "bank.json")
+    assert (bank.schema_version, irtbench.load_bank(tmp_path / "bank.json").respondents) == (5, "models")
+    (tmp_path / "r.csv").write_text("respondent_id,item1,item2,item3,item4,item5\nx,1,1,0,1,1\n")
+    said = run_main("score", tmp_path / "bank.json", tmp_path / "r.csv").out
+    assert "better than ... of the models" in said
+    assert "0 is the mean of the models" in said
+    assert "crowd" not in said
+
+
 @pytest.mark.parametrize("nothing", [None, irtbench.DataCard()])
 def test_without_a_card_the_file_is_what_it_was(tmp_path: Path, nothing: irtbench.DataCard | None) -> None:
     irtbench.save_bank(bank_of(nothing), tmp_path / "bank.json")

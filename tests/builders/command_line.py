@@ -36,6 +36,7 @@ def run_apart(*arguments: object, cwd: Path | None = None, status: int | None = 
     done = subprocess.run(
         [sys.executable, "-c", "from irtbench.cli.main import main; main()", *map(str, arguments)],
         capture_output=True,
+        stdin=subprocess.DEVNULL,
         text=True,
         cwd=cwd,
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from builders.command_line import run_without_torch
+from builders.command_line import run_apart, run_without_torch
 from builders.commands_here import run_main
 from builders.valid_inputs import write_valid_inputs
 
@@ -69,6 +69,7 @@ def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: li
     written = tomllib.loads((folder / "mine.toml").read_text())
     assert written["data"]["answers"] == arguments[0]
     assert written["model"]["prior"] == "weak"  # of 60 respondents
+    assert written["screening"] == {}  # no rule that depends on ability
     built = run_main("build", "mine.toml", "-q", cwd=folder)
     assert built.status == 0, built.err
     assert (folder / "results" / "mine" / "bank.json").exists()
@@ -106,6 +107,20 @@ def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.Monkey
     assert written["study"]["title"] == "My title"
     assert written["pruning"]["preset"] == "lalor2016"
     assert written["data"]["items"] == "items.csv"
+
+
+def test_without_a_terminal_a_question_is_refused_in_a_line(folder: Path) -> None:
+    ended = run_apart("init", "responses.csv", "-o", "asked.toml", cwd=folder, status=2)
+    assert "no terminal to ask at: Title of the study; expected --yes, which asks nothing" in ended.stderr
+    assert not (folder / "asked.toml").exists()
+
+
+def test_what_init_writes_is_checked_as_build_checks_it(folder: Path) -> None:
+    pairs = ["--map", "YES=yes,Yes=yes"]  # one answer twice, once capitals make no difference
+    ended = run_main("init", "answers.csv", "--items", "items.csv", *pairs, "--yes", "-o", "new.toml", cwd=folder)
+    assert ended.status == 2
+    assert "map" in ended.err
+    assert not (folder / "new.toml").exists()
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_the_terminal_speaks_in_words(folder: Path, tmp_path: Path) -> None:
     assert f"{wanted['percentile']:.0f}% [{wanted['percentile_lower']:.0f}, {wanted['percentile_upper']:.0f}]" in text
     assert "no item answered" in text  # the other scale, of which nothing is said in words
     assert "able on nouns" not in text
-    assert "0 is the crowd's mean" in text
+    assert "0 is the mean of the crowd" in text
 
 
 def test_a_norm_group_and_another_norm_sample(folder: Path, tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ def test_a_folder_of_logs_is_read_by(study: tuple[str, Path], command: str, tmp_
              for word in COMMANDS[command].split()]  # fmt: skip
     ended = run_main(*words, *WRITERS[format][1], "-q", cwd=folder)
     assert ended.status == 0, ended.err
+    if command == "init":
+        assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()
 
 
 def test_a_choice_that_is_not_made_is_named(study: tuple[str, Path], tmp_path: Path) -> None:

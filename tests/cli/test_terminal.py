@@ -280,10 +280,10 @@ def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp
     assert seen.status == 0
     said = "\n".join(seen.lines)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    first = "Simulated crowd study: 916 of 1000 respondents kept, 85 of 90 items kept"
+    first = "Simulated crowd study: 932 of 1000 respondents kept, 85 of 90 items kept"
     assert first in said
     assert first in readme
-    for row in ("-3.61 to 0.60", "1.14 to 2.25", "-0.18 [-0.76, 0.42]", "43% [22, 66]"):
+    for row in ("-2.96 to 0.62", "1.23 to 2.33", "-0.14 [-0.70, 0.44]", "44% [24, 67]"):
         assert row in said
         assert row in readme
     assert (tmp_path / "quickstart" / "report.html").exists()

@@ -32,22 +32,23 @@ def test_a_place_among_people_is_told_with_its_interval_and_whom_it_refers_to() 
     assert places.place(ROW, ScoringSettings()) == "s on x is better than 43% [22, 66] of the people."
     by_group = ScoringSettings(norm="smoothed", norm_group=("country", "de"))
     said = places.place(ROW, by_group)
-    assert said.endswith("of the people that the screened respondents stand for with country de.")
+    assert said.endswith("of the people that the norm sample stands for with country de.")
     without = places.place(ROW | {"percentile": np.nan}, ScoringSettings(norm="empirical"))
-    assert without == "s on x: ability −0.20; without a norm sample no place among people is told."
+    assert without == "s on x: ability −0.20; no percentile without a norm sample."
+    assert places.place(ROW, ScoringSettings(), "models") == "s on x is better than 43% [22, 66] of the models."
 
 
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        ("little_information", "the 20 items answered, too few or too unlike this ability"),
-        ("unlikely_pattern", "the answers are unlike a person's of this ability (lz* −2.50;"),
+        ("little_information", "the 20 items answered say too little about this ability"),
+        ("unlikely_pattern", "the answers are unlike those of people of this ability (lz* −2.50, below"),
         ("no_items", "no item was answered"),
     ],
 )
 def test_a_place_that_is_refused_is_not_told(flags: str, why: str) -> None:
     said = places.place(ROW | {"percentile_flags": flags, "person_fit": -2.5}, ScoringSettings())
-    assert said.startswith(f"s on x: no place among people is told, for {why}")
+    assert said.startswith(f"s on x: no percentile is given: {why}")
     assert "better" not in said
     assert "43" not in said
 
@@ -88,7 +89,7 @@ def test_of_many_systems_the_ends_of_each_scale_are_told() -> None:
     settings = SimpleNamespace(
         score=SimpleNamespace(scoring=lambda seed: ScoringSettings()), study=SimpleNamespace(seed=0)
     )
-    said = [words(sentence) for sentence in opening.results(study(system_scores=scores, settings=settings))]
+    said = [words(sentence) for sentence in opening.results(study(system_scores=scores, settings=settings, bank=None))]
     ends = [
         scores[(scores["scale"] == name) & (scores["theta"] == theta)]["respondent_id"].item()
         for name in ("x", "y")

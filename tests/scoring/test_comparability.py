@@ -70,10 +70,11 @@ def test_the_command_refuses_the_sentence_and_says_why(tmp_path: Path) -> None:
         assert np.isfinite(pd.read_csv(tmp_path / "s.csv")["percentile"]).all()
     assert "person on all: better than" in said["person"]
     assert all("on all: better than" not in said[name] for name in ("clicker", "short", "easy"))
-    assert "clicker on all: no place among people is told, for the answers are unlike a person's" in said["clicker"]
-    assert "below -1.645 are 5% of people" in said["clicker"]
-    assert "for 3 items answered are fewer than 5" in said["short"]
-    assert "for the 8 items answered, too few or too unlike this ability, say less than half" in said["easy"]
+    assert "clicker on all: no percentile is given: the answers are unlike those of people" in said["clicker"]
+    assert ", below -1.645)" in said["clicker"]
+    assert "given: 3 items answered are fewer than 5" in said["short"]
+    assert "given: the 8 items answered say too little about this ability" in said["easy"]
+    assert all("%" not in said[name].split("In brackets")[0] for name in ("clicker", "short", "easy"))  # nor the table
 
 
 def test_a_links_error_can_be_the_reason() -> None:

@@ -1,5 +1,6 @@
 """Screening after a first fit, what screening changes, and pairs over several scales."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.crowd_similarity import crowd_similarity, most_similar
 from irtbench.study.kept_respondents import screen_respondents
 from irtbench.study.person_screening import fit_scales, joint_person_fit, screen_by_fit
-from irtbench.study.screening_effect import screening_effect
+from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.study_data import read_data
 
 N, N_GUESSERS, HALF = 300, 20, 20
@@ -117,6 +118,27 @@ def test_the_chance_rule_takes_honest_people_and_moves_the_scale(crowd) -> None:
     before, after = (np.abs(by_item[f"difficulty_{stage}"] - truth).median() for stage in ("before", "after"))
     assert before < 0.15
     assert after > 0.4
+
+
+def test_a_rule_that_leaves_out_honest_weak_people_is_named_and_one_that_finds_guessers_is_not(crowd) -> None:
+    responses, known, _, items = crowd
+    honest, rng = responses.correct[:-N_GUESSERS], np.random.default_rng(8)
+    weak, guessed = icc(np.full(60, -2.5), items), np.full((60, 2 * HALF), 1 / 3)
+
+    def said(p: np.ndarray, rule: str, chosen: slice) -> tuple[str, ...]:
+        correct = np.vstack([honest, (rng.random(p.shape) < p).astype(float)])
+        everybody = ResponseMatrix(correct, tuple(f"r{k}" for k in range(len(correct))), responses.item_ids)
+        screening = screen(everybody, known, ScreeningSettings())
+        reason = np.full(len(correct), "", dtype=object)
+        reason[chosen] = rule
+        screening = replace(screening, reason=reason)
+        fits = fit_scales(everybody.select_respondents(screening.kept), known.scales(), KEEP_ERRORS_OUT, seed=0)
+        return exclusions_by_ability(screening, everybody, {fit.name: fit.fitted for fit in fits})
+
+    (named,) = said(weak, "not above chance", slice(-60, None))
+    assert "60 respondents left out (not above chance) have a mean ability of -2.1" in named
+    assert said(guessed, "failed attention checks", slice(-60, None)) == ()
+    assert said(guessed, "too fast", slice(0, 30)) == ()  # by lot
 
 
 def test_a_planted_pair_is_found_over_two_scales(crowd) -> None:

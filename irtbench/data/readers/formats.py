@@ -36,3 +36,5 @@ READERS: tuple[Reader, ...] = (
     openai_evals.READER,
     py_irt.READER,
 )
+#: Those whose respondents are models.
+OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {py_irt.READER.name}
