@@ -93,6 +93,8 @@ class DataSettings(Settings):
     join
         Whether items are told by their name (``id``) or by the ``hash`` of their content; unless it is said, one name
         with two contents is an error.
+    respondent
+        Whom a log's responses are of: ``model``, ``run``, ``file``, ``folder``, or a pattern of its path.
     item_pattern
         Columns of a wide table that are items: ``Q*``.
     exclude_columns
@@ -113,6 +115,7 @@ class DataSettings(Settings):
     metric: tuple[str, ...] = ()
     errored: Literal["missing", "wrong"] = "missing"
     join: Literal["id", "hash"] | None = None
+    respondent: str = "model"
     item_pattern: str | None = None
     exclude_columns: tuple[str, ...] = ()
 

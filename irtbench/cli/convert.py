@@ -19,6 +19,7 @@ from irtbench.cli.options import (
     Json,
     Metric,
     Quiet,
+    RespondentIs,
     Respondents,
     Seed,
     Threshold,
@@ -60,6 +61,7 @@ def convert(
     exclude_columns: ExcludeColumns = [],  # noqa: B006
     column: Columns = [],  # noqa: B006
     respondents: Respondents = None,
+    respondent: RespondentIs = "model",
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -87,6 +89,7 @@ def convert(
         table = read(
             inputs, content=content, format=source, columns=columns, threshold=threshold, trials=trials, metric=metric,
             errored=errored, join=join, items=items, exclude=exclude_columns, respondents=respondents,
+            respondent=respondent,
         )  # fmt: skip
         found = summarise(table)
         write_table(table.table(), file)

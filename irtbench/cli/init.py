@@ -7,7 +7,7 @@ import sys
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -16,6 +16,7 @@ from irtbench.cli.output import output_folder, say, to_json, write_table
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.data.input_error import InputError
+from irtbench.study.study_template import Preset
 
 OF_ITEMS = ("key", "label", "group", "text", "attention")  # columns of the answers that say something of the items
 
@@ -35,9 +36,7 @@ def init(
         list[Path], typer.Option("--system", metavar="FILE", help="A system's file, scored at the end; repeat.")
     ] = [],  # noqa: B006 - typer copies it
     title: Annotated[str | None, typer.Option("--title", help="What the study is called.")] = None,
-    preset: Annotated[
-        Literal["standard", "lalor2016", "none"] | None, typer.Option("--preset", help="How items are pruned.")
-    ] = None,
+    preset: Annotated[Preset | None, typer.Option("--preset", help="How items are pruned.")] = None,
     content: Annotated[
         Literal["auto", "responses", "answers"], typer.Option("--content", help="What the file holds.")
     ] = "auto",
@@ -144,13 +143,14 @@ def ask(question: str, default: str | None = None) -> str:
         raise InputError(f"no terminal to ask at: {question}; expected --yes, which asks nothing") from None
 
 
-def ask_preset() -> Literal["standard", "lalor2016", "none"]:
+def ask_preset() -> Preset:
     """Ask how items are pruned."""
     given = ask("Prune items (standard, lalor2016, none)", default="standard")
-    if given not in ("standard", "lalor2016", "none"):
-        raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
-    chosen: Literal["standard", "lalor2016", "none"] = given
-    return chosen
+    for preset in get_args(Preset):
+        if given == preset:
+            chosen: Preset = preset
+            return chosen
+    raise InputError(f"preset: expected standard, lalor2016 or none but got {given}")
 
 
 def plain_name(file: Path) -> str:
@@ -179,6 +179,7 @@ def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> d
         "metric": list(reading.metric),
         "errored": None if reading.errored == "missing" else reading.errored,
         "join": reading.join,
+        "respondent": None if reading.respondent == "model" else reading.respondent,
         "item_pattern": reading.items,
         "exclude_columns": list(reading.exclude),
         "respondents": None if participants is None else beside(participants, folder),

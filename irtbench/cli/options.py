@@ -86,6 +86,14 @@ Respondents = Annotated[
         "--respondents", metavar="FILE", help="Table of respondents to join: Prolific's, or one with respondent_id."
     ),
 ]
+RespondentIs = Annotated[
+    str,
+    typer.Option(
+        "--respondent",
+        metavar="model|run|file|folder|PATTERN",
+        help="Whom a log's responses are of; a pattern of its path with one group: 'runs/(.+?)/'.",
+    ),
+]
 Columns = Annotated[
     list[str],
     typer.Option("--column", metavar="NAME=COLUMN", help="The table's column for one of our names: answer=label."),

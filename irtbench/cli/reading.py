@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from irtbench.cli.options import (
     Columns,
     Errored,
     ExcludeColumns,
-    Formats,
     ItemPattern,
     ItemPatternBesideItems,
     Join,
     Metric,
+    RespondentIs,
     Respondents,
     Table,
     Threshold,
     Trials,
     named,
 )
+from irtbench.data.how_to_read import HowToRead
 
 if TYPE_CHECKING:
     from irtbench.data.readers.long_table import LongTable
@@ -44,61 +45,37 @@ OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "item_pattern": (ItemPattern, None),
     "exclude_columns": (ExcludeColumns, []),
     "respondents": (Respondents, None),
+    "respondent": (RespondentIs, "model"),
 }
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How files are read: arguments of `read_responses` and `read_answers`."""
-
-    format: Formats = "auto"
-    columns: Mapping[str, str] = field(default_factory=dict)
-    trials: HowTrials = "error"
-    threshold: float | None = None
-    metric: tuple[str, ...] = ()
-    errored: Literal["missing", "wrong"] = "missing"
-    join: Literal["id", "hash"] | None = None
-    items: str | None = None
-    exclude: tuple[str, ...] = ()
-    respondents: Path | None = None
-
-    @property
-    def of_any(self) -> dict[str, Any]:
-        """Arguments of every reader of answers or responses."""
-        return {
-            "format": self.format,
-            "columns": self.columns,
-            "trials": self.trials,
-            "metric": self.metric,
-            "join": self.join,
-            "items": self.items,
-            "exclude": self.exclude,
-            "respondents": self.respondents,
-        }
+class Reading(HowToRead):
+    """How a command reads its files; the readers are imported when they are needed."""
 
     def responses(self, path: Path) -> LongTable:
         """Graded responses of a file or folder."""
         from irtbench.data.readers.recognise import read_responses
 
-        return read_responses(path, threshold=self.threshold, errored=self.errored, **self.of_any)
+        return read_responses(path, **vars(self))
 
     def answers(self, path: Path) -> LongTable:
         """Raw answers of a file or folder."""
         from irtbench.data.readers.recognise import read_answers
 
-        return read_answers(path, **self.of_any)
+        return read_answers(path, **vars(self))
 
     def holds_responses(self, path: Path) -> bool:
         """Whether a file or folder holds graded responses, or answers alone."""
         from irtbench.data.readers.recognise import holds_responses
 
-        return holds_responses(path, format=self.format, columns=self.columns, items=self.items, exclude=self.exclude)
+        return holds_responses(path, **vars(self))
 
     def response_matrix(self, path: Path) -> ResponseMatrix | SparseResponses:
         """Graded responses as a matrix, a sparse one where it is large and mostly empty."""
         from irtbench.data.readers.recognise import read_response_matrix
 
-        return read_response_matrix(path, threshold=self.threshold, errored=self.errored, **self.of_any)
+        return read_response_matrix(path, **vars(self))
 
     def matrix(self, path: Path) -> ResponseMatrix:
         """Graded responses as a matrix."""
@@ -147,6 +124,7 @@ def reads_files(
             items=taken["item_pattern"],
             exclude=tuple(taken["exclude_columns"]),
             respondents=taken["respondents"],
+            respondent=taken["respondent"],
         )
         command(**given, reading=reading)
 

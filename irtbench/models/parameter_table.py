@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike, as_any_responses, as_responses
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.py_irt_parameters import read_py_irt_parameters, recognises
 from irtbench.data.readers.r_parameters import in_our_columns
@@ -149,6 +150,8 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
 def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
+    In the place of ``intercept`` there may be ``difficulty``: d = -a b.
+
     Without a column ``guessing`` it is 0; guessing counts as estimated where ``model`` says one with it. A column
     ``upper_asymptote`` is read where that is expected, and otherwise refused. A table may also have the columns
     of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``, ``item`` or the first
@@ -178,7 +181,7 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    table = in_our_columns(read_table(path), path)
+    table = with_known_names(in_our_columns(read_table(path), path), "item_id")
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
     if several := [name for name in ("slope_2", "slope_specific") if name in table]:
         raise InputError(
@@ -279,7 +282,7 @@ def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:
         If the file cannot be read, a column is missing, an item is named twice, a value is no finite number, or a
         standard deviation is not above 0.
     """
-    table = read_table(path)
+    table = with_known_names(read_table(path), "item_id")
     demand_columns(table, ["item_id", "mean", "sd"], path)
     if table["item_id"].duplicated().any():
         raise InputError(f"{path}: item {table['item_id'][table['item_id'].duplicated()].iloc[0]}: named twice")

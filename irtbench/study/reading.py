@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from irtbench.config import DataSettings
+from irtbench.data.how_to_read import ReadingOptions
 from irtbench.data.readers.head import look_at
 from irtbench.data.readers.prolific import recognises
 from irtbench.data.readers.recognise import holds_responses, is_outside, read_answers, read_responses
@@ -29,14 +30,10 @@ def read_system_table(path: Path, data: DataSettings) -> pd.DataFrame:
 def _read(
     path: Path, data: DataSettings, format: str, answers: bool, columns: dict[str, str], participants: Path | None
 ) -> pd.DataFrame:
-    metric = data.metric if is_outside(path) else ()
-    if answers:
-        return read_answers(
-            path, format=format, columns=columns, trials=data.trials, metric=metric, join=data.join,
-            items=data.item_pattern, exclude=data.exclude_columns, respondents=participants,
-        ).frame  # fmt: skip
-    return read_responses(
-        path, format=format, columns=columns, threshold=data.threshold, trials=data.trials, metric=metric,
-        errored=data.errored, join=data.join, items=data.item_pattern, exclude=data.exclude_columns,
-        respondents=participants,
-    ).frame  # fmt: skip
+    outside = is_outside(path)
+    how = ReadingOptions(
+        format=format, columns=columns, threshold=data.threshold, trials=data.trials, join=data.join,
+        metric=data.metric if outside else (), errored=data.errored, items=data.item_pattern,
+        exclude=data.exclude_columns, respondents=participants, respondent=data.respondent if outside else "model",
+    )  # fmt: skip
+    return (read_answers(path, **how) if answers else read_responses(path, **how)).frame

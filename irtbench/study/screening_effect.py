@@ -127,18 +127,9 @@ def exclusions_by_ability(
 ) -> tuple[str, ...]:
     """Where a rule leaves out the less able, who answered as honest people do: a sentence for each such rule.
 
-    Abilities of those left out are those of the scales kept. Who guesses is as often right on hard items as on easy
-    ones: a group counts as honest if the mean difference between the easier and the harder half of the items is surely
-    (three standard errors) above zero and at least half of what the model expects at their abilities.
-
-    Parameters
-    ----------
-    screening
-        Who is kept, and why others are not.
-    responses
-        Of all respondents.
-    fits
-        Of each scale, to those kept.
+    Who guesses is as often right on hard items as on easy ones: a group counts as honest if the mean difference between
+    the easier and the harder half of the items is surely (three standard errors) above zero and at least half of what
+    the model expects at their abilities on the scales of those kept.
     """
     rows = [_seen_by(fit, responses, screening.n_responses > 0) for fit in fits.values()]
     if not rows:

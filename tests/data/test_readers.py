@@ -321,7 +321,7 @@ def test_chosen_format_is_logged(write, caplog):
 
 def test_neither_long_nor_wide_is_refused(write):
     with pytest.raises(InputError, match=r"neither a long table .* nor a wide one"):
-        read_responses(write("subject,prompt,score\ns1,q1,1\ns1,q2,0\n"))
+        read_responses(write("who,what,score\ns1,q1,1\ns1,q2,0\n"))
     with pytest.raises(InputError, match="neither"):
         read_responses(write("only\na\nb\n"))
     # a wide table with a respondent twice is not called something else

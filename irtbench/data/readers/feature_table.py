@@ -6,6 +6,7 @@ from pathlib import Path
 
 from irtbench.data.input_error import InputError
 from irtbench.data.item_features import ItemFeatures
+from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.table import demand_columns, demand_filled, read_table
 from irtbench.data.responses import name_first
 
@@ -35,7 +36,7 @@ def read_features(path: str | Path, *, columns: tuple[str, ...] = (), exclude: t
     >>> irtbench.read_features("features.csv")
     <ItemFeatures: 2 items, 2 features: length, negated>
     """
-    frame = read_table(path)
+    frame = with_known_names(read_table(path), "item_id")
     demand_columns(frame, ["item_id", *columns, *exclude], path)
     demand_filled(frame, "item_id", path)
     wanted = [name for name in (columns or frame.columns) if name != "item_id" and name not in exclude]

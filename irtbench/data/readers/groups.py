@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.column_names import with_known_names
 from irtbench.data.readers.table import demand_columns, demand_filled, read_table
 
 
@@ -26,7 +27,7 @@ def read_groups(path: str | Path) -> dict[str, str]:
     >>> irtbench.read_groups("groups.csv")
     {'ann': 'people', 'gpt': 'machines'}
     """
-    table = read_table(path)
+    table = with_known_names(read_table(path), "respondent_id")
     demand_columns(table, ["respondent_id", "group"], path)
     for name in ("respondent_id", "group"):
         demand_filled(table, name, path)

@@ -6,6 +6,7 @@ not end has them in its journal. Of a .json log one sample is in memory at a tim
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
     tags = {"task": task}
+    tags |= {name: text for name in ("run", "arguments") if (text := _of_run(evaluation, name))}
     metric = MetricChoice(settings)
     last: dict[tuple[str, str], Observation | str] = {}
     for number, value in enumerate(samples, start=1):
@@ -66,6 +68,14 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
             left_out[found] += 1
         else:
             yield found
+
+
+def _of_run(evaluation: Fields, name: str) -> str:
+    """The run's own name, or the arguments of task and model where there are any; empty where the log does not say."""
+    if name == "run":
+        return evaluation.text("run_id") or evaluation.text("created") or ""
+    given = {kind: said for kind in ("model_args", "task_args") if (said := evaluation.values.get(kind))}
+    return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
 
 
 def _scored(sample: Fields, settings: ReadSettings, metric: MetricChoice) -> tuple[float | None, str | None, str]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.column_names import likely_column
 from irtbench.data.readers.response_values import to_responses
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
 from irtbench.data.responses import name_first
@@ -66,7 +67,7 @@ def read_items(
         raise InputError(f"columns: unknown name {name_first(unknown)}; expected some of {', '.join(COLUMNS_OF_ITEMS)}")
     frame = read_table(path)
     chosen = {name: columns.get(name) or _first_of(aliases, frame) for name, aliases in COLUMNS_OF_ITEMS.items()}
-    item_column = chosen["item_id"] or "item_id"
+    item_column = chosen["item_id"] or likely_column(list(frame.columns), "item_id") or "item_id"
     demand_columns(frame, [item_column, *columns.values(), *where], path)
     for column, value in where.items():
         frame = frame[frame[column] == value]

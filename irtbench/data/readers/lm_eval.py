@@ -40,7 +40,7 @@ def read(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator
     """Read the lines of one metric and one filter; of several for one document the last counts."""
     named = _SAMPLES.fullmatch(head.path.name)
     task, date = (named["task"], named["date"]) if named else (head.path.stem, None)
-    (model, lower_is_better), tags = _run(head.path, date, task), {"task": task}
+    (model, lower_is_better), tags = _run(head.path, date, task), {"task": task} | ({"run": date} if date else {})
     seen: dict[str, None] = {}
     taken: set[str] = set()
     last: dict[tuple[str, str | None], Observation | str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.column_names import LIKELY, column_options, likely_long
 from irtbench.data.readers.observations import Want
 from irtbench.data.readers.response_values import to_responses, to_scores
 from irtbench.data.readers.table import (
@@ -22,6 +24,8 @@ from irtbench.data.readers.table import (
 )
 from irtbench.data.responses import MOST_TRIALS, name_first, trials_words
 from irtbench.data.shown import Shown, counted
+
+logger = logging.getLogger(__name__)
 
 #: The respondent's and the item's column: ours, Item Response Warehouse, crowd-kit, edstan, evalci.
 _ID_COLUMNS = (
@@ -162,12 +166,16 @@ def find_id_columns(names: Sequence[str], columns: Mapping[str, str]) -> tuple[s
         pair = columns.get("respondent_id", respondent), columns.get("item_id", item)
         if pair[0] in names and pair[1] in names:
             return pair
-    return None
+    likely = likely_long(names, columns)
+    return None if likely is None else (likely["respondent_id"], likely["item_id"])
 
 
 def find_column(names: Sequence[str], name: str, columns: Mapping[str, str]) -> str | None:
     """The file's column for ``response``, ``answer``, ``seconds`` or ``date``, or None if there is none."""
-    return columns.get(name) or next((alias for alias in _ALIASES[name] if alias in names), None)
+    found = columns.get(name) or next((alias for alias in _ALIASES[name] if alias in names), None)
+    if found is None and name in LIKELY and not any(set(pair) <= {*names} for pair in _ID_COLUMNS):
+        found = (likely_long(names, columns) or {}).get(name)
+    return found
 
 
 def find_counts(names: Sequence[str], columns: Mapping[str, str]) -> tuple[str, str] | None:
@@ -184,10 +192,9 @@ def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: 
     names = list(frame.columns)
     pair = find_id_columns(names, columns)
     if pair is None:
-        known = "; ".join(", ".join(pair) for pair in _ID_COLUMNS)
         raise InputError(
             f"file {path}: no columns of respondents and items among {name_first(names, most=12)}; "
-            f"expected a pair of {known}, or columns named by you"
+            f"expected respondent_id and item_id, or their columns named: {column_options(columns, names)}"
         )
     chosen = {"respondent_id": pair[0], "item_id": pair[1]}
     for name in (want, "seconds", "date"):
@@ -198,6 +205,9 @@ def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: 
         chosen |= dict(zip(COUNTS, counts, strict=True))
     elif want not in chosen:
         raise InputError(f"file {path}: {_say_what_lacks(names, want)}")
+    if pair not in _ID_COLUMNS and not {"respondent_id", "item_id"} <= columns.keys():
+        taken = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items())
+        logger.warning("file %s: columns taken by their names: %s", path, taken)
     return chosen
 
 

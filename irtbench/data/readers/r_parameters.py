@@ -32,6 +32,9 @@ def in_our_columns(table: pd.DataFrame, path: str | Path) -> pd.DataFrame:
         If the items have several abilities or no names, or a value is no number.
     """
     used = next((names for names in (MIRT, CATR) if set(names[:2]) <= set(table.columns)), None)
+    if {"discrimination", "difficulty"} <= {*table.columns} and "intercept" not in table:
+        a, b = (to_numbers(table[name], place=field_places(path, name)) for name in ("discrimination", "difficulty"))
+        return table.assign(intercept=[repr(float(d)) for d in -a * b])
     if "discrimination" in table or used is None:
         return table
     if "a2" in table:

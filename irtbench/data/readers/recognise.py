@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Unpack, get_args
 
 import pandas as pd
 
+from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.collect import collect
+from irtbench.data.readers.column_names import column_options
 from irtbench.data.readers.formats import READERS
 from irtbench.data.readers.head import look_at
-from irtbench.data.readers.item_identity import Join, join_items
+from irtbench.data.readers.item_identity import join_items
 from irtbench.data.readers.long_table import (
     LongTable,
     find_column,
@@ -24,11 +26,12 @@ from irtbench.data.readers.long_table import (
     find_id_columns,
     long_from_frame,
 )
-from irtbench.data.readers.observations import Errored, Reader, ReadSettings
+from irtbench.data.readers.observations import Reader, ReadSettings, Want
+from irtbench.data.readers.respondent_names import with_respondents
 from irtbench.data.readers.respondents import join_respondents
 from irtbench.data.readers.sources import Sources, find_sources
 from irtbench.data.readers.table import MISSING, coded_cells, demand_columns, read_table
-from irtbench.data.readers.trials import PAIR, Trials, demand_trials, reduce_trials, with_trials
+from irtbench.data.readers.trials import PAIR, demand_trials, reduce_trials, with_trials
 from irtbench.data.readers.wide_columns import item_columns, without_header_rows
 from irtbench.data.readers.wide_table import (
     choose_respondent_column,
@@ -50,21 +53,7 @@ FORMATS = ("auto", "long", "wide", *(reader.name for reader in READERS))
 Paths = str | Path | Sequence[str | Path]
 
 
-def read(
-    path: Paths,
-    *,
-    content: Content = "auto",
-    format: Format = "auto",
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    trials: Trials = "error",
-    metric: str | Sequence[str] = (),
-    errored: Errored = "missing",
-    join: Join = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-    respondents: str | Path | None = None,
-) -> LongTable:
+def read(path: Paths, *, content: Content = "auto", **how: Unpack[ReadingOptions]) -> LongTable:
     r"""Read files of any known format: responses where there are some, otherwise answers.
 
     What comes back is taken wherever responses or answers are wanted; its ``frame`` is the table, and it says the
@@ -76,7 +65,7 @@ def read(
         A file, a folder of files (a study: a system each), or several of them.
     content
         ``responses`` (graded, 1 or 0), ``answers`` (raw), or ``auto`` for responses where the files hold some.
-    format, columns, threshold, trials, metric, errored, join, items, exclude, respondents
+    **how
         As for `read_responses`.
 
     Raises
@@ -95,37 +84,13 @@ def read(
     >>> irtbench.as_responses(found)
     <ResponseMatrix: 2 respondents x 2 items, 75% observed, 67% correct>
     """
-    if content == "auto":
-        graded = holds_responses(path, format=format, columns=columns, items=items, exclude=exclude)
-    elif content in get_args(Content):
-        graded = content == "responses"
-    else:
+    if content not in get_args(Content):
         raise InputError(f"content: expected one of {', '.join(get_args(Content))} but got {content}")
-    if graded:
-        return read_responses(
-            path, format=format, columns=columns, threshold=threshold, trials=trials, metric=metric, errored=errored,
-            join=join, items=items, exclude=exclude, respondents=respondents,
-        )  # fmt: skip
-    return read_answers(
-        path, format=format, columns=columns, trials=trials, metric=metric, join=join, items=items, exclude=exclude,
-        respondents=respondents,
-    )  # fmt: skip
+    graded = holds_responses(path, **how) if content == "auto" else content == "responses"
+    return _Files(path, "response" if graded else "answer", HowToRead.of(how)).long_table()
 
 
-def read_responses(
-    path: Paths,
-    *,
-    format: Format = "auto",
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    trials: Trials = "error",
-    metric: str | Sequence[str] = (),
-    errored: Errored = "missing",
-    join: Join = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-    respondents: str | Path | None = None,
-) -> LongTable:
+def read_responses(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     r"""Read graded responses.
 
     Parameters
@@ -136,10 +101,10 @@ def read_responses(
         Their format; ``auto`` recognises it by content, and the result says which it was.
     columns
         For a long or wide table: the file's column for any of our names, where it is not to be recognised.
-    threshold
-        For scores that are not 1 or 0: 1 where score >= threshold.
     trials
         What becomes of repeated (respondent, item) pairs; see ``reduce_trials``.
+    threshold
+        For scores that are not 1 or 0: 1 where score >= threshold.
     metric
         The score to take where a file holds several: a scorer, a metric, a question; of several names the first that
         a file has.
@@ -153,6 +118,9 @@ def read_responses(
         For a wide table: names or patterns of columns that are no items.
     respondents
         A table of respondents to join by their names, see ``join_respondents``.
+    respondent
+        Whom a log's responses are of: the ``model`` it names; each ``run`` of a model; each ``file``; each ``folder``;
+        or what the group of a pattern finds in the file's path, ``runs/(.+?)/``.
 
     Raises
     ------
@@ -170,49 +138,19 @@ def read_responses(
     1           ann      i2       0.0
     2           bob      i1       1.0
     """
-    settings = ReadSettings("response", _names(metric), errored)
-    return _Reading(
-        path, settings, format, columns or {}, threshold, trials, join, items, exclude, respondents
-    ).long_table()
+    return _Files(path, "response", HowToRead.of(how)).long_table()
 
 
-def read_response_matrix(
-    path: Paths,
-    *,
-    format: Format = "auto",
-    columns: Mapping[str, str] | None = None,
-    threshold: float | None = None,
-    trials: Trials = "error",
-    metric: str | Sequence[str] = (),
-    errored: Errored = "missing",
-    join: Join = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-    respondents: str | Path | None = None,
-) -> ResponseMatrix | SparseResponses:
+def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> ResponseMatrix | SparseResponses:
     """Read graded responses into what `responses_from_long` makes of them; a wide table is never made long.
 
     Parameters and errors as for ``read_responses``.
     """
-    settings = ReadSettings("response", _names(metric), errored)
-    return _Reading(
-        path, settings, format, columns or {}, threshold, trials, join, items, exclude, respondents
-    ).matrix()
+    return _Files(path, "response", HowToRead.of(how)).matrix()
 
 
-def read_answers(
-    path: Paths,
-    *,
-    format: Format = "auto",
-    columns: Mapping[str, str] | None = None,
-    trials: Trials = "error",
-    metric: str | Sequence[str] = (),
-    join: Join = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-    respondents: str | Path | None = None,
-) -> LongTable:
-    r"""Read raw answers; parameters and errors as for ``read_responses``.
+def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
+    r"""Read raw answers; as ``read_responses``, of whose parameters ``threshold`` and ``errored`` say nothing here.
 
     Examples
     --------
@@ -224,35 +162,29 @@ def read_answers(
     0           ann      i1    yes
     1           bob      i1     no
     """
-    settings = ReadSettings("answer", _names(metric))
-    return _Reading(path, settings, format, columns or {}, None, trials, join, items, exclude, respondents).long_table()
+    return _Files(path, "answer", HowToRead.of(how)).long_table()
 
 
-def holds_responses(
-    path: Paths,
-    *,
-    format: Format = "auto",
-    columns: Mapping[str, str] | None = None,
-    items: str | None = None,
-    exclude: Sequence[str] = (),
-) -> bool:
+def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     """Whether a file holds graded responses (perhaps beside raw answers) or raw answers only.
 
     A long table does if it has a column of responses; a wide one if more than half of its filled cells are 1 or 0,
     so that a single slip is still reported as a wrong response; runs of systems do, exports of crowd platforms do not.
     Parameters and errors as for ``read_responses``.
     """
-    columns = columns or {}
-    sources = _sources(path, format, Counter())
+    asked = HowToRead.of(how)
+    sources = _sources(path, asked.format, Counter())
     if sources.reader is not None:
         return sources.reader.holds == "response"
     first = sources.heads[0].path
     frame = read_table(first)
-    if _choose_format(frame, first, format, columns) == "long":
+    if _choose_format(frame, first, asked.format, asked.columns) == "long":
         names = list(frame.columns)
-        return find_column(names, "response", columns) is not None or find_counts(names, columns) is not None
-    respondent = choose_respondent_column(frame, first, columns)
-    chosen, _ = item_columns(frame, respondent, first, items=items, exclude=exclude)
+        return (
+            find_column(names, "response", asked.columns) is not None or find_counts(names, asked.columns) is not None
+        )
+    respondent = choose_respondent_column(frame, first, asked.columns)
+    chosen, _ = item_columns(frame, respondent, first, items=asked.items, exclude=asked.exclude)
     return mostly_responses(coded_cells(without_header_rows(frame), chosen))
 
 
@@ -296,12 +228,9 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
         )
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
-        f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; expected columns named by you"
+        f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; "
+        f"expected them named: {column_options(columns, names)}"
     )
-
-
-def _names(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _choose_format(frame: pd.DataFrame, path: str | Path, format: Format, columns: Mapping[str, str]) -> TableFormat:
@@ -320,39 +249,32 @@ def _sources(path: Paths, format: Format, left_out: Counter[str]) -> Sources:
     return find_sources([Path(one) for one in paths], format, left_out)
 
 
-class _Reading:
+class _Files:
     """Files found and what the user decided about them; they are read when they are asked for.
 
     Parameters
     ----------
-    path, format, columns, threshold, trials, join, items, exclude, respondents
+    path
         As for ``read_responses``.
-    settings
-        What is wanted of files of outside formats.
+    want
+        Whether responses or answers.
+    how
+        What the user decided.
     """
 
-    def __init__(
-        self,
-        path: Paths,
-        settings: ReadSettings,
-        format: Format,
-        columns: Mapping[str, str],
-        threshold: float | None,
-        trials: Trials,
-        join: Join,
-        items: str | None,
-        exclude: Sequence[str],
-        respondents: str | Path | None,
-    ) -> None:
-        demand_trials(trials, threshold)
+    def __init__(self, path: Paths, want: Want, how: HowToRead) -> None:
+        demand_trials(how.trials, how.threshold if want == "response" else None)
         self.left_out: Counter[str] = Counter()
-        self.sources = _sources(path, format, self.left_out)
+        self.sources = _sources(path, how.format, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-        self.settings, self.format, self.columns, self.threshold = settings, format, columns, threshold
-        self.trials, self.join, self.items, self.exclude = trials, join, items, exclude
-        self.respondents = respondents
-        if self.sources.reader is None and settings.metrics:
+        self.want, self.how = want, how
+        self.threshold = how.threshold if want == "response" else None
+        if self.sources.reader is None and how.metric:
             raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
+        if self.sources.reader is None and how.respondent != "model":
+            raise InputError(
+                "respondent: a long or wide table names them; expected its column (--column respondent_id=...)"
+            )
 
     def long_table(self) -> LongTable:
         """Observations, one a row."""
@@ -361,46 +283,48 @@ class _Reading:
 
     def matrix(self) -> ResponseMatrix | SparseResponses:
         """Responses; a wide table is never made long."""
-        added = self.sources.participants or self.respondents is not None
-        if self.sources.reader is not None or added or self.join or self.trials in ("mean", "all"):
+        added = self.sources.participants or self.how.respondents is not None
+        if self.sources.reader is not None or added or self.how.join or self.how.trials in ("mean", "all"):
             return responses_from_long(self.long_table().frame)
         frames = self._frames()
         if len(frames) > 1 or frames[0][1] == "long":
             return responses_from_long(self._finished(self._tables(frames)).frame)
         return matrix_from_frame(
-            frames[0][0], self.sources.heads[0].path, columns=self.columns, threshold=self.threshold, items=self.items,
-            exclude=self.exclude,
+            frames[0][0], self.sources.heads[0].path, columns=self.how.columns, threshold=self.threshold,
+            items=self.how.items, exclude=self.how.exclude,
         )  # fmt: skip
 
     def _finished(self, table: LongTable) -> LongTable:
         """Items joined, repeated pairs reduced, and what is known of participants added."""
-        frame = join_items(table.frame, self.join, self.place)
-        if self.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
-            frame = reduce_trials(with_trials(frame), self.trials, threshold=self.threshold, place=self.place)
+        frame = join_items(table.frame, self.how.join, self.place)
+        if self.how.trials == "mean" or "n_trials" in frame.columns or frame.duplicated(PAIR).any():
+            frame = reduce_trials(with_trials(frame), self.how.trials, threshold=self.threshold, place=self.place)
         for participants in self.sources.participants:
             frame = prolific.join(frame, participants, self.left_out)
-        if self.respondents is not None:
-            frame = join_respondents(frame, Path(self.respondents), self.left_out)
+        if self.how.respondents is not None:
+            frame = join_respondents(frame, Path(self.how.respondents), self.left_out)
         taken = ", ".join(f"{ours} from '{theirs}'" for ours, theirs in table.columns.items())
-        logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.settings.want, taken)
+        logger.info("file %s: read as a %s table of %ss, %s", self.place, table.format, self.want, taken)
         return replace(table, frame=frame, left_out=dict(self.left_out))
 
     def _outside(self, reader: Reader) -> LongTable:
         """Files of an outside format."""
-        if self.columns:
+        if self.how.columns:
             raise InputError(
-                f"columns: {name_first(list(self.columns))} cannot be named for {reader.title}s ({self.place})"
+                f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title}s ({self.place})"
             )
-        raw = self.trials in ("mean", "all")
+        raw = self.how.trials in ("mean", "all")
+        settings = ReadSettings(self.want, tuple(self.how.metric), self.how.errored)
         parts = [
-            collect(reader, head, self.settings, self.left_out, threshold=self.threshold, raw_scores=raw)
+            collect(reader, head, settings, self.left_out, threshold=self.threshold, raw_scores=raw)
             for head in self.sources.heads
         ]
+        parts = with_respondents(parts, [head.path for head in self.sources.heads], self.how.respondent)
         frame = pd.concat([part for part in parts if not part.empty] or parts[:1], ignore_index=True)
         if frame.empty:
             why = "; ".join(f"{n} {reason}" for reason, n in self.left_out.items() if n)
             raise InputError(
-                f"{self.place}: a file of {reader.title}s without any {self.settings.want}{f' ({why})' if why else ''}"
+                f"{self.place}: a file of {reader.title}s without any {self.want}{f' ({why})' if why else ''}"
             )
         if "trial" in frame.columns and not frame.duplicated(PAIR).any():
             frame = frame.drop(columns="trial")  # one trial of each item says nothing
@@ -409,7 +333,7 @@ class _Reading:
     def _frames(self) -> list[tuple[pd.DataFrame, TableFormat]]:
         """Tables of ours, and whether they are long or wide."""
         frames = [(read_table(head.path), head.path) for head in self.sources.heads]
-        found = [(frame, _choose_format(frame, path, self.format, self.columns)) for frame, path in frames]
+        found = [(frame, _choose_format(frame, path, self.how.format, self.how.columns)) for frame, path in frames]
         if len({layout for _, layout in found}) > 1:
             raise InputError(
                 "tables of two layouts: "
@@ -419,17 +343,17 @@ class _Reading:
 
     def _tables(self, frames: Sequence[tuple[pd.DataFrame, TableFormat]]) -> LongTable:
         """Tables of ours as one."""
-        want, raw = self.settings.want, self.trials in ("mean", "all")
+        want, how, raw = self.want, self.how, self.how.trials in ("mean", "all")
         tables = []
         for head, (frame, layout) in zip(self.sources.heads, frames, strict=True):
             if layout == "long":
                 table = long_from_frame(
-                    frame, head.path, want=want, columns=self.columns, threshold=self.threshold, raw_scores=raw
+                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, raw_scores=raw
                 )
             else:
                 table = wide_from_frame(
-                    frame, head.path, want=want, columns=self.columns, threshold=self.threshold, items=self.items,
-                    exclude=self.exclude, raw_scores=raw,
+                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, items=how.items,
+                    exclude=how.exclude, raw_scores=raw,
                 )  # fmt: skip
             tables.append(table)
             self.left_out.update(table.left_out)

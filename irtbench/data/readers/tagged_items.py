@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.column_names import likely_column
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.table import MISSING, demand_columns, demand_filled, field_places, read_table
 from irtbench.data.tags import ItemTags
@@ -153,7 +154,7 @@ def read_testlets(path: str | Path, column: str, *, item: str | None = None) -> 
     """
     frame = read_table(path)
     pair = find_id_columns(list(frame.columns), {})
-    item = item or (pair[1] if pair is not None else "item_id")
+    item = item or (pair[1] if pair is not None else likely_column(list(frame.columns), "item_id") or "item_id")
     demand_columns(frame, [item, column], path)
     demand_filled(frame, item, path)
     said = frame[[item, column]].drop_duplicates()

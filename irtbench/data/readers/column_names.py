@@ -1,0 +1,61 @@
+"""What a column of a table holds, by its name: ours, those of neighbouring tools, and what people call them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+#: Names of columns as people write them, in lower case and without spaces and marks, the surest first.
+LIKELY = {
+    "respondent_id": (
+        "respondentid", "respondent", "workerid", "worker", "annotatorid", "annotator", "participantid", "participant",
+        "prolificpid", "prolificid", "subjectid", "subject", "userid", "user", "personid", "person", "studentid",
+        "modelname", "modelid", "model", "system", "agent",
+    ),
+    "item_id": (
+        "itemid", "item", "questionid", "question", "exampleid", "taskid", "hitid", "instanceid", "promptid", "pairid",
+        "problemid", "sampleid", "docid", "stimulusid", "example", "task", "instance", "prompt", "problem", "stimulus",
+    ),
+    "response": ("correct", "iscorrect", "response", "resp", "score", "passed", "resolved"),
+    "answer": ("answer", "label", "annotation", "choice", "rating"),
+}  # fmt: skip
+FROM_FORM = re.compile(r"(input|answer)\.", re.IGNORECASE)  # before the names of a form's fields
+
+
+def plain(name: str) -> str:
+    """A name without capitals, spaces and marks, and without what a platform writes before it."""
+    return re.sub(r"[^a-z0-9]", "", FROM_FORM.sub("", name).lower())
+
+
+def likely_column(names: Sequence[str], ours: str) -> str | None:
+    """The column that by its name holds what is one of our columns; None without any."""
+    found = {plain(name): name for name in reversed(names)}
+    if ours == "answer":
+        given = [name for name in names if name.lower().startswith("answer.")]
+        if len(given) == 1:
+            return given[0]
+    return next((found[known] for known in LIKELY[ours] if known in found), None)
+
+
+def likely_long(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str] | None:
+    """Columns of a long table by what people call them: both names, and a response or an answer; None for no such."""
+    found = {ours: columns.get(ours) or likely_column(names, ours) for ours in LIKELY}
+    pair = found["respondent_id"], found["item_id"]
+    if None in pair or pair[0] == pair[1] or (found["response"] is None and found["answer"] is None):
+        return None
+    return {ours: name for ours, name in found.items() if name is not None and name in names}
+
+
+def column_options(columns: Mapping[str, str], names: Sequence[str]) -> str:
+    """The options that name these columns, with a word in place of those that are not known."""
+    wanted = {ours: columns.get(ours) or likely_column(names, ours) for ours in ("respondent_id", "item_id", "answer")}
+    return " ".join(f"--column {ours}={name or 'NAME'}" for ours, name in wanted.items())
+
+
+def with_known_names(frame: pd.DataFrame, *ours: str) -> pd.DataFrame:
+    """The table with these columns of ours under our names, where others by their names hold the same."""
+    missing = [name for name in ours if name not in frame.columns]
+    taken = {found: name for name in missing if (found := likely_column(list(frame.columns), name)) is not None}
+    return frame.rename(columns=taken) if taken else frame

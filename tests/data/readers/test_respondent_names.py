@@ -1,0 +1,79 @@
+"""Whom a log's responses are of, where several files name one model."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from builders.commands_here import run_main
+from irtbench.data.input_error import InputError
+from irtbench.data.readers.recognise import read_responses
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Four logs of one model, in a folder each, of the same two items; two of them are of one run."""
+    for k in range(4):
+        samples = [
+            {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"match": {"value": "CI"[(k + j) % 2]}}}
+            for j in range(2)
+        ]
+        spec = {"task": "t", "task_version": 0, "model": "maker/m", "created": f"2026-11-0{k + 1}T10:00:00Z"}
+        spec |= {"run_id": f"run{k // 2}", "model_args": {"temperature": k}}
+        file = tmp_path / "runs" / f"agent{k}" / "log.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps({"version": 2, "status": "success", "eval": spec, "samples": samples}))
+    return tmp_path / "runs"
+
+
+def test_files_of_one_name_are_not_merged_without_a_word(runs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        frame = read_responses(runs, trials="all").frame
+    assert set(frame["respondent_id"]) == {"maker/m"}
+    assert "4 files share the name maker/m: their responses to one item are trials" in caplog.text
+    assert set(frame["run"]) == {"run0", "run1"}
+    assert json.loads(frame["arguments"].iloc[-1]) == {"model_args": {"temperature": 3}}
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("run", {"maker/m run0", "maker/m run1"}),
+        ("file", {f"agent{k}/log" for k in range(4)}),
+        ("folder", {f"agent{k}" for k in range(4)}),
+        (r"agent(\d)", {"0", "1", "2", "3"}),
+    ],
+)
+def test_they_are_told_apart_as_the_user_says(
+    runs: Path, by: str, names: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert set(read_responses(runs, respondent=by, trials="all").frame["respondent_id"]) == names
+    assert "share the name" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("by", "saying"),
+    [("x(", "no pattern"), ("runs/", "one group"), ("(a)(g)", "one group"), ("nowhere/(.)", "has nothing of")],
+)
+def test_a_pattern_that_names_nobody_is_refused(runs: Path, by: str, saying: str) -> None:
+    with pytest.raises(InputError, match=saying):
+        read_responses(runs, respondent=by)
+
+
+def test_a_table_names_its_respondents_itself(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("respondent_id,item_id,response\na,i,1\n")
+    with pytest.raises(InputError, match="--column respondent_id="):
+        read_responses(tmp_path / "t.csv", respondent="file")
+
+
+def test_the_study_file_keeps_the_choice(runs: Path, tmp_path: Path) -> None:
+    for k in range(4, 12):  # as many as a fit needs
+        folder = runs / f"agent{k}"
+        folder.mkdir()
+        log = json.loads((runs / f"agent{k % 4}" / "log.json").read_text())
+        (folder / "log.json").write_text(json.dumps(log))
+    ended = run_main("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
+    assert ended.status == 0, ended.err
+    assert 'respondent = "folder"' in (tmp_path / "s.toml").read_text()
