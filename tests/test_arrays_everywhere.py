@@ -102,7 +102,7 @@ def test_keywords_are_the_settings_by_the_words_of_the_command_line() -> None:
     )
     for wrong, said in (
         ({"modle": "3pl"}, "^unknown keyword modle; expected some of model, options, guessing, "),
-        ({"prior": "strong"}, "^FitSettings.prior: expected 'none', 'weak' or 'hierarchical' but got 'strong'$"),
+        ({"prior": "strong"}, "^prior: expected 'none', 'weak' or 'hierarchical' but got 'strong'$"),
     ):
         with pytest.raises(irtbench.InputError, match=said):
             irtbench.fit_model(RESPONSES, **wrong)

@@ -14,7 +14,7 @@ from irtbench.analysis.parallel_analysis import ParallelAnalysis, parallel_analy
 from irtbench.analysis.rotation import RotatedLoadings, rotate_to_labels
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.estimation.settings import Device
 
@@ -26,7 +26,7 @@ EIGENVALUES_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Dimensions(Shown):
+class Dimensions(Drawn):
     """What is known of the number of abilities.
 
     Parameters
@@ -75,6 +75,10 @@ class Dimensions(Shown):
             "likelihood_ratio_tests": self.tests,
             "rotation": rotation,
         }
+
+    @property
+    def _drawn_as(self) -> object:
+        return self.analysis
 
     def table(self) -> pd.DataFrame:
         """One row an eigenvalue, columns of eigenvalues.csv."""

@@ -176,7 +176,12 @@ def with_keywords(settings: Chosen, keywords: Mapping[str, Any], *, words: Mappi
             names = [word for word, field in words.items() if field in known]
             expected = ", ".join([*names, *(field for field in known if field not in words.values())])
             raise InputError(f"unknown keyword {name}; expected some of {expected}")
-    return replace(settings, **given)  # type: ignore[type-var]
+    try:
+        return replace(settings, **given)  # type: ignore[type-var]
+    except WrongSetting as error:
+        field, dot, inner = error.place.partition(".")
+        typed = next((word for word, known in words.items() if known == field and word in keywords), field)
+        raise InputError(f"{typed}{dot}{inner}: {error.words}") from None
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Every public function that wants a `ResponseMatrix`, a table of answers or an `I
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def as_answers(given: AnswersLike) -> pd.DataFrame:
     """
     frame = given.frame if isinstance(given, LongTable) else given
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"answers: expected a data frame, long or wide, but got {type(given).__name__}")
+        raise InputError(f"answers: expected a data frame, long or wide, but got {_kind_of(given, 'read')}")
     if find_id_columns(_names(frame), {}) is not None:
         return _our_columns(frame, "answer", "answers")
     wide = _by_respondent(frame)
@@ -148,7 +149,7 @@ def as_items(given: ItemsLike) -> ItemTable:
     if isinstance(given, ItemTable):
         return given
     if not isinstance(given, pd.DataFrame):
-        raise InputError(f"items: expected an ItemTable or a data frame but got {type(given).__name__}")
+        raise InputError(f"items: expected an ItemTable or a data frame but got {_kind_of(given, 'read_items')}")
     names = _names(given)
     chosen = {
         ours: next((name for name in aliases if name in names), None) for ours, aliases in COLUMNS_OF_ITEMS.items()
@@ -171,6 +172,13 @@ def as_items(given: ItemsLike) -> ItemTable:
     )
 
 
+def _kind_of(given: object, reader: str) -> str:
+    """What was given in place of data; of a path, what reads it."""
+    if isinstance(given, str | Path):
+        return f"a path; expected what irtbench.{reader}({str(given)!r}) gives"
+    return type(given).__name__
+
+
 def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> ResponseMatrix:
     if hasattr(given, "detach"):  # a tensor, perhaps on a GPU or with a gradient
         try:
@@ -187,7 +195,7 @@ def _from_array(given: ArrayLike, item_ids: Sequence[str] | None, name: str) -> 
     except TypeError:  # it seems to be a sequence and is none
         cells = np.asarray(None)
     if cells.ndim != 2:
-        what = f"shape {cells.shape}" if cells.ndim else f"{type(given).__name__}"
+        what = f"shape {cells.shape}" if cells.ndim else _kind_of(given, "read")
         raise InputError(f"{name}: expected a data frame or an array of shape (n_respondents, n_items) but got {what}")
     if item_ids is not None and cells.shape[1] != len(item_ids):
         raise InputError(

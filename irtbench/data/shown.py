@@ -75,8 +75,13 @@ class Drawn(Shown):
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result on these axes of matplotlib, or on new ones, and return them."""
         # the one look to the right: by name and when it is asked for, as pandas looks for what draws its tables
-        drawn: Axes = import_module("irtbench.report.result_figures").figure_of(self, ax)
+        drawn: Axes = import_module("irtbench.report.result_figures").figure_of(self._drawn_as, ax)
         return drawn
+
+    @property
+    def _drawn_as(self) -> object:
+        """What is drawn, where that is a part of the result."""
+        return self
 
 
 def counted(n: int, word: str) -> str:

@@ -15,7 +15,7 @@ from scipy.special import chdtrc
 from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import dense_form
@@ -40,7 +40,7 @@ LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
 
 
 @dataclass(frozen=True, eq=False)
-class ItemFit(Shown):
+class ItemFit(Drawn):
     """Fit of each item; all arrays have shape (n_items,).
 
     Parameters

@@ -13,7 +13,7 @@ from scipy.special import chdtrc, rel_entr
 from irtbench.data.given import ResponsesLike
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.residuals import residuals
@@ -24,7 +24,7 @@ from irtbench.models.quadrature import Quadrature, normal_grid
 
 
 @dataclass(frozen=True, eq=False)
-class LocalDependence(Shown):
+class LocalDependence(Drawn):
     """Local dependence of each pair of items; all arrays have shape (n_items (n_items - 1) / 2,).
 
     Pairs stand in the order (1, 2), (1, 3) ... (1, J), (2, 3) ...

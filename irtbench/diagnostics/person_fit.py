@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.shown import Shown, counted, spanned
+from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.diagnostics.residuals import mean_squares
@@ -22,7 +22,7 @@ LEAST_VARIANCE_LEFT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class PersonFit(Shown):
+class PersonFit(Drawn):
     """Person fit of each respondent; all arrays have shape (n_respondents,).
 
     Parameters

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.responses import share_correct
-from irtbench.data.shown import Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.estimation.criteria import InformationCriteria
 from irtbench.estimation.doubts import WEAKLY_KNOWN, told_by_prior
 from irtbench.estimation.estimate import EstimateKind
@@ -61,7 +61,7 @@ class EstimatedAbilities(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModel(InformationCriteria):
+class FittedModel(InformationCriteria, Drawn):
     """Item parameters estimated from a response matrix, and how that went.
 
     Parameters
@@ -139,6 +139,10 @@ class FittedModel(InformationCriteria):
     n_density_parameters: int = 0
     joint_error: JointError | None = None
     anchor_error: AnchorError | None = None
+
+    @property
+    def _drawn_as(self) -> object:
+        return self.items
 
     @property
     def population(self) -> dict[str, float]:

@@ -70,7 +70,9 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
             demand_no_upper(given)
         return given
     if not isinstance(given, pd.DataFrame):
-        raise InputError(f"items: expected ItemParameters or a data frame but got {type(given).__name__}")
+        what = f"a path; expected what irtbench.read_parameters({str(given)!r}) gives"
+        what = what if isinstance(given, str | Path) else type(given).__name__
+        raise InputError(f"items: expected ItemParameters or a data frame but got {what}")
     place = "intercept" if "intercept" in given else "difficulty"
     for name in ("discrimination", place):
         if name not in given:

@@ -39,6 +39,7 @@ def draw_dependence(ax: Axes, pairs: pd.DataFrame) -> Axes:
         words = [shortened(name, most=16) for name in names]
         ax.set_xticks(range(len(names)), labels=words, rotation=90, fontsize=7, parse_math=False)
         ax.set_yticks(range(len(names)), labels=words, fontsize=7, parse_math=False)
+        ax.set(xlabel="item")
     else:
         ax.set(xticks=[], yticks=[], xlabel=f"{len(names)} items", ylabel=f"{len(names)} items")
     return ax

@@ -4,9 +4,11 @@ its neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import singledispatch
 
-import matplotlib.style
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -18,7 +20,10 @@ from irtbench.bank.item_map import ItemMap
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale
 from irtbench.diagnostics.empirical_curve import EmpiricalCurve
+from irtbench.diagnostics.item_fit import ItemFit
+from irtbench.diagnostics.local_dependence import LocalDependence
 from irtbench.diagnostics.measurement_precision import MeasurementPrecision
+from irtbench.diagnostics.person_fit import PersonFit
 from irtbench.evaluation.artifacts import Artifacts
 from irtbench.evaluation.calibration import Calibration
 from irtbench.evaluation.consistency import SwitchProtocol
@@ -28,6 +33,7 @@ from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.evaluation.system_comparison import SystemComparison
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.analysis_plots import draw_expected_scores, draw_predictions, draw_scree
+from irtbench.report.diagnosis_plots import draw_dependence, draw_person_fit
 from irtbench.report.evaluation_plots import (
     draw_baselines,
     draw_crowd_filter,
@@ -37,11 +43,14 @@ from irtbench.report.evaluation_plots import (
     draw_reliability,
     draw_shares,
 )
+from irtbench.report.interval_plots import draw_intervals
 from irtbench.report.item_map_plots import draw_precision, draw_sum_scores, draw_wright_map
 from irtbench.report.plots import STYLE, draw_curves, draw_fit, draw_information, draw_norm_sample, draw_positions
 from irtbench.scoring.ability import Abilities
+from irtbench.scoring.ability_comparison import AbilityComparison
 from irtbench.scoring.sum_score_table import SumScoreTable
 
+ALPHA = 0.05  # adjusted p below which a finding is filled
 MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
 
 
@@ -57,8 +66,22 @@ def figure_of(result: object, ax: Axes | None = None) -> Axes:
         return draw(result, ax)
     import matplotlib.pyplot as plt  # chooses a backend, which who gives axes has chosen
 
-    with matplotlib.style.context(STYLE):
+    with in_style():
         return draw(result, plt.subplots(layout="constrained")[1])
+
+
+@contextmanager
+def in_style() -> Iterator[None]:
+    """Settings of irtbench's figures for a while, and no others.
+
+    A context of matplotlib's own puts all settings back, and so takes back what a notebook sets with its first figure.
+    """
+    before = {name: matplotlib.rcParams[name] for name in STYLE}
+    matplotlib.rcParams.update(STYLE)
+    try:
+        yield
+    finally:
+        matplotlib.rcParams.update(before)
 
 
 @singledispatch
@@ -128,6 +151,30 @@ def _(result: Abilities, ax: Axes) -> Axes:
     if result.theta.size > MOST_POSITIONS:
         return draw_norm_sample(ax, result.theta[known])
     return draw_positions(ax, result.table()[known])
+
+
+@draw.register
+def _(result: ItemFit, ax: Axes) -> Axes:
+    table = result.table().sort_values("rmsea", ascending=False, kind="stable").head(MOST_POSITIONS)
+    return draw_intervals(
+        ax, list(table["item_id"]), table["rmsea"], label="RMSEA of the item", found=table["p_adjusted"] < ALPHA,
+        legend=(f"adjusted p < {ALPHA:g}", f"adjusted p ≥ {ALPHA:g}"), reference=0.0,
+    )  # fmt: skip
+
+
+@draw.register
+def _(result: PersonFit, ax: Axes) -> Axes:
+    return draw_person_fit(ax, result.lz_star)
+
+
+@draw.register
+def _(result: LocalDependence, ax: Axes) -> Axes:
+    return draw_dependence(ax, result.table())
+
+
+@draw.register
+def _(result: AbilityComparison, ax: Axes) -> Axes:
+    return draw_positions(ax, result.ranking(result.pairs()["theta_p"].to_numpy()).head(MOST_POSITIONS))
 
 
 @draw.register

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Drawn, counted
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import demand_covariance, draw_items
 from irtbench.scoring.percentiles import Norm, population_share, smooth_share
@@ -25,7 +25,7 @@ N_ITEM_DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class AbilityComparison(Shown):
+class AbilityComparison(Drawn):
     """Joint draws of the abilities of several systems on one scale.
 
     Parameters

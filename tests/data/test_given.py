@@ -119,7 +119,7 @@ def test_what_read_gives_is_taken(tmp_path) -> None:
             r"expected a data frame or an array of shape \(n_respondents, n_items\) but got shape \(2,\)$",
         ),
         ([[1, 0], [1]], "expected rows of one length"),
-        ("responses.csv", r"but got str$"),
+        ("responses.csv", r"but got a path; expected what irtbench.read\('responses.csv'\) gives$"),
         (None, r"but got NoneType$"),
     ],
 )

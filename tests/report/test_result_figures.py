@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 
 import irtbench
 from irtbench.data.shown import Drawn, Shown
+from irtbench.report.plots import STYLE
 
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
@@ -26,6 +28,7 @@ TWINS = irtbench.as_responses(RNG.integers(0, 2, (2, 6)), item_ids=["a", "b", "c
 EVENTS = irtbench.draw_events(np.full((20, 2), 0.4), n_samples=10, rng=RNG)
 GROUPED = irtbench.fit_groups(RESPONSES, ["a_b"] * 100 + ["$x$"] * 100, free_items=["item2"])
 LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12))
+MORE = irtbench.simulate_responses(RNG.normal(size=300), LONG, rng=RNG)
 FEATURES = irtbench.ItemFeatures(LONG.item_ids, ("length",), np.arange(12.0)[:, None] + RNG.normal(size=(12, 1)))
 EXPLAINED = irtbench.explain_difficulty(LONG, FEATURES, standard_errors=np.full(12, 0.1), rng=RNG)
 
@@ -50,11 +53,17 @@ RESULTS = [
     irtbench.compare_systems(SYSTEMS, ["x", "y", "_z"]),
     irtbench.switch_protocol(TWINS, {"A": "a", "B": "b", "C": "c"}),
     irtbench.count_events(EVENTS, [1, 2] * 10, entities=("us", "them")),
+    irtbench.fit_model(RESPONSES, seed=0),
+    irtbench.item_fit(MORE, LONG),
+    irtbench.person_fit(RESPONSES, ITEMS, THETA.theta),
+    irtbench.local_dependence(MORE, LONG),
+    irtbench.Dimensions(1, 1, irtbench.parallel_analysis(RESPONSES, rng=RNG, n_samples=3), None, None, None),
+    irtbench.compare_abilities(SCALE, RESPONSES, rng=RNG, n_item_draws=0),
 ]
 
 
 def is_drawn(ax: Axes) -> bool:
-    return bool(ax.lines or ax.patches or ax.collections) and ax.get_xlabel() != ""
+    return bool(ax.lines or ax.patches or ax.collections or ax.images) and ax.get_xlabel() != ""
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
@@ -73,6 +82,22 @@ def test_a_result_draws_itself(result) -> None:
 def test_every_kind_that_has_a_figure_was_drawn() -> None:
     kinds = {kind for kind in Drawn.__subclasses__() if kind.__module__.startswith("irtbench.")}
     assert {type(result) for result in RESULTS} == kinds - {irtbench.Artifacts}
+
+
+def test_a_figure_takes_back_nothing_that_a_notebook_sets_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the inline backend does, which is loaded with the first figure."""
+    made = plt.subplots
+    monkeypatch.setitem(matplotlib.rcParams, "interactive", False)
+    before = {name: matplotlib.rcParams[name] for name in STYLE}
+
+    def loads_a_backend(*arguments: object, **options: object) -> object:
+        matplotlib.rcParams["interactive"] = True
+        return made(*arguments, **options)
+
+    monkeypatch.setattr(plt, "subplots", loads_a_backend)
+    plt.close(ITEMS.plot().figure)
+    assert matplotlib.rcParams["interactive"]
+    assert {name: matplotlib.rcParams[name] for name in STYLE} == before
 
 
 def test_a_result_without_a_figure_says_so() -> None:

@@ -207,8 +207,8 @@ def test_only_what_was_answered_is_asked_in_a_replay_unless_said() -> None:
 @pytest.mark.parametrize(
     ("wish", "said"),
     [
-        ({"rule": "best"}, "AdaptiveSettings.rule: expected 'information', 'posterior', "),
-        ({"se": 0}, "AdaptiveSettings.se: expected a number"),
+        ({"rule": "best"}, "rule: expected 'information', 'posterior', "),
+        ({"se": 0}, "se: expected a number"),
         ({"shares": {"x": 0.7, "y": 0.6}}, "shares add up to 1.3"),
         ({"shares": {"x": 0.7}}, "share of x: no item has it"),
         ({"least_items": 5, "most_items": 4}, "at least 5 items but at most 4"),
