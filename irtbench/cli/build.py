@@ -58,8 +58,9 @@ def build(
 ) -> None:
     """Build scales from crowd answers: screen, grade, fit, prune, bank, scores, report.
 
-    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, study.json, of
-    which `report` makes the page again, and what every round of pruning found: rounds_items.csv and rounds_pairs.csv.
+    Writes bank.json, items.csv, pruning.csv, respondents.csv, scores.csv, summary.json, report.html, methods.md (the
+    methods section of a paper), study.json, of which `report` makes the page again, and what every round of pruning
+    found: rounds_items.csv and rounds_pairs.csv.
     Where the rules compare factors, checks.json too; with study.screening_effect, screening_effect.csv and
     items_effect.csv.
 
@@ -112,6 +113,7 @@ def write_study(
     from irtbench.bank.bank import save_bank
     from irtbench.building.pruned import Pruning
     from irtbench.report.html import study_page
+    from irtbench.report.methods_text import methods_text
     from irtbench.report.page import render_page
     from irtbench.report.tables import items_table, pruning_table, scores_table, summary
     from irtbench.study.record import RECORD, save_study
@@ -155,6 +157,7 @@ def write_study(
         save_study(study, folder / RECORD)
         page = study_page(study)
         (folder / "report.html").write_text(render_page(page), encoding="utf-8")
+        (folder / "methods.md").write_text(methods_text(study), encoding="utf-8")
         if draw is not None:
             draw(list(page.all_blocks()))
     if unfinished is not None:

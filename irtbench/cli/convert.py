@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from irtbench.data.readers.summary import ReadingSummary
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
+FOR_PAPERS = (".tex", ".html", ".md")
 
 
 def convert(
@@ -40,7 +42,13 @@ def convert(
         list[Path], typer.Argument(metavar="IN...", help="Files or folders of one format, such as a folder of logs.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT", help="The long table to write: .csv, .csv.gz, .parquet.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md.",
+        ),
     ],
     source: Annotated[Formats, typer.Option("--from", help="Format; auto recognises it by content.")] = "auto",
     content: Annotated[
@@ -62,6 +70,10 @@ def convert(
     column: Columns = [],  # noqa: B006
     respondents: Respondents = None,
     respondent: RespondentIs = "model",
+    chosen: Annotated[
+        str, typer.Option("--columns", metavar="A,B", help="For a paper: these columns, in this order.")
+    ] = "",
+    digits: Annotated[int, typer.Option("--digits", help="For a paper: digits behind the point.", min=0, max=9)] = 2,
     seed: Seed = 0,
     quiet: Quiet = False,
     json: Json = False,
@@ -69,7 +81,8 @@ def convert(
     """Write the long table of any format: respondent_id, item_id, response or answer, and trial where there are some.
 
     With --trials count a row holds n_correct and n_trials in place of a response. Of py-irt's best_parameters.json the
-    items are written, as items.csv of fit has them.
+    items are written, as items.csv of fit has them. A name that ends in .tex, .html or .md makes a table for a paper of
+    any table, such as items.csv or scores.csv: numbers rounded, columns chosen (--columns, --digits).
 
     Says what was read and what was left out, and why.
     """
@@ -81,8 +94,17 @@ def convert(
     if len(inputs) == 1 and inputs[0].is_file() and recognises(look_at(inputs[0])):
         convert_items(inputs[0], output, quiet=quiet, json=json)
         return
+    if output.name.endswith(FOR_PAPERS):
+        convert_for_paper(inputs, output, [name.strip() for name in chosen.split(",") if name.strip()], digits)
+        if json:
+            print(to_json({"output": output}))
+        elif not quiet:
+            say(f"written to {output}")
+        return
     if not output.name.endswith(ENDINGS):
-        raise InputError(f"output {output}: expected a name that ends in {', '.join(ENDINGS)}")
+        raise InputError(f"output {output}: expected a name that ends in {', '.join([*ENDINGS, *FOR_PAPERS])}")
+    if chosen:
+        raise InputError(f"--columns: goes with a table for a paper; expected -o ending in {', '.join(FOR_PAPERS)}")
     columns = named("--column", column)
     with reporting(quiet=quiet) as progress, output_file(output.absolute()) as file:
         progress("reading")
@@ -97,6 +119,25 @@ def convert(
         print(to_json(asdict(found) | {"output": output}))
     elif not quiet:
         show(found, output)
+
+
+def convert_for_paper(inputs: Sequence[Path], output: Path, columns: Sequence[str], digits: int) -> None:
+    """Write a table as a paper has it: chosen columns, numbers rounded, whole ones whole."""
+    from irtbench.data.readers.table import demand_columns, read_table
+
+    if len(inputs) != 1:
+        raise InputError(f"output {output}: a table for a paper is made of one table but got {len(inputs)} files")
+    table = read_table(inputs[0])
+    demand_columns(table, columns, inputs[0])
+    shown = table[list(columns)] if columns else table
+    for name in shown.columns:
+        numbers = pd.to_numeric(shown[name].replace("", None), errors="coerce")
+        if numbers.notna().any() and not (numbers.isna() & (shown[name] != "")).any():
+            whole = (numbers.dropna() % 1 == 0).all()
+            texts = numbers.map(lambda number, d=0 if whole else digits: "" if pd.isna(number) else f"{number:z.{d}f}")
+            shown = shown.assign(**{name: texts})
+    with output_file(output.absolute()) as file:
+        write_table(shown, file)
 
 
 def convert_items(path: Path, output: Path, *, quiet: bool, json: bool) -> None:

@@ -22,12 +22,12 @@ from irtbench.data.place import without_credentials
 
 __all__ = [
     "demand_table_name", "output_file", "output_folder", "plain", "say", "say_next", "show_table",
-    "to_json", "to_markdown", "top_and_bottom", "write_json", "write_table",
+    "to_html", "to_json", "to_latex", "to_markdown", "top_and_bottom", "write_json", "write_table",
 ]  # fmt: skip
 
 MANY_ROWS = 10_000  # from which on a table of plain columns is written several times as fast
 MOST_ROWS_SHOWN = 40  # on the terminal
-TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md")
+TABLE_NAMES = (".csv", ".csv.gz", ".parquet", ".json", ".md", ".tex", ".html")
 
 
 def demand_table_name(file: Path) -> None:
@@ -43,7 +43,7 @@ def demand_table_name(file: Path) -> None:
 
 
 def write_table(table: pd.DataFrame, file: Path) -> None:
-    """Write a table as CSV (gzipped for ``.gz``), Parquet, JSON or Markdown, by the file's name.
+    """Write a table as CSV (gzipped for ``.gz``), Parquet, JSON, Markdown, LaTeX or HTML, by the file's name.
 
     In CSV a text that a spreadsheet would take for a formula has an apostrophe before it; `read_table` takes it away.
     """
@@ -53,6 +53,10 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
         write_json(table, file)
     elif file.suffix == ".md":
         file.write_text(to_markdown(table), encoding="utf-8")
+    elif file.suffix == ".tex":
+        file.write_text(to_latex(table), encoding="utf-8")
+    elif file.suffix == ".html":
+        file.write_text(to_html(table), encoding="utf-8")
     else:
         # without a time, which would make every gzipped file differ
         gzipped = {"method": "gzip", "mtime": 0} if file.suffix == ".gz" else None
@@ -91,8 +95,34 @@ def to_markdown(table: pd.DataFrame) -> str:
     """The table in Markdown, numbers to three digits behind the point."""
     rows = [list(table.columns), *([readable(value) for value in row] for row in table.itertuples(index=False))]
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    line = ["---:" if pd.api.types.is_numeric_dtype(table[name]) else "---" for name in table.columns]
+    line = ["---:" if holds_numbers(table[name]) else "---" for name in table.columns]
     return "".join("| " + " | ".join(row) + " |\n" for row in [cells[0], line, *cells[1:]])
+
+
+def to_latex(table: pd.DataFrame) -> str:
+    """The table in LaTeX, of the package booktabs, numbers to three digits behind the point."""
+    sides = "".join("r" if holds_numbers(table[name]) else "l" for name in table.columns)
+    return in_words(table).to_latex(index=False, escape=True, na_rep="", float_format="%.3f", column_format=sides)
+
+
+def to_html(table: pd.DataFrame) -> str:
+    """The table as a page of HTML that a word processor opens, numbers to three digits behind the point."""
+    rows = in_words(table).to_html(index=False, border=1, na_rep="", float_format=lambda number: f"{number:.3f}")
+    head = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>table</title></head>'
+    return f"{head}\n<body>\n{rows}\n</body></html>\n"
+
+
+def holds_numbers(column: pd.Series[Any]) -> bool:
+    """Whether a column holds numbers, be it as texts."""
+    if pd.api.types.is_numeric_dtype(column):
+        return True
+    given = column[column.notna() & (column != "")]
+    return not given.empty and bool(pd.to_numeric(given, errors="coerce").notna().all())
+
+
+def in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with names of columns as a paper has them."""
+    return table.rename(columns=lambda name: str(name).replace("_", " "))
 
 
 def write_json(value: Any, file: Path) -> None:

@@ -29,7 +29,7 @@ def predict(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="prediction.csv to write; also .parquet, .json, .md."),
+        typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
     ] = None,
     learn_from: Annotated[
         Path | None,

@@ -34,7 +34,7 @@ overwriting: ContextVar[bool] = ContextVar("overwriting", default=False)
 OF_STUDY = (
     "study.json", "bank.json", "items.csv", "pruning.csv", "respondents.csv", "scores.csv", "group_percentiles.csv",
     "rounds_items.csv", "rounds_pairs.csv", "screening_effect.csv", "items_effect.csv", "checks.json", "summary.json",
-    "report.html", "form.csv", "form.json", "form_bank.json",
+    "report.html", "methods.md", "form.csv", "form.json", "form_bank.json",
 )  # fmt: skip
 
 #: Folders that this run removes at its end, each with the topmost of the folders that were made for it.

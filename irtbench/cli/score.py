@@ -63,7 +63,7 @@ def score(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="scores.csv to write; also .parquet, .json, .md."),
+        typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
     ] = None,
     content: Annotated[
         Literal["auto", "responses", "answers"], typer.Option("--content", help="What the table holds.")

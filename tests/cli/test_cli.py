@@ -66,8 +66,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_build_writes_the_files_of_the_contract(study: Path) -> None:
     out = study / "out"
     expected = (
-        "bank.json items.csv pruning.csv report.html respondents.csv rounds_items.csv rounds_pairs.csv scores.csv "
-        "study.json summary.json"
+        "bank.json items.csv methods.md pruning.csv report.html respondents.csv rounds_items.csv "
+        "rounds_pairs.csv scores.csv study.json summary.json"
     )
     assert sorted(file.name for file in out.iterdir()) == expected.split()
     assert list(pd.read_csv(out / "items.csv"))[: len(ITEMS)] == ITEMS

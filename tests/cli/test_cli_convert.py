@@ -140,3 +140,34 @@ def test_other_commands_take_the_formats_and_refuse_trials_unless_told(match: Pa
     # one respondent is too few to fit; the trials are no longer what is wrong
     done = run("fit", match, "-o", tmp_path / "fit", "--trials", "first", status=None)
     assert "trials" not in done.stderr
+
+
+TABLE = "item_id,label_a,b,n\nq_1,x & y <b>,0.12345,10\nq_2,z,-1.5,\n"
+
+
+def test_a_table_for_a_paper_has_the_columns_asked_for_rounded_and_escaped(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    for ending in ("tex", "html", "md"):
+        run("convert", tmp_path / "t.csv", "-o", tmp_path / f"o.{ending}", "--columns", "item_id,b,label_a", "-q")
+    tex, html, md = ((tmp_path / f"o.{ending}").read_text() for ending in ("tex", "html", "md"))
+    assert tex.splitlines() == [
+        r"\begin{tabular}{lrl}", r"\toprule", r"item id & b & label a \\", r"\midrule", r"q\_1 & 0.12 & x \& y <b> \\",
+        r"q\_2 & -1.50 & z \\", r"\bottomrule", r"\end{tabular}",
+    ]  # fmt: skip
+    assert "x &amp; y &lt;b&gt;" in html
+    assert "<b>" not in html
+    assert md.splitlines()[1:3] == ["| --- | ---: | --- |", "| q_1 | 0.12 | x & y <b> |"]
+    run("convert", tmp_path / "t.csv", "-o", tmp_path / "all.md", "--digits", "1", "-q")
+    assert (tmp_path / "all.md").read_text().splitlines()[2:] == [
+        "| q_1 | x & y <b> | 0.1 | 10 |",
+        "| q_2 | z | -1.5 |  |",
+    ]
+
+
+def test_a_table_for_a_paper_is_one_with_the_columns_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    refused("convert", tmp_path / "t.csv", "-o", tmp_path / "o.tex", "--columns", "b,c", saying="column 'c' missing")
+    two = [tmp_path / "t.csv", tmp_path / "t.csv"]
+    refused("convert", *two, "-o", tmp_path / "o.tex", saying="made of one table but got 2 files")
+    refused("convert", tmp_path / "t.csv", "-o", tmp_path / "o.csv", "--columns", "b", saying="goes with a table for a")
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
