@@ -11,7 +11,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import seen_names, wide_parts
 from irtbench.data.readers.wide_parts import Part
-from irtbench.scoring import part_scores, wide_scores
+from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.kept_scores import IDENTITY, KeptScores
 from irtbench.scoring.part_scores import PartScorer
@@ -23,7 +23,7 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parts of forty-eight respondents at most."""
     monkeypatch.setattr(wide_parts, "ROWS", 48)
-    monkeypatch.setattr(wide_scores, "ROWS", 48)
+    monkeypatch.setattr(part_scores, "ROWS", 48)
     monkeypatch.setattr(part_scores, "WORKERS", 1)
     frame = wide_responses(BANK, 250).rename(columns={"respondent_id": "who"})
     frame.to_parquet(tmp_path / "in.parquet", index=False, row_group_size=60)

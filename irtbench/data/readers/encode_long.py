@@ -15,8 +15,9 @@ import pyarrow.compute
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
-from irtbench.data.readers.large_columns import TableLayout, coded_responses, names_of
+from irtbench.data.readers.large_columns import TableLayout, names_of
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.part_values import coded_responses
 from irtbench.data.readers.table import text_bytes
 from irtbench.data.response_store import ResponseStore
 
@@ -112,7 +113,7 @@ class _LongRows:
                 self.table.demand_bounded(text_bytes(batch.column(0)), len(batch))
                 names = names_of(batch.column(0), file, layout.respondent, first_row)
                 places = pa.compute.index_in(without_guards(batch.column(1).cast(pa.string())), value_set=self.items)
-                responses = pa.array(coded_responses(batch.column(2), file, layout.response, first_row))
+                responses = pa.array(coded_responses(batch.column(2), file.path, layout.response, first_row))
                 yield pa.record_batch([names, places, responses], schema=self.schema)
                 n += len(batch)
                 self.progress(f"{n} of {self.table.n_rows} rows read")

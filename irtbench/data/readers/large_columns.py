@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
-from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import Settings
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_table import LargeTable, TableFileInfo
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
-from irtbench.data.readers.part_values import numbers_of
 from irtbench.data.readers.wide_columns import item_columns
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.responses import name_first
@@ -113,23 +109,3 @@ def names_of(column: pa.Array, file: TableFileInfo, name: str, first_row: int) -
         row = first_row + pa.compute.index(empty, True).as_py()
         raise InputError(f"file {file.path}, row {row}, column {name}: expected a name but it is empty")
     return names
-
-
-def coded_responses(column: pa.Array, file: TableFileInfo, name: str, first_row: int) -> NDArray[np.int8]:
-    """Responses 1, 0 and -1 from a column of numbers, truth values or texts."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_integer(column.type):
-        whole = pa.compute.fill_null(column, MISSING) if column.null_count else column
-        values = whole.to_numpy(zero_copy_only=False)
-        if len(values) == 0 or (values.min() >= MISSING and values.max() <= 1):
-            return values.astype(np.int8, copy=False)
-    numbers = numbers_of(column, file.path, name, first_row)
-    missing = np.isnan(numbers) | (numbers == MISSING)
-    wrong = ~(missing | (numbers == 0) | (numbers == 1))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"file {file.path}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
-        )
-    return np.where(missing, np.float32(MISSING), numbers).astype(np.int8)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.batches import TableFile, without_guards
-from irtbench.data.readers.part_values import Keys, numbers_of
+from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of
 from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
+from irtbench.data.readers.wide_parts import ROWS, Part
 from irtbench.data.responses import MOST_TRIALS
 
 ROWS_READ = 2**21  # rows of the file in memory at once
@@ -115,7 +115,8 @@ class LongFile:
                 right, asked = self._numbers(batch, source, first_row)
                 said, counts = (asked > 0).astype(np.uint8), (right, asked, np.zeros_like(asked))
             elif self.keys is None:
-                said = self._responses(batch.column(self.response), source, first_row)
+                found = coded_responses(batch.column(self.response), source, self.response, first_row)
+                said = (found + np.int8(WRONG)).astype(np.uint8)
             else:
                 said = self._graded(self.keys, batch.column(self.response), columns, first=begins)
             if self.trial is not None and not counts:
@@ -147,25 +148,6 @@ class LongFile:
             row = first_row + pa.compute.index(empty, True).as_py()
             raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
         return column.indices.to_numpy(), occurring.to_numpy(), names
-
-    def _responses(self, column: pa.Array, source: Path | str, first_row: int) -> NDArray[np.uint8]:
-        """What each row says, as ``MISSING, WRONG, RIGHT``."""
-        if pa.types.is_integer(column.type) and not column.null_count:
-            whole = column.to_numpy()
-            if whole.min() >= MISSING_CODE and whole.max() <= 1:
-                return whole.astype(np.uint8) + np.uint8(WRONG)
-        numbers = numbers_of(column, source, self.response, first_row)
-        right, wrong = numbers == 1, numbers == 0
-        said = np.full(numbers.shape, MISSING, dtype=np.uint8)
-        said[right], said[wrong] = RIGHT, WRONG
-        other = ~(right | wrong | np.isnan(numbers) | (numbers == MISSING_CODE))
-        if other.any():
-            row = int(other.argmax())
-            raise InputError(
-                f"file {source}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
-                f"{numbers[row]:g}"
-            )
-        return said
 
     def _numbers(
         self, batch: pa.RecordBatch, source: Path | str, first_row: int

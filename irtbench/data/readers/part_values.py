@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, to_numbers
@@ -55,6 +56,32 @@ def numbers_of(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"file {source}, column {name}: expected {expected} but it holds {column.type}") from None
     return found
+
+
+def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: int) -> NDArray[np.int8]:
+    """Responses 1, 0 and -1 from a column of numbers, truth values or texts.
+
+    Raises
+    ------
+    InputError
+        Naming the first row of what is none of these; rows are counted from ``first_row``.
+    """
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type):
+        whole = pa.compute.fill_null(column, NOT_OBSERVED) if column.null_count else column
+        values = whole.to_numpy(zero_copy_only=False)
+        if len(values) == 0 or (values.min() >= NOT_OBSERVED and values.max() <= 1):
+            return values.astype(np.int8, copy=False)
+    numbers = numbers_of(column, source, name, first_row)
+    missing = np.isnan(numbers) | (numbers == NOT_OBSERVED)
+    wrong = ~(missing | (numbers == 0) | (numbers == 1))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"file {source}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
+        )
+    return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.batches import TableFile, without_guards
-from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, numbers_of
+from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, coded_responses
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.responses import ResponseMatrix
 
 ROWS = 2**15  # respondents of a part
 ROWS_OF_PIECE = 2**17  # about so many are one process's work at a time
-MISSING_CODE = -1.0
 
 
 class Part:
@@ -162,16 +162,6 @@ def part_of_responses(
     """The responses of some respondents, whose first row has this number."""
     values = np.empty((len(ids), len(items)), dtype=np.float32, order="F")
     for k, item in enumerate(items):
-        values[:, k] = numbers_of(batch.column(item), source, item, first_row)
-    wrong = ~((values == 0) | (values == 1) | np.isnan(values))
-    if wrong.any():
-        missing = values == MISSING_CODE
-        values[missing] = np.nan
-        bad = np.argwhere(wrong & ~missing)
-        if bad.size:
-            row, column_number = (int(k) for k in bad[0])
-            raise InputError(
-                f"file {source}, row {first_row + row}, column {items[column_number]}: expected 1, 0 or missing "
-                f"but got {values[row, column_number]:g}"
-            )
+        values[:, k] = coded_responses(batch.column(item), source, item, first_row)
+    values[values == MISSING] = np.nan
     return Part(ids, values)
