@@ -20,11 +20,12 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TableFile, TextAmongNumbers, files_of
+from irtbench.data.readers.batches import TextAmongNumbers, opened_table
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.long_parts import RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_id_columns
 from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable, read_wide_parts
+from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.part_scores import Blocks, Processes, ScoresWanted, score_blocks
@@ -86,8 +87,8 @@ def score_file(
     left_out
         Here are added the items of the table that the bank's own study left out, which are no error.
     unfinished
-        A folder for the scores of finished parts of a wide Parquet file, which a run that was stopped leaves there and
-        the next takes up; None to begin anew.
+        A folder for the scores of finished parts of a wide table, which a run that was stopped leaves there and the
+        next takes up; None to begin anew.
     progress
         Called with a line now and then.
     together
@@ -127,23 +128,22 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    files = files_of(source, allow_address)
+    opened = opened_table(source, allow_address)
     for given in columns.values():
-        if given not in files[0].names:
-            raise InputError(f"file {files[0].path}: column '{given}' missing")
-    pair = find_id_columns(files[0].names, columns)
+        if given not in opened.names:
+            raise InputError(f"{opened.in_words}: column '{given}' missing")
+    pair = find_id_columns(opened.names, columns)
     is_wide = layout == "wide" or (layout == "auto" and pair is None)
-    parquet = all(file.separator is None for file in files)
-    if together is not None and not (is_wide and parquet and unfinished is not None):
-        raise InputError(f"{f'file {files[0].path}' if is_wide else source}: {NOT_TOGETHER}")
-    wanted = ScoresWanted(target, unfinished=unfinished if is_wide and parquet else None)
+    if together is not None and not (is_wide and isinstance(opened, LargeTable) and unfinished is not None):
+        raise InputError(f"{opened.in_words if is_wide else source}: {NOT_TOGETHER}")
+    wanted = ScoresWanted(target, unfinished=unfinished if is_wide else None)
     asked = content, columns, unknown_items, grading
 
     def score(as_text: bool) -> int:
         if is_wide:
-            wide, left_out[:] = wide_to_score(bank, files, *asked, as_text=as_text)
+            wide, left_out[:] = wide_to_score(bank, opened, *asked, as_text=as_text)
             return score_blocks(bank, blocks_of_wide(bank, wide, grading), settings, wanted, progress, together)
-        long = long_to_score(bank, files, pair, *asked, as_text=as_text)
+        long = long_to_score(bank, opened, pair, *asked, as_text=as_text)
         blocks = Blocks(long.items, lambda _, seen: map(made, read_together(long, seen)))
         try:
             n = score_blocks(bank, blocks, settings, wanted, progress)
@@ -155,35 +155,27 @@ def score_file(
         left_out[:] = among(items_left_out(bank.scales), sorted(long.seen_left_out))
         return n
 
-    before = [file.change for file in files]
     try:
         n = score(False)
     except TextAmongNumbers:
         progress("not all responses are numbers: reading them as text")
         n = score(True)
-    for file, change in zip(files, before, strict=True):
-        if file.change != change:
-            raise InputError(f"file {file.path}: was changed while it was read; expected it to stay")
+    opened.demand_unchanged()
     return n
 
 
 def blocks_of_wide(bank: ItemBank, table: WideTable, grading: GradingSettings | None) -> Blocks:
     """A wide table some rows at a time; one in Parquet in pieces too."""
-    if any(file.separator is not None for file in table.files):
-        return Blocks(table.items, table.parts)
-
-    def piece(source: TableFile, groups: tuple[int, ...]) -> Iterator[UnmadePart]:
-        return read_wide_parts(table, source, groups=groups)
 
     def identity() -> dict[str, Any]:
         return {
-            "files": [file.identity for file in table.files],
+            "source": table.source.identity,
             "columns": [table.respondent, *table.items],
             "grading": None if table.keys is None else repr(grading or grading_of(bank)),
         }
 
-    n = sum(sum(file.group_rows) for file in table.files)
-    return Blocks(table.items, table.parts, [partial(piece, *one) for one in table.pieces()], n, identity)
+    n = table.source.n_rows if isinstance(table.source, LargeTable) else None
+    return Blocks(table.items, table.parts, table.pieces(), n, identity)
 
 
 def score_matrix(

@@ -11,9 +11,9 @@ import pyarrow.compute
 
 from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import without_guards
-from irtbench.data.readers.large_table import LargeTable, TableFileInfo
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
+from irtbench.data.readers.part_values import as_text
 from irtbench.data.readers.wide_columns import item_columns
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.responses import name_first
@@ -82,30 +82,12 @@ def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
             )
         return TableLayout(pair[0], item=pair[1], response=response)
     respondent = likely_respondent_column(list(table.names), choice.columns)
-    first = next(table.batches(*table.parts()[0], table.names, rows=FIRST_ROWS), None)
+    first = next(table.rows(table.names, rows=FIRST_ROWS), None)
     if first is None:
         raise InputError(f"{table.place}: no rows; expected at least one")
     frame = pd.DataFrame({
         name: pa.compute.fill_null(as_text(column, table.place, name), "").to_pylist()
-        for name, column in zip(table.names, first[1].columns, strict=True)
+        for name, column in zip(table.names, first[2].columns, strict=True)
     }, dtype=object)  # fmt: skip
     items, _ = item_columns(frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=True)
     return TableLayout(respondent, items=tuple(items))
-
-
-def as_text(column: pa.Array, place: str, name: str) -> pa.Array:
-    """A column as texts."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException:
-        raise InputError(f"{place}, column {name}: expected text or numbers but it holds {column.type}") from None
-
-
-def names_of(column: pa.Array, file: TableFileInfo, name: str, first_row: int) -> pa.Array:
-    """Names in a column, none of them empty."""
-    names = without_guards(as_text(column, f"file {file.path}", name))
-    empty = pa.compute.fill_null(pa.compute.equal(names, ""), True)
-    if pa.compute.any(empty).as_py():
-        row = first_row + pa.compute.index(empty, True).as_py()
-        raise InputError(f"file {file.path}, row {row}, column {name}: expected a name but it is empty")
-    return names

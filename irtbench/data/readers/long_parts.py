@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.batches import TableFile, without_guards
+from irtbench.data.readers.batches import TextTable, without_guards
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part
@@ -42,7 +43,7 @@ class LongFile:
 
     Parameters
     ----------
-    tables
+    table
         The file, or files of the same columns, one behind the other.
     respondent, item, response
         Its columns; the last holds answers where there are keys.
@@ -62,7 +63,7 @@ class LongFile:
         The column of the number of trials, where `response` is that of the number right.
     """
 
-    tables: tuple[TableFile, ...]
+    table: LargeTable | TextTable
     respondent: str
     item: str
     response: str
@@ -80,12 +81,6 @@ class LongFile:
         """Whether a respondent may have answered an item more than once."""
         return self.trial is not None or self.n_trials is not None
 
-    @property
-    def place(self) -> str:
-        """Where it is, in words."""
-        path = self.tables[0].path
-        return f"file {path}" if len(self.tables) == 1 else f"folder {Path(path).parent}"
-
     def batches(self) -> Iterator[_Rows]:
         """The rows in the order of the file, checked."""
         columns_read = [self.respondent, self.item, self.response]
@@ -98,7 +93,8 @@ class LongFile:
             columns_read, coded = [*columns_read, self.trial], [*coded, self.trial]
         column_of = {item: k for k, item in enumerate(self.items)}
         begins = True
-        for source, first_row, batch in self._read(columns_read, coded, numbers):
+        read = self.table.rows(columns_read, rows=ROWS_READ, coded=coded, numbers=numbers)
+        for source, first_row, batch in read:
             respondent_codes, occurring, names = self._coded(
                 batch.column(self.respondent), self.respondent, source, first_row
             )
@@ -124,16 +120,6 @@ class LongFile:
                 counts = right, answered, _hashes(batch.column(self.trial))
             yield _Rows(respondents, names, columns, said, counts)
             begins = False
-
-    def _read(
-        self, columns: Sequence[str], coded: Sequence[str], numbers: Sequence[str]
-    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """Rows of file after file, with the number of the first in its file."""
-        for table in self.tables:
-            first_row = 1
-            for batch in table.batches(columns, rows=ROWS_READ, coded=coded, numbers=numbers):
-                yield table.path, first_row, batch
-                first_row += len(batch)
 
     def _coded(
         self, column: pa.Array, name: str, source: Path | str, first_row: int
@@ -317,7 +303,7 @@ def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda mess
     """
     if file.has_trials:
         raise InputError(
-            f"{file.place}: several trials of an item are read from so large a table where the rows of each "
+            f"{file.table.in_words}: several trials of an item are read from so large a table where the rows of each "
             f"respondent stand together; expected it sorted by {file.respondent}"
         )
     n_items = len(file.items)
@@ -384,5 +370,6 @@ def _refuse_pair(file: LongFile, cell: int, names: Sequence[str] | pa.Array) -> 
     respondent, column = divmod(cell, len(file.items))
     expected = "one row for each pair" if file.trial is None else "one row for each trial of a pair"
     raise InputError(
-        f"{file.place}: respondent {names[respondent]} and item {file.items[column]} come twice; expected {expected}"
+        f"{file.table.in_words}: respondent {names[respondent]} and item {file.items[column]} come twice; "
+        f"expected {expected}"
     )

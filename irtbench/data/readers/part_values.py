@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant
 from irtbench.data.input_error import InputError
+from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.table import MISSING, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.vocabulary import labels_by_loose_form, loose_form
@@ -82,6 +83,24 @@ def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: 
             f"file {source}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
         )
     return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
+
+
+def as_text(column: pa.Array, place: str, name: str) -> pa.Array:
+    """A column as texts."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        raise InputError(f"{place}, column {name}: expected text or numbers but it holds {column.type}") from None
+
+
+def names_of(column: pa.Array, source: Path | str, name: str, first_row: int) -> pa.Array:
+    """Names in a column, none of them empty."""
+    names = without_guards(as_text(column, f"file {source}", name))
+    empty = pa.compute.fill_null(pa.compute.equal(names, ""), True)
+    if pa.compute.any(empty).as_py():
+        row = first_row + pa.compute.index(empty, True).as_py()
+        raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
+    return names
 
 
 @dataclass(frozen=True)
