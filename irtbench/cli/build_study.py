@@ -43,8 +43,8 @@ class StudyToBuild:
     table
         The responses where they are too many for memory, or at an address; None for any other.
     sample
-        Most respondents of the sample that items of such a study leave by; None for so many that an item has 2,000
-        responses.
+        Most respondents of the sample that items leave by; None for all, or where they are on disk for so many that an
+        item has 2,000 responses.
     cache
         Where such responses are, or are to be, encoded; None for among the finished steps of the run.
     together
@@ -89,8 +89,10 @@ class StudyToBuild:
         return cls(settings, table, sample, cache, together)
 
     @contextmanager
-    def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[StudyData]:
-        """What the files hold while the block runs; encoded responses that a run leaves which was stopped are taken up.
+    def data(self, unfinished: Path | None, progress: Callable[[str], None]) -> Iterator[tuple[StudyData, int | None]]:
+        """What the files hold, and the size of the sample that items leave by, None for all, while the block runs.
+
+        Encoded responses that a run leaves which was stopped are taken up.
 
         Parameters
         ----------
@@ -104,7 +106,7 @@ class StudyToBuild:
         settings, table = self.settings, self.table
         if table is None:
             progress(f"reading {settings.data.answers}")
-            yield read_data(settings)
+            yield read_data(settings), self.sample
             return
         beside = None if self.cache is not None or unfinished is None else unfinished / ENCODED
         source = hash_of(table)
@@ -112,7 +114,8 @@ class StudyToBuild:
         reading = reading_of(settings.data)
         try:
             with encoded(table, reading, beside or self.cache, progress, is_cache=beside is None) as stored:
-                yield stored_data(settings, stored, source=source, named=named)
+                data = stored_data(settings, stored, source=source, named=named)
+                yield data, self.sample or enough_to_prune(stored)
                 if self.together is not None:
                     self.together.end(stored)
         except InputError:  # the run will not go on as it is
@@ -134,11 +137,14 @@ class StudyToBuild:
             words = np.where(table["kept"], "True", "False")  # as in a table that is written whole
             people.write(people.rows_of(table.assign(kept=words)))
 
-        with self.data(unfinished, progress) as data, ScoresFile((folder or Path()) / "respondents.csv") as people:
+        with (
+            self.data(unfinished, progress) as (data, sample),
+            ScoresFile((folder or Path()) / "respondents.csv") as people,
+        ):
             on_disk = isinstance(data.responses, StoredResponses)
             study, kept = carry_out(
                 self.settings, data, control=control, checkpoints=unfinished,
-                sample=self.sample or enough_to_prune(data.responses) if on_disk else None,
+                sample=sample,
                 each=write if on_disk and folder is not None else lambda screening: None,
                 fit=None if self.together is None else self.together.fit, progress=progress,
             )  # fmt: skip
@@ -152,12 +158,16 @@ class StudyToBuild:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
         from irtbench.report.tables import scores_table
         from irtbench.scoring.bulk import score_matrix
+        from irtbench.scoring.scores import score_responses
 
-        file = folder / "scores.csv"
+        file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
+        scores = study.respondent_scores
         if not isinstance(kept, StoredResponses):
             write_table(study.screening.table(), folder / "respondents.csv")
+            if study.bank is not None and study.sample is not None:
+                scores = score_responses(study.bank, kept, scoring, unknown_items="ignore")
         if study.bank is None or not isinstance(kept, StoredResponses):
-            write_table(scores_table(study.system_scores, study.respondent_scores), file)
+            write_table(scores_table(study.system_scores, scores), file)
             return
         on_a_scale = {item for scale in study.bank.scales for item in scale.items.item_ids}
         scored = kept.select_items([item for item in kept.item_ids if item in on_a_scale])
@@ -165,7 +175,6 @@ class StudyToBuild:
         if self.together is not None:
             self.together.score(study.bank, scored, file, systems, "respondent", progress)
             return
-        scoring = self.settings.score.scoring(seed=self.settings.study.seed)
         score_matrix(study.bank, scored, file, scoring, before=systems, role="respondent", progress=progress)
 
 

@@ -46,7 +46,7 @@ class Sampled:
         return {} if self.is_all else {"sampled_from": self.of, "sample_seed": self.seed}
 
 
-def enough_to_prune(responses: ResponseMatrix | StoredResponses) -> int:
+def enough_to_prune(responses: StoredResponses) -> int:
     """As many respondents as give an item so many responses on average, at most as many as are drawn of any table.
 
     Examples

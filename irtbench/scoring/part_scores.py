@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import TextAmongNumbers, without_guards
+from irtbench.data.readers.batches import TextAmongNumbers
+from irtbench.data.readers.part_values import without_guards
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart
 from irtbench.scoring.kept_scores import KeptScores

@@ -41,6 +41,7 @@ def run_study(
     settings: StudyFile,
     *,
     control: bool = False,
+    sample: int | None = None,
     checkpoints: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Study:
@@ -55,6 +56,8 @@ def run_study(
     control
         Shuffle each item's responses among the respondents who answered it: a negative control, in which no scale is
         to be found.
+    sample
+        Most respondents, drawn by the study's seed, by whom items leave; those left are fitted to all. None for all.
     checkpoints
         Folder for finished steps, with a folder a scale; what is found there is not computed again.
     progress
@@ -85,7 +88,9 @@ def run_study(
     """
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
-    study, _ = carry_out(settings, read_data(settings), control=control, checkpoints=checkpoints, progress=progress)
+    study, _ = carry_out(
+        settings, read_data(settings), sample=sample, control=control, checkpoints=checkpoints, progress=progress
+    )
     return replace(study, seconds=time.perf_counter() - began)
 
 
@@ -102,8 +107,8 @@ def carry_out(
 ) -> tuple[Study, ResponseMatrix | StoredResponses]:
     """The study of these data, and the responses of all whom screening kept, to all items.
 
-    Of responses on disk, all are screened; items leave by a sample, and what is left is fitted to all. Memory does not
-    grow with the number of respondents but for some bytes of each.
+    All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
+    memory does not grow with the number of respondents but for some bytes of each.
 
     Parameters
     ----------
@@ -112,7 +117,7 @@ def carry_out(
     data
         What the files of the study hold.
     sample
-        Most respondents of the samples that are drawn, by the study's seed; None for all of them.
+        Most respondents of the samples that are drawn of those kept and, on disk, of everybody.
     fit
         Fits all respondents, where that is not done here alone.
     each
@@ -152,7 +157,7 @@ def carry_out(
         of_some = screening_of(some, settings, data, screened.fits)
     overall, by_label = agreement_of_kept(settings, data, of_some)
     everybody = None
-    if isinstance(kept, StoredResponses) and not control:
+    if (isinstance(kept, StoredResponses) or not drawn.is_all) and not control:
         everybody = Everybody(kept, data.source, fit or partial(fit_as_set, settings))
     effect = None
     n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
@@ -203,12 +208,12 @@ def carry_out(
         system_explanation=None if systems is None else systems.explanation,
         group_percentiles=None if systems is None else systems.group_percentiles,
         forms=forms,
-        sample=StudySample(drawn, screened.outcomes) if isinstance(kept, StoredResponses) else None,
+        sample=StudySample(drawn, screened.outcomes) if isinstance(kept, StoredResponses) or not drawn.is_all else None,
     )
     return study, kept
 
 
-def fit_as_set(settings: StudyFile, data: StoredResponses) -> FittedModel:
+def fit_as_set(settings: StudyFile, data: ResponseMatrix | StoredResponses) -> FittedModel:
     """The fit that a study file asks for."""
     with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
         return fit_model(data, settings.model, seed=settings.study.seed)

@@ -32,7 +32,7 @@ from irtbench.study.results import FittedToAll, ScaleStudy
 CHECKPOINT = "fit_of_all"
 
 
-Fit = Callable[[StoredResponses], FittedModel]
+Fit = Callable[[Any], FittedModel]  # of ResponseMatrix or StoredResponses
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +42,14 @@ class Everybody:
     Parameters
     ----------
     responses
-        On disk, to all items of the study.
+        In memory or on disk, to all items of the study.
     source
-        A hash of what they were made of.
+        A hash of what those on disk were made of.
     fit
         Fits some of their items.
     """
 
-    responses: StoredResponses
+    responses: ResponseMatrix | StoredResponses
     source: str
     fit: Fit
 
@@ -84,30 +84,40 @@ def study_scale(
         progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
         fitted = _fitted(data, everybody, settings, checkpoint_folder)
         of_all = replace(of_all, fitted=fitted)
-        abilities, norms = abilities_of(fitted, own), norms_of_stored(fitted, data, norm_columns, settings)
+        abilities, norms = abilities_of(fitted, own), norms_of_everybody(fitted, data, norm_columns, settings)
     scale = scale_of(name, pruning, fitted, items, norms, provenance)
     return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
 
 
-def norms_of_stored(
-    fitted: FittedModel, data: StoredResponses, columns: pd.DataFrame | None, settings: StudyFile
+def norms_of_everybody(
+    fitted: FittedModel, data: ResponseMatrix | StoredResponses, columns: pd.DataFrame | None, settings: StudyFile
 ) -> Norms:
     """The norm sample: the respondents, or so many of them drawn at random as `norm_places` takes."""
     places = norm_places(data.n_respondents, fitted.seed)
-    names = list(map(str, places)) if columns is None else np.array(names_of(data), dtype=object)[places].tolist()
-    some = ResponseMatrix.from_coded(data.at(places), tuple(names), data.item_ids)
+    if isinstance(data, ResponseMatrix):
+        some = data.sample(places)
+    else:
+        names = list(map(str, places)) if columns is None else np.array(names_of(data), dtype=object)[places].tolist()
+        some = ResponseMatrix.from_coded(data.at(places), tuple(names), data.item_ids)
     return norms_of(abilities_of(fitted, some), columns, settings)
 
 
-def _fitted(data: StoredResponses, everybody: Everybody, settings: StudyFile, folder: Path | None) -> FittedModel:
+def _fitted(
+    data: ResponseMatrix | StoredResponses, everybody: Everybody, settings: StudyFile, folder: Path | None
+) -> FittedModel:
     """The fit to everybody, or that which an interrupted run has left."""
     if folder is None:
         return everybody.fit(data)
-    digest = hashlib.sha256(everybody.source.encode())
-    for chosen in (data.places, data.n_by_item, data.n_correct_by_item):
-        digest.update(b"all" if chosen is None else chosen.tobytes())
-    digest.update(repr((data.item_ids, settings.model, settings.study.seed, software_versions())).encode())
-    checkpoint = Checkpoint(folder, digest.hexdigest())
+    depends_on = settings.model, settings.study.seed, software_versions()
+    if isinstance(data, ResponseMatrix):
+        key = checkpoint_key(data, *depends_on)
+    else:
+        digest = hashlib.sha256(everybody.source.encode())
+        for chosen in (data.places, data.n_by_item, data.n_correct_by_item):
+            digest.update(b"all" if chosen is None else chosen.tobytes())
+        digest.update(repr((data.item_ids, *depends_on)).encode())
+        key = digest.hexdigest()
+    checkpoint = Checkpoint(folder, key)
     found = checkpoint.load(CHECKPOINT, FittedModel)
     if found is None:
         found = everybody.fit(data)

@@ -135,6 +135,10 @@ def test_a_sample_decides_what_leaves_and_all_are_fitted(
     assert run_main("report", tmp_path / "out", "-o", again).status == 0
     assert again.read_text() == (tmp_path / "out" / "report.html").read_text()
     monkeypatch.undo()
+    build(file, tmp_path / "memory", "--sample", 1000, "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    pd.testing.assert_frame_equal(read(tmp_path / "out", "pruning.csv"), read(tmp_path / "memory", "pruning.csv"))
+    assert len(read(tmp_path / "memory", "scores.csv")) == 2 * kept
     people = read(tmp_path / "out", "respondents.csv")
     names = people[people["kept"]]["respondent_id"].to_numpy()
     whole = responses()

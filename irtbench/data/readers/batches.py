@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
 
 from irtbench.data.file_hash import file_hash
-from irtbench.data.harmless_text import GUARD, unguarded
+from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import LargeTable, cut_anew
@@ -183,13 +182,6 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
     table = LargeTable.open(place, allow_address=allow_address)
     table.demand_alike()
     return table
-
-
-def without_guards(names: pa.Array) -> pa.Array:
-    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
-    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
-        return names
-    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
 
 
 def _stream(path: Path | str) -> pa.NativeFile:

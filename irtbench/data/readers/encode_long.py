@@ -14,10 +14,9 @@ import pyarrow.compute
 
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.large_columns import TableLayout
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import coded_responses, names_of
+from irtbench.data.readers.part_values import coded_responses, names_of, without_guards
 from irtbench.data.readers.table import text_bytes
 from irtbench.data.response_store import ResponseStore
 

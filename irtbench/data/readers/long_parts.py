@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.batches import TextTable, without_guards
+from irtbench.data.readers.batches import TextTable
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of
+from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of, without_guards
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part
 from irtbench.data.responses import MOST_TRIALS

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant
+from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import without_guards
 from irtbench.data.readers.table import MISSING, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.vocabulary import labels_by_loose_form, loose_form
@@ -83,6 +83,13 @@ def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: 
             f"file {source}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
         )
     return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
+
+
+def without_guards(names: pa.Array) -> pa.Array:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
+        return names
+    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
 
 
 def as_text(column: pa.Array, place: str, name: str) -> pa.Array:
