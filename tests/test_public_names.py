@@ -35,7 +35,7 @@ WINGS = (  # parts of fit_model, fit_many and fit_factors
 )
 #: What is documented in full and yet of use inside only.
 INNER_FUNCTIONS = {
-    "scoring.bulk": "score_parts score_stored",
+    "scoring.bulk": "score_matrix",
     "scoring.complete_patterns": "posterior_summaries",
     "data.checked_settings": "with_keywords",
     "data.vocabulary": "demand_meant",
@@ -87,9 +87,8 @@ INNER_FUNCTIONS = {
     "scoring.eap_sum": "sum_score_posterior",
     "data.peer_agreement": "peer_shares",
     "study.item_analysis": "analyse_items",
-    "study.stored_run": "run_stored_study",
-    "study.stored_scale": "study_stored_scale",
-    "study.stored_screening": "screen_stored",
+    "study.kept_respondents": "screen_respondents",
+    "study.run": "carry_out",
     "evaluation.exact_sums": "drawn_sum",
     "evaluation.pairing": "pair_scores",
 }
@@ -117,10 +116,10 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score wide_scores",
+    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
-    "scale_study short_forms stored_run stored_scale stored_screening study_data study_template systems",
+    "scale_study short_forms study_data study_template systems",
 }
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import typer
 
 from irtbench.cli.assemble import numbered
-from irtbench.cli.build_large import OnDisk
+from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.options import AllowAddress, AllowUnconverged, Cache, Figures, Json, Quiet, SampleToPrune
 from irtbench.cli.output import output_folder, say, say_next, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
@@ -85,23 +85,18 @@ def build(
         raise InputError(f"{study_file}: output.directory: missing; expected a folder there or with -o DIR")
     if control and figures is not None:
         raise InputError("--figures: a control has none; expected it without --control")
-    on_disk = OnDisk.of(settings, sample, cache, ranks_of_run.get(), allow_address)
-    if on_disk is not None and on_disk.together is not None and not on_disk.together.ranks.is_first:
-        on_disk.together.follow()
-        return
-    if control:
-        run_control(settings, target, on_disk, quiet=quiet, json=json)
-        return
-    write_study(
-        settings, target, on_disk, figures=figures, allow_unconverged=allow_unconverged,
-        quiet=quiet, json=json,
-    )  # fmt: skip
+    study = StudyToBuild.of(settings, sample, cache, ranks_of_run.get(), allow_address)
+    if study.together is not None and not study.together.ranks.is_first:
+        study.together.follow()
+    elif control:
+        run_control(study, target, quiet=quiet, json=json)
+    else:
+        write_study(study, target, figures=figures, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
 
 
 def write_study(
-    settings: StudyFile,
+    asked: StudyToBuild,
     target: Path,
-    on_disk: OnDisk | None = None,
     *,
     figures: Path | None = None,
     allow_unconverged: bool = False,
@@ -115,10 +110,10 @@ def write_study(
     from irtbench.report.html import study_page
     from irtbench.report.methods_text import methods_text
     from irtbench.report.page import render_page
-    from irtbench.report.tables import items_table, pruning_table, scores_table, summary
+    from irtbench.report.tables import items_table, pruning_table, summary
     from irtbench.study.record import RECORD, save_study
-    from irtbench.study.run import run_study
 
+    settings = asked.settings
     with (
         output_folder(
             target, files=OF_STUDY, inputs=settings.files, same_study=partial(same_study, settings)
@@ -127,12 +122,7 @@ def write_study(
         figures_in(figures) as draw,
         reporting(quiet=quiet) as progress,
     ):
-        if on_disk is None:
-            study = run_study(settings, checkpoints=unfinished, progress=progress)
-            write_table(study.screening.table(), folder / "respondents.csv")
-            write_table(scores_table(study.system_scores, study.respondent_scores), folder / "scores.csv")
-        else:
-            study = on_disk.build(settings, folder, unfinished, progress)
+        study = asked.carry_out(folder, unfinished, progress)
         progress("writing the report")
         if study.bank is not None:
             save_bank(study.bank, folder / "bank.json")
@@ -208,19 +198,14 @@ def checks(dimensions: Dimensions | None, scales: Sequence[ScaleStudy]) -> dict[
     }
 
 
-def run_control(settings: StudyFile, target: Path, on_disk: OnDisk | None, *, quiet: bool, json: bool) -> None:
+def run_control(asked: StudyToBuild, target: Path, *, quiet: bool, json: bool) -> None:
     """Run the steps on shuffled responses, in which there is nothing to be found, and say what they found."""
-    from irtbench.study.run import run_study
-
+    settings = asked.settings
     with (
         output_folder(target, files=CONTROL_FILES, inputs=settings.files) as folder,
         reporting(quiet=quiet) as progress,
     ):
-        if on_disk is None:
-            study = run_study(settings, control=True, progress=progress)
-        else:
-            with on_disk.responses(settings, None, progress) as stored:
-                study = on_disk.run(settings, stored, control=True, progress=progress).study
+        study = asked.carry_out(None, None, progress, control=True)
         drawn = {} if study.sample is None else study.sample.drawn.stated
         table = pd.DataFrame(
             [

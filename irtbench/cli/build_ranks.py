@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irtbench.cli.fit_ranks import score_together
-from irtbench.data.input_error import InputError
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -60,13 +57,14 @@ class SharedBuild:
     ) -> None:
         """The first process: score these responses with all, into a file of its own."""
         from irtbench.bank.bank import save_bank
+        from irtbench.scoring.bulk import score_matrix
 
         save_bank(bank, data.folder / BANK)
         columns = None if before is None else list(before.columns)
         self._tell(SCORE, data, file=file.name, role=role, columns=columns)
         scoring = self.settings.score.scoring(seed=self.settings.study.seed)
-        score_together(
-            bank, data, file, progress, self.ranks, scoring, before=before, columns=columns, role=role
+        score_matrix(
+            bank, data, file, scoring, before=before, role=role, together=self.ranks, progress=progress
         )  # fmt: skip
         (data.folder / BANK).unlink()
 
@@ -79,6 +77,7 @@ class SharedBuild:
     def follow(self) -> None:
         """Another process: do what the first one says, to the end."""
         from irtbench.bank.bank import load_bank
+        from irtbench.scoring.bulk import score_matrix
 
         while (told := json.loads(self.ranks.told_text("")))["what"] != END:
             data = responses_told(told)
@@ -86,9 +85,9 @@ class SharedBuild:
                 self._fitted(data)
                 continue
             scoring = self.settings.score.scoring(seed=self.settings.study.seed)
-            score_together(
-                load_bank(data.folder / BANK), data, Path(told["file"]), print, self.ranks, scoring,
-                columns=told["columns"], role=told["role"],
+            score_matrix(
+                load_bank(data.folder / BANK), data, told["file"], scoring,
+                columns=told["columns"], role=told["role"], together=self.ranks,
             )  # fmt: skip
         self.ranks.wait_for_all()
 
@@ -138,20 +137,3 @@ def responses_told(told: dict[str, Any]) -> StoredResponses:
         np.load(folder / PLACES, allow_pickle=False) if told["has_places"] else None,
         tuple(told["absent_items"]),
     )
-
-
-def demand_shared(settings: StudyFile, cache: Path | None, ranks: Ranks, *, on_disk: bool) -> None:
-    """Refuse a study that several processes do not build.
-
-    Raises
-    ------
-    InputError
-        If its responses are not read from disk, or would be in a folder that not all processes see.
-    """
-    if not on_disk:
-        raise InputError(
-            f"{settings.path}: several processes build a study of graded responses in a Parquet table, wide or long, "
-            "with settings that need no response in memory; expected one, or a single process"
-        )
-    if cache is None and not ranks.on_one_machine:
-        raise InputError("--cache: processes on several machines need a folder that all of them see; expected one")

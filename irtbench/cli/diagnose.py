@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from irtbench.cli.large import cache_folder, choice_of, large_table
+from irtbench.cli.large import encoded, large_table
 from irtbench.cli.options import AllowAddress, Cache, Figures, Folder, Json, Quiet, Responses, Sample, Seed
 from irtbench.cli.output import output_folder, say, show_table, to_json, write_json, write_table
 from irtbench.cli.presenting import figures_in
@@ -59,15 +59,11 @@ def matrix_or_sample(
     table = large_table(file, reading, allow_address=allow_address)
     if table is None:
         return reading.matrix(file), None
-    from irtbench.data.readers.encode import encode_table
-    from irtbench.data.respondent_sample import draw_respondents
-    from irtbench.data.response_store import unchanged
+    from irtbench.data.respondent_sample import some_respondents
 
-    with cache_folder(cache, table) as folder:
-        stored = encode_table(table, folder, choice_of(reading), progress=progress)
-        with unchanged(stored):
-            drawn, places = draw_respondents(stored.n_respondents, most, seed)
-            return (stored.to_matrix(), None) if drawn.is_all else (stored.sample(places), drawn)
+    with encoded(table, reading, cache, progress) as stored:
+        drawn, some = some_respondents(stored, most, seed)
+        return some, None if drawn.is_all else drawn
 
 
 FILES = (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from irtbench.cli.options import demand_varied_items
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import AnyResponses, StoredResponses
 
 if TYPE_CHECKING:
@@ -15,25 +13,21 @@ if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.item_parameters import ItemParameters
 
+Given = TypeVar("Given", bound=AnyResponses)
+
 
 def estimable(
-    given: ResponseMatrix | SparseResponses, settings: FitSettings, file: Path, known: ItemParameters | None = None
-) -> tuple[ResponseMatrix | SparseResponses, list[Removal], list[str]]:
+    given: Given, settings: FitSettings, file: Path, known: ItemParameters | None = None
+) -> tuple[Given, list[Removal], list[str]]:
     """What can be fitted; the items left out for their responses are all the same, and respondents without any."""
     kept, left_out = varied_items(given, settings, file, known)
-    data = given.select_items(kept)
+    data: Any = given.select_items(kept)
+    if isinstance(given, StoredResponses):
+        data = data.answered()
+        return data, left_out, sorted(data.idle_ids())
     if not data.n_by_respondent.all():
         data = data.select_respondents(data.n_by_respondent > 0)
     return data, left_out, sorted(set(given.respondent_ids) - set(data.respondent_ids))
-
-
-def estimable_stored(
-    given: StoredResponses, settings: FitSettings, file: Path, known: ItemParameters | None = None
-) -> tuple[StoredResponses, list[Removal], list[str]]:
-    """The same of responses on disk."""
-    kept, left_out = varied_items(given, settings, file, known)
-    data = given.select_items(kept).answered()
-    return data, left_out, sorted(data.idle_ids())
 
 
 def varied_items(

@@ -106,7 +106,9 @@ def extend(
         tested = find_drift(old.items, fit_model(own, plain, seed=seed).items)
         common, released = parted(tested, drift)
         anchors = old.select(common)
-        fit, _, _, fitted = fit_one_ability(data, settings, seed, anchors)
+        results = fit_one_ability(data, settings, seed, anchors)
+        fit, fitted = results.found, results.scale
+        assert fitted is not None
         extended = extended_scale(old, fitted)
         added = list(extended.items.item_ids[old.items.n_items :])
         came = provenance_of(fit, responses)

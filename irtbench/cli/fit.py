@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from irtbench.cli.estimable import estimable, estimable_stored
+from irtbench.cli.estimable import estimable
 from irtbench.cli.fit_abilities import fit_abilities
 from irtbench.cli.fit_checks import AskedFit, read_what_is_known
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
@@ -38,8 +38,8 @@ from irtbench.cli.fit_options import (
     TestletColumn,
     TestletTable,
 )
+from irtbench.cli.fit_responses import given_responses
 from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_results
-from irtbench.cli.fit_stored import fit_stored, given_responses
 from irtbench.cli.large import large_table
 from irtbench.cli.options import (
     AllowAddress,
@@ -66,7 +66,10 @@ from irtbench.data.sparse_responses import SparseResponses
 from irtbench.data.stored_responses import AnyResponses, StoredResponses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from irtbench.bank.scale import Scale
+    from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
 
@@ -158,12 +161,10 @@ def fit(
     opened = partial(given_responses, responses, table, reading, cache, ranks=ranks, remove_cache=remove_cache)
     if ranks is not None and not ranks.is_first:  # takes the same steps with responses of its own; the first says all
         with opened(print) as given:
-            assert isinstance(given, StoredResponses)
-            settings = asked.with_item_priors(given.item_ids).settings
-            stored, *_ = estimable_stored(given, settings, responses, items_known)
-            fit_stored(stored, settings, seed, known, scores_file(output, scores_as), print, ranks)
+            asked = asked.with_item_priors(given.item_ids)
+            data, *_ = estimable(given, asked.settings, responses, items_known)
+            fit_what_is_asked(data, asked, seed, known, scores_file(output, scores_as), print, ranks)
         return
-    data: AnyResponses
     with (
         reporting(quiet=quiet) as progress,
         output_folder(output, files=FILES) as folder,
@@ -173,17 +174,10 @@ def fit(
         if unknown := sorted(set(settings.by_item) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         asked = asked.with_item_priors(given.item_ids)
-        if isinstance(given, StoredResponses):
-            data, left_out, idle = estimable_stored(given, asked.settings, responses, items_known)
-        else:
-            data, left_out, idle = estimable(given, asked.settings, responses, items_known)
+        data, left_out, idle = estimable(given, asked.settings, responses, items_known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         file = scores_file(folder, scores_as)
-        if isinstance(data, StoredResponses):
-            found, items, scale = fit_stored(data, asked.settings, seed, known, file, progress, ranks)
-            results = FitResults(found, items, scale=scale)
-        else:
-            results = fit_in_memory(data, asked, seed, known)
+        results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
         results = results.of_data(responses, table).with_left_out(left_out, idle)
         results.write(folder, file, described)
         if draw is not None:
@@ -204,11 +198,19 @@ def scores_file(folder: Path, scores_as: ScoresAs) -> Path | None:
     return None if scores_as == "none" else folder / f"scores.{scores_as}"
 
 
-def fit_in_memory(
-    data: ResponseMatrix | SparseResponses, asked: AskedFit, seed: int, known: Scale | None
+def fit_what_is_asked(
+    data: AnyResponses,
+    asked: AskedFit,
+    seed: int,
+    known: Scale | None,
+    file: Path | None,
+    progress: Callable[[str], None],
+    ranks: Ranks | None = None,
 ) -> FitResults:
-    """Fit what is asked for, which is one of testlets, several abilities, groups, and one ability else."""
+    """Fit what is asked for: one of testlets, several abilities and groups in memory, and one ability else."""
     settings = asked.settings
+    if isinstance(data, StoredResponses):
+        return fit_one_ability(data, settings, seed, known, file, progress, ranks)
     if asked.testlets is not None:
         found, items, abilities, words = asked.testlets.fit(data, seed, settings.device)
         return FitResults(found, items, abilities, words=words)
@@ -220,16 +222,31 @@ def fit_in_memory(
             raise InputError("--groups: so sparse a table of so many items goes with one group only")
         groups = groups_of(data, asked.groups)
         return FitResults(*fit_several_groups(data, groups, asked.reference, settings, seed))
-    return FitResults(*fit_one_ability(data, settings, seed, known))
+    return fit_one_ability(data, settings, seed, known, file, progress)
 
 
 def fit_one_ability(
-    data: ResponseMatrix | SparseResponses, settings: FitSettings, seed: int, anchors: Scale | None = None
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
-    """Contents of fit.json, items.csv, scores.csv and bank.json."""
+    data: AnyResponses,
+    settings: FitSettings,
+    seed: int,
+    anchors: Scale | None = None,
+    file: Path | None = None,
+    progress: Callable[[str], None] = lambda message: None,
+    ranks: Ranks | None = None,
+) -> FitResults:
+    """Contents of fit.json, items.csv and bank.json; scores of many respondents go into the file, block by block."""
     from irtbench.estimation.fit import fit_model
+    from irtbench.scoring.bulk import score_matrix
 
-    return with_scores(fit_model(data, settings, anchors=anchors, seed=seed), data)
+    fitted = fit_model(data, settings, anchors=anchors, seed=seed, ranks=ranks)
+    many = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
+    if not isinstance(data, StoredResponses) and (fitted.abilities is not None or not many):
+        return FitResults(*with_scores(fitted, data))
+    assert not isinstance(data, SparseResponses)
+    scale = scale_of_many(fitted, data)
+    if file is not None:
+        score_matrix(scale, data, file, together=ranks, progress=progress)
+    return FitResults(fitted.summary(), fitted.table(), scale=scale)
 
 
 def with_scores(
@@ -237,26 +254,16 @@ def with_scores(
 ) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, Scale]:
     """Contents of fit.json, items.csv, scores.csv and bank.json."""
     from irtbench.bank.norms import Norms
-    from irtbench.bank.scale import Scale
-    from irtbench.data.items import ItemTable
     from irtbench.data.sparse_responses import dense_parts
     from irtbench.scoring.item_error import abilities_of
     from irtbench.scoring.scores import ScoringSettings, score_table, with_person_fit
 
-    by_parts = isinstance(data, ResponseMatrix) and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
-    if fitted.abilities is None and by_parts:
-        assert isinstance(data, ResponseMatrix)
-        return fitted.summary(), fitted.table(), *scores_of_many(fitted, data)
     abilities = [abilities_of(fitted, part) for part in dense_parts(data)]
     norms = Norms(
         np.concatenate([part.theta for part in abilities]),
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
-    details = ItemTable.plain(fitted.items.item_ids)
-    scale = Scale(
-        "all", fitted.items, details, norms=norms, population=fitted.estimated_population,
-        joint_error=fitted.joint_error,
-    )  # fmt: skip
+    scale = replace(scale_without_norms(fitted), norms=norms)
     if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
         (found,) = abilities
         scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
@@ -267,24 +274,32 @@ def with_scores(
     return fitted.summary() | carried, fitted.table(), scores, scale
 
 
-def scores_of_many(fitted: FittedModel, data: ResponseMatrix) -> tuple[pd.DataFrame, Scale]:
-    """Contents of scores.csv as `score` writes them for a large file, and the scale with these as norms."""
+def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -> Scale:
+    """The scale with its norm sample."""
     from irtbench.bank.norms import Norms, norm_places
-    from irtbench.bank.scale import Scale
-    from irtbench.data.items import ItemTable
-    from irtbench.scoring.scores import ScoringSettings, score_table
+    from irtbench.data.readers.wide_parts import ROWS
+    from irtbench.scoring.bulk import in_single
+    from irtbench.scoring.scores import ScoringSettings
     from irtbench.scoring.shared_grid import SharedGridScorer
 
-    item_ids = fitted.items.item_ids
-    scale = Scale(
-        "all", fitted.items, ItemTable.plain(item_ids), population=fitted.estimated_population,
+    scale = scale_without_norms(fitted)
+    places = norm_places(data.n_respondents, fitted.seed)
+    scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
+    rows, ids = data.at(places), tuple(map(str, places))
+    parts = [slice(first, first + ROWS) for first in range(0, len(ids), ROWS)]
+    abilities = [scorer.estimate(in_single(rows[part]), ids[part])[0] for part in parts]
+    theta, errors = (
+        np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
+    )
+    return replace(scale, norms=Norms(theta, standard_error=errors))
+
+
+def scale_without_norms(fitted: FittedModel) -> Scale:
+    """The scale of the fitted items."""
+    from irtbench.bank.scale import Scale
+    from irtbench.data.items import ItemTable
+
+    return Scale(
+        "all", fitted.items, ItemTable.plain(fitted.items.item_ids), population=fitted.estimated_population,
         joint_error=fitted.joint_error,
     )  # fmt: skip
-    settings = ScoringSettings()
-    scorer = SharedGridScorer(scale, item_ids, settings)
-    values = data.select_items(item_ids).values.astype(np.float32)
-    abilities, lz_star = scorer.estimate(values, data.respondent_ids)
-    kept = norm_places(data.n_respondents, fitted.seed)
-    norms = Norms(abilities.theta[kept], standard_error=abilities.standard_error[kept])
-    scale = replace(scale, norms=norms)
-    return score_table(scale, abilities, lz_star, settings), scale

@@ -6,11 +6,12 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from irtbench.cli.loading import ESTIMATION, loading
 from irtbench.cli.result_files import removed_at_the_end
 from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from irtbench.cli.reading import Reading
     from irtbench.data.readers.large_columns import ColumnChoice
     from irtbench.data.readers.large_table import LargeTable
+    from irtbench.data.stored_responses import StoredResponses
+    from irtbench.estimation.distributed.ranks import Ranks
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
 PARQUET = b"PAR1"
@@ -169,3 +172,54 @@ def cache_folder(cache: Path | None, table: LargeTable, *, remove: bool = False)
     folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
     with held(folder, RUNNING, remove=remove):
         yield folder
+
+
+@contextmanager
+def encoded(
+    table: LargeTable,
+    reading: Reading,
+    folder: Path | None,
+    progress: Callable[[str], None],
+    *,
+    remove: bool = False,
+    is_cache: bool = True,
+) -> Iterator[StoredResponses]:
+    """The responses of a table encoded on disk, which no other program changes while the block runs.
+
+    Parameters
+    ----------
+    table, reading
+        What is encoded, and which columns are what.
+    folder
+        The cache, None for a temporary folder; or the folder of this table alone, if `is_cache` is false.
+    progress
+        Called with a line now and then.
+    remove
+        Whether the table's folder in the cache is removed at the end.
+    """
+    from irtbench.data.readers.encode import encode_table
+    from irtbench.data.response_store import unchanged
+
+    with (
+        nullcontext(folder)
+        if not is_cache and folder is not None
+        else cache_folder(folder, table, remove=remove) as own
+    ):
+        with loading(ESTIMATION):
+            stored = encode_table(table, own, choice_of(reading), progress=progress)
+        with unchanged(stored):
+            yield stored
+
+
+def demand_shared(place: object, words: str, table: LargeTable | None, cache: Path | None, ranks: Ranks) -> None:
+    """Refuse responses that several processes cannot share.
+
+    Raises
+    ------
+    InputError
+        If there is no table to encode on disk, or it would be in a folder that not all processes see.
+    """
+    if table is None:
+        raise InputError(f"{place}: several processes {words} in memory; expected one, or a single process")
+    if cache is None and not ranks.on_one_machine:
+        raise InputError("--cache: processes on several machines need a folder that all of them see; expected one")

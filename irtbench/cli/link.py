@@ -158,5 +158,7 @@ def fitted_scale(
     if left_out:
         progress(f"left out: {name_first([removal.item_id for removal in left_out])}: all right, or all wrong")
     progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
-    found, _, _, scale = fit_one_ability(data, settings, seed)
+    results = fit_one_ability(data, settings, seed)
+    found, scale = results.found, results.scale
+    assert scale is not None
     return replace(scale, provenance=provenance_of(found, responses)), found

@@ -141,8 +141,8 @@ SampleToPrune = Annotated[
     typer.Option(
         "--sample",
         metavar="N",
-        help="Respondents of a table too large for memory by whom items leave; else so many that an item has 2,000 "
-        "responses.",
+        help="Most respondents by whom items leave; else all or, of a table too large for memory, so many that an item "
+        "has 2,000 responses.",
         min=1_000,
     ),
 ]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from irtbench.cli.build import write_study
+from irtbench.cli.build_study import StudyToBuild
 from irtbench.cli.options import Json, Quiet
 from irtbench.cli.output import output_folder
 from irtbench.data.input_error import InputError
@@ -38,7 +39,7 @@ def quickstart(
         copy_files(shipped, copied)
         copy_files(shipped / SYSTEMS, copied / SYSTEMS)
     system = copied / SYSTEMS / SCORED_NEXT
-    write_study(read_study(copied / "study.toml"), output, quiet=quiet, json=json, new_system=system)
+    write_study(StudyToBuild(read_study(copied / "study.toml")), output, quiet=quiet, json=json, new_system=system)
 
 
 def shipped_study() -> Traversable:

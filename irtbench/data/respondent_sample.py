@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from irtbench.data.responses import ResponseMatrix
     from irtbench.data.stored_responses import StoredResponses
 
 MOST_RESPONDENTS = 20_000  # of a table too large for memory, unless said otherwise
@@ -69,3 +70,14 @@ def draw_respondents(of: int, most: int, seed: int) -> tuple[Sampled, NDArray[np
         return Sampled(of, of, seed), np.arange(of)
     places = np.sort(np.random.default_rng(seed).choice(of, most, replace=False, shuffle=False))
     return Sampled(most, of, seed), places
+
+
+def some_respondents(
+    responses: ResponseMatrix | StoredResponses, most: int | None, seed: int
+) -> tuple[Sampled, ResponseMatrix]:
+    """At most so many respondents in memory, see `draw_respondents`; all where there is no limit."""
+    n = responses.n_respondents
+    drawn, places = draw_respondents(n, n if most is None else most, seed)
+    if drawn.is_all:
+        return drawn, responses.to_matrix()
+    return drawn, responses.sample(places)

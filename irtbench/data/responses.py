@@ -323,6 +323,18 @@ class ResponseMatrix(Shown):
         names = tuple(self.respondent_ids[i] for i in rows)
         return self._part(self.coded_responses[rows], names, self.item_ids, trials)
 
+    def at(self, respondents: NDArray[np.intp]) -> NDArray[Any]:
+        """Rows of some respondents as `coded_responses`, by their places."""
+        return self.coded_responses[respondents]
+
+    def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
+        """Some respondents, by their places in ascending order."""
+        return self.select_respondents(np.isin(np.arange(self.n_respondents), respondents))
+
+    def to_matrix(self) -> ResponseMatrix:
+        """These responses, which are in memory."""
+        return self
+
     def answered(self) -> ResponseMatrix:
         """Leave out respondents who have no response to any of these items."""
         any_response = self.n_by_respondent > 0

@@ -1,10 +1,13 @@
-"""Millions of patterns: scores from file to file, a part at a time, by `SharedGridScorer` where it applies."""
+"""Millions of patterns: scores from a table or from responses on disk into a file, some respondents at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,17 +20,20 @@ from irtbench.data.coded_responses import MISSING
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TextAmongNumbers, files_of
-from irtbench.data.readers.long_parts import LongFile, RowsScattered, read_scattered, read_together
+from irtbench.data.readers.batches import TextAmongNumbers, opened_table
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.long_parts import RowsScattered, read_scattered, read_together
 from irtbench.data.readers.long_table import find_id_columns
-from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart
+from irtbench.data.readers.seen_names import SeenNames
+from irtbench.data.readers.wide_parts import ROWS, Part, UnmadePart, WideTable
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.stored_responses import StoredResponses
-from irtbench.scoring.kept_scores import KeptScores
-from irtbench.scoring.part_scores import PartScorer, write_parts
-from irtbench.scoring.scores import ScoringSettings, scales_of
-from irtbench.scoring.scores_file import ScoresFile
+from irtbench.scoring.part_scores import Blocks, Processes, ScoresWanted, score_blocks
+from irtbench.scoring.scores import ScoringSettings, grading_of, scales_of
 from irtbench.scoring.tables_to_score import Content, Layout, long_to_score, wide_to_score
-from irtbench.scoring.wide_scores import NOT_TOGETHER, Processes, score_wide
+
+SCORES = "scores"  # folder of scores that are finished, in that of stored responses
+NOT_TOGETHER = "several processes score a wide Parquet table; expected one, or a single process"
 
 
 def score_file(
@@ -81,8 +87,8 @@ def score_file(
     left_out
         Here are added the items of the table that the bank's own study left out, which are no error.
     unfinished
-        A folder for the scores of finished parts of a wide Parquet file, which a run that was stopped leaves there and
-        the next takes up; None to begin anew.
+        A folder for the scores of finished parts of a wide table, which a run that was stopped leaves there and the
+        next takes up; None to begin anew.
     progress
         Called with a line now and then.
     together
@@ -122,158 +128,133 @@ def score_file(
     """
     settings, columns = settings or ScoringSettings(), columns or {}
     left_out = [] if left_out is None else left_out
-    files = files_of(source, allow_address)
+    opened = opened_table(source, allow_address)
     for given in columns.values():
-        if given not in files[0].names:
-            raise InputError(f"file {files[0].path}: column '{given}' missing")
-    pair = find_id_columns(files[0].names, columns)
+        if given not in opened.names:
+            raise InputError(f"{opened.in_words}: column '{given}' missing")
+    pair = find_id_columns(opened.names, columns)
+    is_wide = layout == "wide" or (layout == "auto" and pair is None)
+    if together is not None and not (is_wide and isinstance(opened, LargeTable) and unfinished is not None):
+        raise InputError(f"{opened.in_words if is_wide else source}: {NOT_TOGETHER}")
+    wanted = ScoresWanted(target, unfinished=unfinished if is_wide else None)
     asked = content, columns, unknown_items, grading
-    if layout == "wide" or (layout == "auto" and pair is None):
 
-        def score(as_text: bool) -> int:
-            table, left_out[:] = wide_to_score(bank, files, *asked, as_text=as_text)
-            return score_wide(bank, table, settings, grading, target, unfinished, progress, together)
+    def score(as_text: bool) -> int:
+        if is_wide:
+            wide, left_out[:] = wide_to_score(bank, opened, *asked, as_text=as_text)
+            return score_blocks(bank, blocks_of_wide(bank, wide, grading), settings, wanted, progress, together)
+        long = long_to_score(bank, opened, pair, *asked, as_text=as_text)
+        blocks = Blocks(long.items, lambda _, seen: map(made, read_together(long, seen)))
+        try:
+            n = score_blocks(bank, blocks, settings, wanted, progress)
+        except RowsScattered:
+            progress("the rows of a respondent do not stand together: collecting them first")
+            scattered = read_scattered(long, progress)
+            blocks = replace(blocks, parts=lambda *_: map(made, scattered))
+            n = score_blocks(bank, blocks, settings, wanted, progress)
+        left_out[:] = among(items_left_out(bank.scales), sorted(long.seen_left_out))
+        return n
 
-    else:
-        if together is not None:
-            raise InputError(f"{source}: {NOT_TOGETHER}")
-
-        def score(as_text: bool) -> int:
-            table = long_to_score(bank, files, pair, *asked, as_text=as_text)
-            n = _score_long(bank, table, settings, target, progress)
-            left_out[:] = among(items_left_out(bank.scales), sorted(table.seen_left_out))
-            return n
-
-    before = [file.change for file in files]
     try:
         n = score(False)
     except TextAmongNumbers:
         progress("not all responses are numbers: reading them as text")
         n = score(True)
-    for file, change in zip(files, before, strict=True):
-        if file.change != change:
-            raise InputError(f"file {file.path}: was changed while it was read; expected it to stay")
+    opened.demand_unchanged()
     return n
 
 
-def score_stored(
+def blocks_of_wide(bank: ItemBank, table: WideTable, grading: GradingSettings | None) -> Blocks:
+    """A wide table some rows at a time; one in Parquet in pieces too."""
+
+    def identity() -> dict[str, Any]:
+        return {
+            "source": table.source.identity,
+            "columns": [table.respondent, *table.items],
+            "grading": None if table.keys is None else repr(grading or grading_of(bank)),
+        }
+
+    n = table.source.n_rows if isinstance(table.source, LargeTable) else None
+    return Blocks(table.items, table.parts, table.pieces(), n, identity)
+
+
+def score_matrix(
     bank: ItemBank | Scale,
-    responses: StoredResponses,
+    responses: ResponseMatrix | StoredResponses,
     target: str | Path,
     settings: ScoringSettings | None = None,
     *,
-    kept: KeptScores | None = None,
     before: pd.DataFrame | None = None,
+    columns: Sequence[str] | None = None,
     role: str = "",
+    together: Processes | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> int:
-    """Score stored responses into a file as ``score_file`` does, and say how many respondents they are of.
+    """Score responses, one of a respondent to an item, into a file as ``score_file`` does, and say of how many.
 
     Parameters
     ----------
     bank, responses, target, settings
-        The scales, the responses, the file, and how they are scored.
-    kept
-        Parts that are scored already.
+        The scales, the responses, on disk or in memory, the file, and how they are scored.
     before
         Rows that stand before those of the respondents, with the same columns.
+    columns
+        Those of these rows, where only the first process has them; None where there are none.
     role
         What a last column ``role`` says of each respondent; none if empty.
+    together
+        The processes that score responses on disk together, each calling this; the first writes the file. Parts
+        that an earlier run has left beside the responses are taken as they are.
     progress
         Called with a line now and then.
     """
-    return write_parts(
-        ItemBank(scales_of(bank)),
-        responses.item_ids,
-        settings or ScoringSettings(),
-        lambda n_done, seen: stored_parts(responses, n_done),
-        target,
-        progress,
-        kept,
-        of=responses.n_respondents,
-        before=before,
-        finish=finishing(role, None if before is None else list(before.columns)),
-    )
-
-
-def score_parts(
-    bank: ItemBank | Scale,
-    responses: StoredResponses,
-    target: str | Path,
-    numbers: Iterable[int],
-    kept: KeptScores,
-    settings: ScoringSettings | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    role: str = "",
-) -> None:
-    """Score parts of stored responses, by their numbers from 0, of which no scores are kept yet.
-
-    Parameters
-    ----------
-    bank, responses, target, settings, role
-        As of ``score_stored``, which writes the scores later.
-    numbers
-        Of some parts, such as another process does not score; they end where a number is beyond the last part.
-    kept
-        Where they go.
-    columns
-        Those of the rows before them; None where there are none.
-    """
-    scorer = PartScorer(ItemBank(scales_of(bank)), responses.item_ids, settings or ScoringSettings())
-    file, finish = ScoresFile(target), finishing(role, columns)
-    for number in numbers:
-        if number * ROWS >= responses.n_respondents:
-            return
-        if not kept.has(number):
-            part = stored_part(responses, number * ROWS)
-            kept.put(number, file.rows_of(finish(scorer(part))), len(part.respondent_ids))
-
-
-def finishing(role: str, columns: Sequence[str] | None) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """What is done to scores before they are written: a last column ``role``, if there is one, and columns as given."""
+    whole, columns = ItemBank(scales_of(bank)), columns if before is None else list(before.columns)
 
     def finish(scores: pd.DataFrame) -> pd.DataFrame:
         told = scores.assign(role=role) if role else scores
         return told if columns is None else told.reindex(columns=list(columns))
 
-    return finish
+    blocks, unfinished = Blocks(responses.item_ids, partial(_parts, responses), (), responses.n_respondents), None
+    if isinstance(responses, StoredResponses) and together is not None:
+        unfinished, blocks = responses.folder / SCORES, _shared(responses, blocks, {"columns": columns, "role": role})
+    wanted = ScoresWanted(target, before, finish, unfinished)
+    n = score_blocks(whole, blocks, settings or ScoringSettings(), wanted, progress, together)
+    if unfinished is not None and together is not None and together.is_first:
+        unfinished.rmdir()
+    return n
 
 
-def stored_parts(responses: StoredResponses, n_done: int = 0) -> Iterator[UnmadePart]:
-    """Stored responses some respondents at a time, without so many of the first."""
+def _shared(responses: StoredResponses, blocks: Blocks, finished: Mapping[str, Any]) -> Blocks:
+    """Stored responses in pieces of a part each; their scores are told apart by what is done to them as well."""
+    n, places = responses.n_respondents, responses.places
+
+    def identity() -> dict[str, Any]:
+        own = None if places is None else hashlib.sha256(places.tobytes()).hexdigest()
+        return {"n": n, "respondents": own, **finished}
+
+    pieces = [partial(iter, [partial(_part, responses, start)]) for start in range(0, n, ROWS)]
+    return replace(blocks, pieces=pieces, identity=identity)
+
+
+def _parts(responses: ResponseMatrix | StoredResponses, n_done: int, seen: SeenNames) -> Iterator[UnmadePart]:
+    """All respondents behind the first so many, as many as are scored at a time."""
     for start in range(n_done, responses.n_respondents, ROWS):
-        yield partial(stored_part, responses, start)
+        yield partial(_part, responses, start)
 
 
-def stored_part(responses: StoredResponses, start: int) -> Part:
+def _part(responses: ResponseMatrix | StoredResponses, start: int) -> Part:
     """As many respondents as are scored at a time."""
     stop = min(start + ROWS, responses.n_respondents)
+    if isinstance(responses, ResponseMatrix):
+        return Part(responses.respondent_ids[start:stop], in_single(responses.coded_responses[start:stop]))
     return Part(responses.respondent_ids(start, stop), in_single(responses.rows(start, stop)))
 
 
-def in_single(rows: NDArray[np.int8]) -> NDArray[np.float32]:
+def in_single(rows: NDArray[Any]) -> NDArray[np.float32]:
     """Rows of 1, 0 and -1 as numbers, NaN where missing."""
     values = rows.astype(np.float32)
     values[rows == MISSING] = np.nan
     return values
-
-
-def _score_long(
-    bank: ItemBank,
-    table: LongFile,
-    settings: ScoringSettings,
-    target: str | Path,
-    progress: Callable[[str], None],
-) -> int:
-    try:
-        return write_parts(
-            bank, table.items, settings, lambda _, seen: map(made, read_together(table, seen)), target, progress
-        )
-    except RowsScattered:
-        progress("the rows of a respondent do not stand together: collecting them first")
-        scattered = read_scattered(table, progress)
-        return write_parts(bank, table.items, settings, lambda *_: map(made, scattered), target, progress)
 
 
 def made(part: Part) -> UnmadePart:

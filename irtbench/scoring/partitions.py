@@ -12,10 +12,11 @@ from irtbench.bank.bank import ItemBank, load_bank
 from irtbench.data.checked_settings import with_keywords
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.readers.wide_parts import Part
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
-from irtbench.scoring.scores import ScoringSettings, check_known, goes_by_grid, in_order_of_respondents, score_responses
-from irtbench.scoring.shared_grid import SharedGridScorer
+from irtbench.scoring.part_scores import PartScorer
+from irtbench.scoring.scores import ScoringSettings, check_known
 
 #: Types of the columns of scores in Spark's words, by those of pandas.
 SPARK_TYPES = {"int64": "bigint", "float64": "double"}
@@ -74,7 +75,7 @@ class PartitionScorer:
         self.bank = bank if isinstance(bank, ItemBank) else load_bank(bank)
         self.settings = with_keywords(settings or ScoringSettings(), keywords)
         self.respondent, self.unknown_items = respondent, unknown_items
-        self._scorers: dict[tuple[str, ...], list[SharedGridScorer]] = {}
+        self._scorers: dict[tuple[str, ...], PartScorer] = {}
 
     def __repr__(self) -> str:
         return f"<PartitionScorer: {counted(len(self.bank.scales), 'scale')}, {self.settings.method}>"
@@ -92,11 +93,9 @@ class PartitionScorer:
         items = [str(name) for name in frame.columns if name != self.respondent]
         check_known(items, self.bank.scales, self.unknown_items)
         items = [item for item in items if item in known]
-        values = self._values(frame, items, ids)
-        if goes_by_grid(self.bank.scales, self.settings):
-            scorers = self._scorers_of(tuple(items))
-            return in_order_of_respondents([scorer.score(values, ids) for scorer in scorers])
-        return score_responses(self.bank, ResponseMatrix(values.astype(np.float64), ids, tuple(items)), self.settings)
+        scorer = self._scorers.get(tuple(items)) or PartScorer(self.bank, items, self.settings)
+        self._scorers[tuple(items)] = scorer  # made once for each set of columns
+        return scorer(Part(ids, self._values(frame, items, ids)))
 
     def empty(self) -> pd.DataFrame:
         """No scores, with the columns and types that there are: Dask's ``meta``."""
@@ -135,9 +134,3 @@ class PartitionScorer:
                 f"{values[row, column]:g}"
             )
         return values
-
-    def _scorers_of(self, items: tuple[str, ...]) -> list[SharedGridScorer]:
-        """Made once for each set of columns."""
-        if items not in self._scorers:
-            self._scorers[items] = [SharedGridScorer(scale, items, self.settings) for scale in self.bank.scales]
-        return self._scorers[items]

@@ -13,7 +13,8 @@ from irtbench.bank.left_out import LeftOut, items_left_out
 from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems
-from irtbench.data.readers.batches import TableFile
+from irtbench.data.readers.batches import TextTable
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.long_parts import LongFile
 from irtbench.data.readers.long_table import find_column, find_counts
 from irtbench.data.readers.recognise import mostly_responses
@@ -28,7 +29,7 @@ Content = Literal["auto", "responses", "answers"]
 
 def wide_to_score(
     bank: ItemBank,
-    files: tuple[TableFile, ...],
+    source: LargeTable | TextTable,
     content: Content,
     columns: Mapping[str, str],
     unknown_items: UnknownItems,
@@ -43,19 +44,19 @@ def wide_to_score(
     InputError
         As `check_known`.
     """
-    names = files[0].names
+    names = source.names
     respondent = columns.get("respondent_id", names[0])
     items = [name for name in names if name != respondent]
     left_out = check_known(items, bank.scales, unknown_items)
     known = {item for scale in bank.scales for item in scale.items.item_ids}
     items = [item for item in items if item in known]
-    keys = keys_of(bank, grading) if holds_answers(files[0], items, content) else None
-    return WideTable(files, respondent, items, keys, as_text), left_out
+    keys = keys_of(bank, grading) if holds_answers(source, items, content) else None
+    return WideTable(source, respondent, items, keys, as_text), left_out
 
 
 def long_to_score(
     bank: ItemBank,
-    files: tuple[TableFile, ...],
+    source: LargeTable | TextTable,
     pair: tuple[str, str] | None,
     content: Content,
     columns: Mapping[str, str],
@@ -71,7 +72,7 @@ def long_to_score(
     InputError
         If it has no columns of respondents and items, or none of what is asked for.
     """
-    names = files[0].names
+    names = source.names
     response = None if content == "answers" else find_column(names, "response", columns)
     n_trials = None
     if response is None and content != "answers" and (counts := find_counts(names, columns)) is not None:
@@ -80,23 +81,23 @@ def long_to_score(
     said = response or answer
     if pair is None or said is None:
         wanted = "responses or answers" if content == "auto" else content
-        raise InputError(f"file {files[0].path}: expected columns of respondents, items and {wanted} for a long table")
+        raise InputError(f"{source.in_words}: expected columns of respondents, items and {wanted} for a long table")
     items = list(dict.fromkeys(item for scale in bank.scales for item in scale.items.item_ids))
     keys = None if answer is None else keys_of(bank, grading)
     trial = "trial" if "trial" in names else None
     of_study = items_left_out(bank.scales)
-    return LongFile(files, *pair, said, items, unknown_items, keys, as_text, trial, n_trials, of_study.keys())
+    return LongFile(source, *pair, said, items, unknown_items, keys, as_text, trial, n_trials, of_study.keys())
 
 
-def holds_answers(file: TableFile, items: Sequence[str], content: Content) -> bool:
+def holds_answers(source: LargeTable | TextTable, items: Sequence[str], content: Content) -> bool:
     """Whether a wide table holds answers, by what most of its first cells are."""
     if content != "auto":
         return content == "answers"
-    texts = [item for item in items if file.is_text(item)]
+    texts = [item for item in items if source.is_text(item)]
     if len(texts) < len(items):
         return False
-    first = next(file.batches(texts, rows=FIRST_ROWS), None)
+    first = next(source.rows(texts, rows=FIRST_ROWS), None)
     if first is None:
         return False
-    cells = pd.concat([pd.Series(first.column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
+    cells = pd.concat([pd.Series(first[2].column(item).cast(pa.string()).to_pylist(), dtype=object) for item in texts])
     return not mostly_responses(cells.fillna(""))

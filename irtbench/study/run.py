@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,25 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.left_out import NOT_ON_A_SCALE, on_no_scale
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
+from irtbench.data.respondent_sample import some_respondents
+from irtbench.data.responses import ResponseMatrix
+from irtbench.data.screening import Screening
+from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation.fit import fit_model
+from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.threads import threads_for
 from irtbench.scoring.scores import score_responses
 from irtbench.study.division import check_named_items, check_published, divide
 from irtbench.study.item_analysis import analyse_items
-from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents
+from irtbench.study.kept_respondents import agreement_of_kept, screen_respondents, screening_of
 from irtbench.study.norm_columns import columns_of_norms
 from irtbench.study.number_of_abilities import study_dimensions
 from irtbench.study.provenance import describe_provenance
-from irtbench.study.results import ScaleStudy, Study
-from irtbench.study.scale_study import study_scale
+from irtbench.study.results import ScaleStudy, Study, StudySample
+from irtbench.study.scale_study import Everybody, Fit, study_scale
 from irtbench.study.screening_effect import exclusions_by_ability, screening_effect
 from irtbench.study.short_forms import study_forms
-from irtbench.study.study_data import read_data
+from irtbench.study.study_data import StudyData, read_data
 from irtbench.study.systems import read_systems, score_systems
 
 
@@ -34,6 +41,7 @@ def run_study(
     settings: StudyFile,
     *,
     control: bool = False,
+    sample: int | None = None,
     checkpoints: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Study:
@@ -48,6 +56,8 @@ def run_study(
     control
         Shuffle each item's responses among the respondents who answered it: a negative control, in which no scale is
         to be found.
+    sample
+        Most respondents, drawn by the study's seed, by whom items leave; those left are fitted to all. None for all.
     checkpoints
         Folder for finished steps, with a folder a scale; what is found there is not computed again.
     progress
@@ -78,71 +88,115 @@ def run_study(
     """
     began = time.perf_counter()
     progress(f"reading {settings.data.answers}")
-    data = read_data(settings)
+    study, _ = carry_out(
+        settings, read_data(settings), sample=sample, control=control, checkpoints=checkpoints, progress=progress
+    )
+    return replace(study, seconds=time.perf_counter() - began)
+
+
+def carry_out(
+    settings: StudyFile,
+    data: StudyData,
+    *,
+    sample: int | None = None,
+    control: bool = False,
+    checkpoints: Path | None = None,
+    fit: Fit | None = None,
+    each: Callable[[Screening], None] = lambda screening: None,
+    progress: Callable[[str], None] = lambda message: None,
+) -> tuple[Study, ResponseMatrix | StoredResponses]:
+    """The study of these data, and the responses of all whom screening kept, to all items.
+
+    All are screened; items leave by a sample, if there is one, and what is left is fitted to all. Of responses on disk
+    memory does not grow with the number of respondents but for some bytes of each.
+
+    Parameters
+    ----------
+    settings, control, checkpoints, progress
+        As of `run_study`; of a control nothing is fitted to more than the sample.
+    data
+        What the files of the study hold.
+    sample
+        Most respondents of the samples that are drawn of those kept and, on disk, of everybody.
+    fit
+        Fits all respondents, where that is not done here alone.
+    each
+        Called with the screening of one block of respondents after the other.
+
+    Raises
+    ------
+    InputError
+        As `run_study`.
+    """
+    began, seed, items = time.perf_counter(), settings.study.seed, data.items
     if data.responses.trials is not None:
         progress(
             f"up to {int(data.responses.trials.max())} trials of an item: k right of n; M2 and the number of abilities "
             "are of one response each and left open, local dependence has the p of a bootstrap alone"
         )
-    parts = divide(data.items, settings)
+    parts = divide(items, settings)
     check_named_items(parts, settings)
     check_published(parts, settings)
-    systems_read = read_systems(settings, data.items)
-    screening = screen_respondents(settings, data)
-    screened = data.responses.select_respondents(screening.kept)
-    progress(f"screening: {screened.n_respondents} of {data.responses.n_respondents} respondents kept")
-    if screened.trials is not None or not screened.is_complete:
+    systems_read = read_systems(settings, items)
+    screened = screen_respondents(settings, data, sample=sample, each=each, progress=progress)
+    kept = data.responses.select_respondents(screened.kept)
+    progress(f"screening: {kept.n_respondents} of {screened.outcomes.n} respondents kept")
+    drawn, chosen = some_respondents(kept, sample, seed)
+    if not drawn.is_all:
+        progress(f"pruning on {drawn}")
+    if chosen.trials is not None or not chosen.is_complete:
         settings = replace(settings, pruning=settings.pruning.by_bootstrap())
-    norm_columns = columns_of_norms(settings, data.respondents, data.respondents_from, screened, progress)
+    norm_columns = columns_of_norms(settings, data.respondents, data.respondents_from, kept, progress)
     if control:
-        screened = shuffled(screened, np.random.default_rng(settings.study.seed))
+        chosen = shuffled(chosen, np.random.default_rng(seed))
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
-    overall, by_label = agreement_of_kept(settings, data, screening)
-    provenance = describe_provenance(settings)
-    with threads_for(screened.n_respondents * max(screened.n_items, settings.model.n_nodes)):
+    provenance = describe_provenance(settings, data.named) | drawn.stated
+    some, of_some = data.responses, screened.last
+    if isinstance(some, StoredResponses):
+        _, some = some_respondents(some, sample, seed)
+        of_some = screening_of(some, settings, data, screened.fits)
+    overall, by_label = agreement_of_kept(settings, data, of_some)
+    everybody = None
+    if (isinstance(kept, StoredResponses) or not drawn.is_all) and not control:
+        everybody = Everybody(kept, data.source, fit or partial(fit_as_set, settings))
+    n_cells = chosen.n_respondents * max(chosen.n_items, settings.model.n_nodes)
+    with threads_for(n_cells):
         dimensions, no_dimensions = None, ""
         if settings.pruning.compare_factors:
             dimensions, no_dimensions = study_dimensions(
-                screened,
-                parts,
-                settings.study.seed,
-                checkpoints,
-                progress,
-                settings.study.factors,
-                settings.model.device,
+                chosen, parts, seed, checkpoints, progress, settings.study.factors, settings.model.device
             )
-        scales: list[ScaleStudy] = []
-        for name, item_ids in parts.items():
-            part = screened.select_items(item_ids).answered()
-            folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
-            found = study_scale(name, part, data.items, settings, provenance, folder, progress, norm_columns)
-            if found.scale is not None and found.abilities is not None:
-                analysis = analyse_items(part, found.scale, found.abilities, data.answers, data.items, settings.grading)
-                found = replace(found, analysis=analysis)
-            scales.append(found)
-        bank = bank_of(scales, data.items, settings)
-        respondent_scores = systems = forms = None
-        if bank is not None:
-            if settings.forms is not None and not control:
-                progress("choosing the items of the forms")
-                forms = study_forms(bank, settings)
-            progress("scoring")
-            scoring = settings.score.scoring(seed=settings.study.seed)
-            respondent_scores = score_responses(bank, screened, scoring, unknown_items="ignore")
+    scales: list[ScaleStudy] = []
+    for name, item_ids in parts.items():
+        part = chosen.select_items(item_ids).answered()
+        folder = None if checkpoints is None else checkpoints / f"scale_{len(scales) + 1}"
+        found = study_scale(name, part, items, settings, provenance, folder, progress, norm_columns, everybody)
+        if found.scale is not None and found.abilities is not None:
+            analysis = analyse_items(part, found.scale, found.abilities, data.answers, items, settings.grading)
+            found = replace(found, analysis=analysis)
+        scales.append(found)
+    bank = bank_of(scales, items, settings)
+    respondent_scores = systems = forms = None
+    if bank is not None:
+        if settings.forms is not None and not control:
+            progress("choosing the items of the forms")
+            forms = study_forms(bank, settings)
+        progress("scoring")
+        with threads_for(n_cells):
+            scoring = settings.score.scoring(seed=seed)
+            respondent_scores = score_responses(bank, chosen, scoring, unknown_items="ignore")
             systems = score_systems(bank, settings, systems_read)
-        fits = {scale.name: scale.fitted for scale in scales if scale.scale is not None and scale.fitted is not None}
-        by_ability = () if control else exclusions_by_ability(screening, data.responses, fits)
-        effect = None
-        if by_ability or (settings.study.screening_effect and not control):
-            progress("what screening changes")
-            effect = screening_effect(
-                screening, data.responses, data.items, parts, settings.model, answers=data.answers,
-                seed=settings.study.seed,
-            )  # fmt: skip
-    return Study(
+    fits = {scale.name: scale.fitted for scale in scales if scale.scale is not None and scale.fitted is not None}
+    by_ability = () if control else exclusions_by_ability(of_some, some, fits)
+    effect = None
+    if by_ability or (settings.study.screening_effect and not control):
+        progress("what screening changes")
+        with threads_for(n_cells):
+            effect = screening_effect(of_some, some, items, parts, settings.model, answers=data.answers, seed=seed)
+    study = Study(
         settings=settings,
-        items=data.items,
-        screening=screening,
+        items=items,
+        screening=of_some,
         screening_effect=effect,
         exclusions_by_ability=by_ability,
         agreement=overall,
@@ -158,7 +212,15 @@ def run_study(
         system_explanation=None if systems is None else systems.explanation,
         group_percentiles=None if systems is None else systems.group_percentiles,
         forms=forms,
+        sample=StudySample(drawn, screened.outcomes) if isinstance(kept, StoredResponses) or not drawn.is_all else None,
     )
+    return study, kept
+
+
+def fit_as_set(settings: StudyFile, data: ResponseMatrix | StoredResponses) -> FittedModel:
+    """The fit that a study file asks for."""
+    with threads_for(data.n_respondents * max(data.n_items, settings.model.n_nodes)):
+        return fit_model(data, settings.model, seed=settings.study.seed)
 
 
 def bank_of(scales: Sequence[ScaleStudy], items: ItemTable, settings: StudyFile) -> ItemBank | None:

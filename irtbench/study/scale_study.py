@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from irtbench.bank.norms import Norms
+from irtbench.bank.norms import Norms, norm_places
 from irtbench.bank.scale import Scale
 from irtbench.building.checkpoint import Checkpoint, checkpoint_key
 from irtbench.building.pruned import Pruning
@@ -17,13 +19,39 @@ from irtbench.building.pruning import prune
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel, software_versions
 from irtbench.estimation.many_scales.fit_many import fit_many
+from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.item_error import abilities_of
-from irtbench.study.norm_columns import norms_of
-from irtbench.study.results import ScaleStudy
+from irtbench.study.norm_columns import names_of, norms_of
+from irtbench.study.results import FittedToAll, ScaleStudy
+
+CHECKPOINT = "fit_of_all"
+
+
+Fit = Callable[[Any], FittedModel]  # of ResponseMatrix or StoredResponses
+
+
+@dataclass(frozen=True, eq=False)
+class Everybody:
+    """Responses of all respondents where a scale is pruned on a sample of them.
+
+    Parameters
+    ----------
+    responses
+        In memory or on disk, to all items of the study.
+    source
+        A hash of what those on disk were made of.
+    fit
+        Fits some of their items.
+    """
+
+    responses: ResponseMatrix | StoredResponses
+    source: str
+    fit: Fit
 
 
 def study_scale(
@@ -35,16 +63,66 @@ def study_scale(
     checkpoint_folder: Path | None,
     progress: Callable[[str], None],
     norm_columns: pd.DataFrame | None = None,
+    everybody: Everybody | None = None,
 ) -> ScaleStudy:
-    """Prune one scale, and make of what is left a scale with norms."""
-    pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
+    """Prune one scale, fit what is left to everybody where that is more, and make of it a scale with norms."""
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.model.n_nodes)):
+        pruning = prune_scale(name, responses, items, settings, checkpoint_folder, progress)
+    given = None if everybody is None else everybody.responses.select_items(responses.item_ids)
+    of_all = None
+    if given is not None:
+        n = given.answered().n_respondents
+        of_all = FittedToAll(given.item_ids, given.n_by_item, given.n_correct_by_item, n, fitted=None)
     if pruning.rejected is not None or pruning.fitted is None:
-        return ScaleStudy(name, responses, pruning, None, None)
-    abilities = abilities_of(pruning.fitted, responses.select_items(pruning.kept).answered())
-    norms = norms_of(abilities, norm_columns, settings)
-    return ScaleStudy(
-        name, responses, pruning, scale_of(name, pruning, pruning.fitted, items, norms, provenance), abilities
-    )
+        return ScaleStudy(name, responses, pruning, None, None, of_all=of_all)
+    fitted, own = pruning.fitted, responses.select_items(pruning.kept).answered()
+    if everybody is None or given is None or of_all is None:
+        abilities = abilities_of(fitted, own)
+        norms = norms_of(abilities, norm_columns, settings)
+    else:
+        data = given.select_items(pruning.kept).answered()
+        progress(f"{name}: fitting {data.n_items} items to {data.n_respondents} respondents")
+        fitted = _fitted(data, everybody, settings, checkpoint_folder)
+        of_all = replace(of_all, fitted=fitted)
+        abilities, norms = abilities_of(fitted, own), norms_of_everybody(fitted, data, norm_columns, settings)
+    scale = scale_of(name, pruning, fitted, items, norms, provenance)
+    return ScaleStudy(name, responses, pruning, scale, abilities, of_all=of_all)
+
+
+def norms_of_everybody(
+    fitted: FittedModel, data: ResponseMatrix | StoredResponses, columns: pd.DataFrame | None, settings: StudyFile
+) -> Norms:
+    """The norm sample: the respondents, or so many of them drawn at random as `norm_places` takes."""
+    places = norm_places(data.n_respondents, fitted.seed)
+    if isinstance(data, ResponseMatrix):
+        some = data.sample(places)
+    else:
+        names = list(map(str, places)) if columns is None else np.array(names_of(data), dtype=object)[places].tolist()
+        some = ResponseMatrix.from_coded(data.at(places), tuple(names), data.item_ids)
+    return norms_of(abilities_of(fitted, some), columns, settings)
+
+
+def _fitted(
+    data: ResponseMatrix | StoredResponses, everybody: Everybody, settings: StudyFile, folder: Path | None
+) -> FittedModel:
+    """The fit to everybody, or that which an interrupted run has left."""
+    if folder is None:
+        return everybody.fit(data)
+    depends_on = settings.model, settings.study.seed, software_versions()
+    if isinstance(data, ResponseMatrix):
+        key = checkpoint_key(data, *depends_on)
+    else:
+        digest = hashlib.sha256(everybody.source.encode())
+        for chosen in (data.places, data.n_by_item, data.n_correct_by_item):
+            digest.update(b"all" if chosen is None else chosen.tobytes())
+        digest.update(repr((data.item_ids, *depends_on)).encode())
+        key = digest.hexdigest()
+    checkpoint = Checkpoint(folder, key)
+    found = checkpoint.load(CHECKPOINT, FittedModel)
+    if found is None:
+        found = everybody.fit(data)
+        checkpoint.save(CHECKPOINT, found)
+    return found
 
 
 def prune_scale(

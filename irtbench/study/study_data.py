@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from irtbench.data.approval_rates import APPROVAL_COLUMNS, approval_column, appr
 from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.head import look_at
 from irtbench.data.readers.item_table import read_items
+from irtbench.data.readers.prolific import recognises
 from irtbench.data.readers.table import demand_columns, read_table
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.stored_responses import StoredResponses
+from irtbench.estimation.fit import setting_in_memory
 from irtbench.study.norm_columns import read_columns_of_norms
 from irtbench.study.reading import read_study_table
 
@@ -28,7 +33,7 @@ class StudyData:
     answers
         Raw answers, the first of several trials of a pair; None if graded responses were given.
     responses
-        Graded responses, of several trials the number right.
+        Graded responses, in memory or on disk; of several trials the number right.
     items
         The items.
     respondents
@@ -37,14 +42,25 @@ class StudyData:
         The file that these are from.
     approval
         Approval rates of the respondents, the index holding them; None if no rule asks for them.
+    source
+        A hash of what responses on disk were made of; empty where they are in memory.
+    named
+        Name and hash of the answers where they are no file of this machine.
     """
 
     answers: pd.DataFrame | None
-    responses: ResponseMatrix
+    responses: ResponseMatrix | StoredResponses
     items: ItemTable
     respondents: pd.DataFrame | None = None
     respondents_from: Path | None = None
     approval: pd.Series[float] | None = None
+    source: str = ""
+    named: Mapping[str, str] | None = None
+
+    @property
+    def seconds(self) -> pd.DataFrame | None:
+        """The answers with their times; None if these are not known."""
+        return self.answers if self.answers is not None and "seconds" in self.answers else None
 
 
 def read_data(settings: StudyFile) -> StudyData:
@@ -73,6 +89,49 @@ def read_data(settings: StudyFile) -> StudyData:
     responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     approval = read_approval(settings, table)
     return StudyData(None, responses, items or ItemTable.plain(responses.item_ids), norms, norms_from, approval)
+
+
+def stored_data(
+    settings: StudyFile, responses: StoredResponses, *, source: str, named: Mapping[str, str] | None = None
+) -> StudyData:
+    """The same of graded responses that are on disk.
+
+    Raises
+    ------
+    InputError
+        As `read_items_given`, or if there are responses to an item that is not among these.
+    """
+    items = read_items_given(settings) or ItemTable.plain(responses.item_ids)
+    known = set(items.item_ids)
+    unknown = [item for item in responses.item_ids if item not in known]
+    if unknown and not settings.data.where:
+        raise InputError(f"responses: unknown item {name_first(unknown)}")
+    norms, norms_from = read_columns_of_norms(settings, pd.DataFrame())
+    approval = read_approval(settings, pd.DataFrame())
+    return StudyData(
+        None, responses.with_items(items.item_ids), items, norms, norms_from, approval, source=source, named=named
+    )
+
+
+def needs_memory(settings: StudyFile) -> str:
+    """The first key of a study file that needs all responses, or more than responses, in memory; empty if none does.
+
+    What is known of respondents comes from disk as well where it stands in a table of its own.
+    """
+    score, table = settings.score, settings.data.respondents
+    beside = table is not None and not recognises(look_at(table))  # else it says whose responses count
+    of_respondents = {
+        "data.respondents": table,
+        "screening.min_approval": settings.screening.min_approval,
+        "score.norm_groups": score.norm_groups,
+        "score.norm_group": score.norm_group,
+        "score.norm_margins": score.norm_margins,
+        "score.norm_weight": score.norm_weight,
+    }
+    if not beside and (named := next((name for name, asked in of_respondents.items() if asked), "")):
+        return named
+    of_model = setting_in_memory(settings.model)
+    return of_model and f"model.{of_model.replace(' ', ' = ')}"
 
 
 def read_items_given(settings: StudyFile) -> ItemTable | None:

@@ -28,7 +28,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encode, "ROWS_READ", 131)
     monkeypatch.setattr(encode_long, "ROWS_READ", 997)
     monkeypatch.setattr("irtbench.scoring.bulk.ROWS", 145)
-    monkeypatch.setattr("irtbench.study.stored_screening.ROWS", 177)
+    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
 
 
 def build(file: Path, output: Path, *options: object) -> str:
@@ -139,6 +139,10 @@ def test_a_sample_decides_what_leaves_and_all_are_fitted(
     assert run_main("report", tmp_path / "out", "-o", again).status == 0
     assert again.read_text() == (tmp_path / "out" / "report.html").read_text()
     monkeypatch.undo()
+    build(file, tmp_path / "memory", "--sample", 1000, "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    pd.testing.assert_frame_equal(read(tmp_path / "out", "pruning.csv"), read(tmp_path / "memory", "pruning.csv"))
+    assert len(read(tmp_path / "memory", "scores.csv")) == 2 * kept
     people = read(tmp_path / "out", "respondents.csv")
     names = people[people["kept"]]["respondent_id"].to_numpy()
     whole = responses()
@@ -180,13 +184,50 @@ def test_items_that_nobody_was_asked_and_person_fit(
     file = study(tmp_path, "wide", rules=rules)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr("irtbench.study.stored_screening.ROWS", 177)
+    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
     build(file, tmp_path / "out", "--quiet")
     assert_same_bank(tmp_path / "out", tmp_path / "memory")
     people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
     assert (people["reason"] == "unlike the model").sum() > 10
     pd.testing.assert_frame_equal(people.loc[others.index], others, rtol=1e-8, atol=1e-10)
     assert "unasked0" in set(read(tmp_path / "out", "pruning.csv")["item_id"])
+
+
+@pytest.mark.slow
+def test_what_is_known_of_respondents_is_known_from_disk(
+    in_memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Approval rates, norm groups, weights and margins of a table of respondents are those of the study in memory."""
+    names = responses().respondent_ids
+    pd.DataFrame(
+        {
+            "respondent_id": names,
+            "approval_rate": [0.9 if k % 20 == 0 else 0.99 for k in range(len(names))],
+            "country": ["de" if k % 3 else "fr" for k in range(len(names))],
+            "w": [1 + k % 4 for k in range(len(names))],
+        }
+    ).to_csv(in_memory / "people.csv", index=False)
+    rules = RULES.replace("min_responses = 6", "min_responses = 6\nmin_approval = 0.95")
+    score = (
+        '[score]\nnorm_groups = ["country"]\nnorm_weight = "w"\n[score.norm_margins]\ncountry = { de = 0.5, fr = 0.5 }'
+    )
+    file = study(in_memory, "wide", data='respondents = "people.csv"', rules=rules, more=score)
+    build(file, tmp_path / "memory", "--quiet")
+    monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr("irtbench.study.study_data.read_study_table", lambda *_: pytest.fail("read whole"))
+    monkeypatch.setattr("irtbench.study.kept_respondents.ROWS", 177)
+    build(file, tmp_path / "out", "--quiet")
+    assert_same_bank(tmp_path / "out", tmp_path / "memory")
+    people, others = (read(tmp_path / name, "respondents.csv").set_index("respondent_id") for name in ("out", "memory"))
+    pd.testing.assert_frame_equal(people.loc[others.index], others)
+    assert (people["reason"] == "low approval rate").sum() > 50
+    for here, there in zip(
+        *(load_bank(tmp_path / name / "bank.json").scales for name in ("out", "memory")), strict=True
+    ):
+        assert here.norms is not None
+        assert there.norms is not None
+        assert here.norms.groups == there.norms.groups
+        np.testing.assert_allclose(here.norms.weights, there.norms.weights, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -324,13 +365,13 @@ def test_a_run_that_was_stopped_goes_on(
     assert len(read) - 5 == 10 - 3  # the layout and those of nine parts that were not finished
     assert (tmp_path / "early" / "items.csv").read_bytes() == (tmp_path / "whole" / "items.csv").read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr("irtbench.scoring.bulk.score_stored", stopped)
+        patch.setattr("irtbench.scoring.bulk.score_matrix", stopped)
         assert run_main("build", file, "-o", tmp_path / "out", "--quiet").status == 130
     assert not (tmp_path / "out").exists()
     assert (tmp_path / ".out.unfinished" / "encoded" / "responses.bin").exists()
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "batches", lambda *_, **__: pytest.fail("encoded again"))
-        patch.setattr("irtbench.study.stored_scale.fit_model", lambda *_, **__: pytest.fail("fitted again"))
+        patch.setattr("irtbench.study.run.fit_model", lambda *_, **__: pytest.fail("fitted again"))
         build(file, tmp_path / "out", "--quiet")
     for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -256,8 +256,9 @@ def test_results_have_the_permissions_that_were_asked_for(tmp_path: Path, mask: 
 def test_a_quiet_control_that_fails_says_why(studied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from irtbench.study import run
 
-    found = run.run_study
-    monkeypatch.setattr(run, "run_study", lambda settings, **options: found(settings))  # nothing is shuffled
+    found = run.carry_out
+    shuffling_nothing = lambda settings, data, **options: found(settings, data)  # noqa: E731
+    monkeypatch.setattr(run, "carry_out", shuffling_nothing)
     ended = run_main("build", "study.toml", "--control", "-o", "c", "-q", cwd=studied)
     assert ended.status == 1
     assert "control: the rules find a scale where there is nothing: all" in ended.err

@@ -158,7 +158,8 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_without_person_fit() -
     items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 600), rng.normal(size=600))
     responses = simulate_responses(rng.normal(size=20), items, rng=rng)
     settings = FitSettings(prior="hierarchical")
-    _, _, scores, _ = fit_one_ability(responses, settings, 0)
+    scores = fit_one_ability(responses, settings, 0).scores
+    assert scores is not None
     fitted = fit_model(responses, settings)
     assert fitted.abilities is not None
     np.testing.assert_array_equal(scores["theta"], fitted.abilities.theta)

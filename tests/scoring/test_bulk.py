@@ -133,7 +133,7 @@ def test_all_forms_of_missing_are_one(bank: ItemBank, tmp_path: Path) -> None:
         (lambda f: f.assign(plain3=[0] * 9 + [2]), "row 10, column plain3: expected 1, 0 or missing but got 2"),
         (lambda f: f.assign(plain3=["x"] * 10), "column plain3: expected 1, 0 or missing but it holds"),
         (lambda f: f.assign(who=["a", "b"] * 5), "respondent a comes twice"),
-        (lambda f: f.assign(who=[None, *"bcdefghij"]), "column who: expected a name in every row"),
+        (lambda f: f.assign(who=[None, *"bcdefghij"]), "row 1, column who: expected a name but it is empty"),
         (lambda f: f[:0], "no rows; expected at least one respondent"),
         (lambda f: f[["who"]].assign(other=1), "items unknown to the bank: other"),
     ],

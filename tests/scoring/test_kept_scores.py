@@ -11,7 +11,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import seen_names, wide_parts
 from irtbench.data.readers.wide_parts import Part
-from irtbench.scoring import part_scores, wide_scores
+from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 from irtbench.scoring.kept_scores import IDENTITY, KeptScores
 from irtbench.scoring.part_scores import PartScorer
@@ -23,7 +23,7 @@ BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parts of forty-eight respondents at most."""
     monkeypatch.setattr(wide_parts, "ROWS", 48)
-    monkeypatch.setattr(wide_scores, "ROWS", 48)
+    monkeypatch.setattr(part_scores, "ROWS", 48)
     monkeypatch.setattr(part_scores, "WORKERS", 1)
     frame = wide_responses(BANK, 250).rename(columns={"respondent_id": "who"})
     frame.to_parquet(tmp_path / "in.parquet", index=False, row_group_size=60)
@@ -59,10 +59,13 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.parametrize("read", ["parquet", "csv"])
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_a_run_goes_on_where_one_was_stopped(
-    suffix: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suffix: str, read: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if read == "csv":
+        pd.read_parquet(source).to_csv(source := tmp_path / "in.csv", index=False)
     whole, again, unfinished = tmp_path / f"whole.{suffix}", tmp_path / f"again.{suffix}", tmp_path / "unfinished"
     assert score_file(BANK, source, whole) == 250
     with pytest.raises(KeyboardInterrupt):
@@ -73,8 +76,8 @@ def test_a_run_goes_on_where_one_was_stopped(
     assert score_file(BANK, source, again, unfinished=unfinished) == 250
     assert sum(sizes) == 250 - n_kept
     assert again.read_bytes() == whole.read_bytes() or suffix == "parquet"
-    read = pd.read_parquet if suffix == "parquet" else pd.read_csv
-    pd.testing.assert_frame_equal(read(again), read(whole), check_exact=True)
+    written = pd.read_parquet if suffix == "parquet" else pd.read_csv
+    pd.testing.assert_frame_equal(written(again), written(whole), check_exact=True)
     assert list(unfinished.iterdir()) == []
 
 
@@ -155,7 +158,7 @@ def test_an_input_that_is_changed_while_it_is_read_is_refused(source: Path, tmp_
     def change(message: str) -> None:
         os.utime(source, ns=(0, 0))
 
-    with pytest.raises(InputError, match=r"in.parquet: was changed while it was read"):
+    with pytest.raises(InputError, match=r"in.parquet: was changed or removed while it was read"):
         score_file(BANK, source, tmp_path / "s.parquet", progress=change)
 
 

@@ -13,7 +13,7 @@ from builders.parquet_folder import write_parts
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import wide_parts
-from irtbench.scoring import part_scores, wide_scores
+from irtbench.scoring import part_scores
 from irtbench.scoring.bulk import score_file
 
 BANK = ItemBank((make_scale("one", 12), make_scale("two", 8)))
@@ -33,7 +33,7 @@ def long_rows(frame: pd.DataFrame) -> pd.DataFrame:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of thirty-two respondents at most, which end within files and groups of rows."""
     monkeypatch.setattr(wide_parts, "ROWS", 32)
-    monkeypatch.setattr(wide_scores, "ROWS", 32)
+    monkeypatch.setattr(part_scores, "ROWS", 32)
     monkeypatch.setattr(part_scores, "WORKERS", 1)
 
 

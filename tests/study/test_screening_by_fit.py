@@ -169,7 +169,7 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
         "[screening]\nmin_approval = 0.97\nperson_fit_p = 0.01\nmax_pattern = 20\n"
     )
     settings = read_study(tmp_path / "study.toml")
-    screening = screen_respondents(settings, read_data(settings))
+    screening = screen_respondents(settings, read_data(settings)).last
     assert screening.reason[0] == "low approval rate"
     assert screening.reason.count("unlike the model") >= 8
     assert np.isnan(screening.person_fit[0])

@@ -59,7 +59,7 @@ def test_files_are_read_graded_screened_and_compared(settings: StudyFile, monkey
     with pytest.raises(InputError, match=r"answers.csv: 5 respondents are left; expected at least \d+ to estimate"):
         screen_respondents(settings, data)
     monkeypatch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 5)
-    screening = screen_respondents(settings, data)
+    screening = screen_respondents(settings, data).last
     assert screening.reason == ("",) * 5 + ("too few responses",)
     overall, by_label = agreement_of_kept(settings, data, screening)
     assert overall is not None

@@ -18,8 +18,9 @@ from irtbench.data.screening import Screening, ScreeningSettings, screen
 from irtbench.data.screening_outcomes import ScreeningOutcomes
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+from irtbench.study.kept_respondents import screen_respondents
 from irtbench.study.person_screening import screen_by_fit
-from irtbench.study.stored_screening import screen_stored
+from irtbench.study.study_data import StudyData
 
 RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
 
@@ -62,10 +63,10 @@ def test_part_by_part_it_is_the_screening_in_memory(
     expected = screen(matrix, items, RULES)
     parts: list[Screening] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("irtbench.study.stored_screening.ROWS", rows)
+        patch.setattr("irtbench.study.kept_respondents.ROWS", rows)
         patch.setattr("irtbench.study.kept_respondents.FEWEST_RESPONDENTS", 1)
         stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
-        found = screen_stored(stored, items, study, sample=50, each=parts.append)
+        found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)
     here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
     pd.testing.assert_frame_equal(here, expected.table())
     answered = matrix.n_by_respondent > 0
@@ -80,13 +81,14 @@ def test_person_fit_is_told_by_a_fit_to_those_whom_other_rules_keep(study: Study
     rules = replace(RULES, person_fit_p=0.1)
     settings = replace(study, screening=rules)
     parts: list[Screening] = []
-    found = screen_stored(on_disk(matrix, tmp_path), items, settings, sample=400, each=parts.append)
+    data = StudyData(None, on_disk(matrix, tmp_path), items)
+    found = screen_respondents(settings, data, sample=400, each=parts.append)
     before = screen(matrix, items, rules)
     expected = screen_by_fit(before, matrix, {"all": items.scale_items}, settings.model, seed=0)
     pd.testing.assert_frame_equal(table_of(parts), expected.table(), rtol=1e-10)
     np.testing.assert_array_equal(found.kept, expected.kept)
     assert 0 < found.outcomes.table().set_index("outcome")["n_respondents"]["unlike the model"] < 60
-    fewer = screen_stored(on_disk(matrix, tmp_path), items, settings, sample=150)
+    fewer = screen_respondents(settings, data, sample=150)
     (fit,) = fewer.fits
     assert fit.responses.n_respondents == 150
     assert (fewer.kept == found.kept).mean() > 0.9
@@ -100,7 +102,7 @@ def test_nobody_left_and_too_few(study: StudyFile, tmp_path: Path) -> None:
         (ScreeningSettings(min_responses=6), r"answers.csv: \d respondents are left; expected at least 10"),
     ):
         with pytest.raises(InputError, match=words):
-            screen_stored(stored, items, replace(study, screening=rules), sample=50)
+            screen_respondents(replace(study, screening=rules), StudyData(None, stored, items), sample=50)
 
 
 def test_outcomes_by_hand() -> None:

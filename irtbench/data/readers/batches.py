@@ -1,4 +1,4 @@
-"""A file of a large table a batch of rows at a time: CSV (also gzipped) or Parquet."""
+"""A large table a batch of rows at a time: CSV (also gzipped), or Parquet, see `LargeTable`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
-import pyarrow.fs
-import pyarrow.parquet
 
-from irtbench.data.harmless_text import GUARD, unguarded
+from irtbench.data.file_hash import file_hash
+from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError
-from irtbench.data.place import address_of, without_credentials
-from irtbench.data.readers.file_systems import content_tag, each_in_time, failures_of, first_line, in_time
-from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.place import address_of
+from irtbench.data.readers.large_table import LargeTable, cut_anew
 from irtbench.data.readers.table import MISSING, demand_few_columns, separator_of
 from irtbench.data.responses import name_first
 
@@ -33,8 +29,8 @@ class TextAmongNumbers(Exception):
 
 
 @dataclass(frozen=True)
-class TableFile:
-    """A file with the names of its columns.
+class TextTable:
+    """A CSV file with the names of its columns.
 
     Parameters
     ----------
@@ -43,46 +39,55 @@ class TableFile:
     names
         Its columns, in their order.
     separator
-        Between the fields of a CSV file; None for Parquet.
-    filesystem
-        Where a Parquet file is, unless it is on this machine.
+        Between its fields.
+    changed
+        What the file system has of the last change.
     """
 
-    path: Path | str
+    path: Path
     names: tuple[str, ...]
-    separator: str | None
-    filesystem: pa.fs.FileSystem | None = None
+    separator: str
+    changed: tuple[int, ...]
 
     @classmethod
-    def open(cls, path: str | Path) -> TableFile:
+    def open(cls, path: Path) -> TextTable:
         """Look at the header alone.
 
         Raises
         ------
         InputError
-            If the file is neither, or a column name is repeated.
+            If the file cannot be read, or a column name is repeated.
         """
-        path = Path(path)
         try:
-            with path.open("rb") as file:
-                parquet = file.read(4) == b"PAR1"
-            if parquet:
-                found = cls(path, tuple(pa.parquet.ParquetFile(path).schema_arrow.names), None)
-            else:
-                head = _stream(path).read(HEADER)
-                separator = separator_of(head)
-                text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
-                names = next((row for row in csv.reader(text, delimiter=separator) if row), [])
-                found = cls(path, tuple(unguarded(name) for name in names), separator)
+            head = _stream(path).read(HEADER)
+            separator = separator_of(head)
+            text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
+            header = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+            changed = _change_of(path)
         except (OSError, pa.ArrowException, csv.Error) as error:
             raise InputError(f"file {path}: cannot be read ({error})") from None
-        demand_few_columns(len(found.names), path)
-        if len(set(found.names)) < len(found.names):
-            repeated = sorted({name for name in found.names if found.names.count(name) > 1})
+        names = tuple(unguarded(name) for name in header)
+        demand_few_columns(len(names), path)
+        if len(set(names)) < len(names):
+            repeated = sorted({name for name in names if names.count(name) > 1})
             raise InputError(f"file {path}: column names must be unique but {name_first(repeated)} is repeated")
-        return found
+        return cls(path, names, separator, changed)
 
-    def batches(
+    @property
+    def in_words(self) -> str:
+        """Where it is."""
+        return f"file {self.path}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is no longer the same once the file is changed: place, and what it holds."""
+        return {"place": str(self.path.resolve()), "hash": file_hash(self.path)}
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column holds text, as all may."""
+        return column in self.names
+
+    def rows(
         self,
         columns: Sequence[str],
         *,
@@ -90,9 +95,8 @@ class TableFile:
         coded: Sequence[str] = (),
         numbers: Sequence[str] = (),
         n_done: int = 0,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows in the order of the file, at most so many at a time.
+    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
+        """The file, the number of the first row from 1, and the rows in their order, at most so many at a time.
 
         Parameters
         ----------
@@ -103,11 +107,9 @@ class TableFile:
         coded
             Those read as dictionaries of few texts.
         numbers
-            Those of a CSV file that are read as numbers; the others are texts. Parquet says itself what it holds.
+            Those that are read as numbers; the others are texts.
         n_done
-            Number of rows, the first of a Parquet file, that are passed over.
-        groups
-            Of its groups of rows those that are read; None for all.
+            Number of rows, the first, that are passed over.
 
         Raises
         ------
@@ -116,19 +118,15 @@ class TableFile:
         InputError
             If the file is damaged.
         """
-        if self.separator is None:
-            first, left = 0, list(range(len(self.group_rows)) if groups is None else groups)
-            while left and first + self.group_rows[left[0]] <= n_done:
-                first += self.group_rows[left.pop(0)]
-            try:
-                file = self._parquet(read_dictionary=list(coded))
-                batches = file.iter_batches(rows, row_groups=left, columns=list(columns)) if left else iter(())
-                if self.filesystem is not None:
-                    batches = each_in_time(batches, self.filesystem, str(self.path))
-                yield from batches if first == n_done else cut_anew(batches, rows, n_done - first)
-            except self._failures as error:
-                raise InputError(f"file {self.path}: cannot be read to its end ({first_line(error)})") from None
-            return
+        first = 1 + n_done
+        batches = self._batches(columns, rows, coded, numbers)
+        for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+            yield self.path, first, batch
+            first += len(batch)
+
+    def _batches(
+        self, columns: Sequence[str], rows: int, coded: Sequence[str], numbers: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
         text = pa.string()
         of_names = dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text))
         try:
@@ -153,47 +151,20 @@ class TableFile:
         except OSError as error:
             raise InputError(f"file {self.path}: cannot be read ({error})") from None
 
-    def is_text(self, column: str) -> bool:
-        """Whether a column holds text, as all of a CSV file may."""
-        if self.separator is not None:
-            return True
-        found = self._parquet().schema_arrow.field(column).type
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_dictionary(found))
+    def demand_unchanged(self) -> None:
+        """Refuse a file that is no longer what it was.
 
-    @cached_property
-    def group_rows(self) -> tuple[int, ...]:
-        """Number of rows of each group of a Parquet file."""
-        metadata = self._parquet().metadata
-        return tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
-
-    @property
-    def identity(self) -> list[Any]:
-        """What is no longer the same once the file is changed: place, and what it holds."""
-        place = str(Path(self.path).resolve()) if self.filesystem is None else without_credentials(str(self.path))
-        return [place, content_tag(self.filesystem, self.path)]
-
-    @property
-    def change(self) -> list[Any]:
-        """What the file system has of the last change."""
-        if self.filesystem is None:
-            status = Path(self.path).stat()
-            return [status.st_size, status.st_mtime_ns, status.st_ino]
-        found = in_time(partial(self.filesystem.get_file_info, self.path), self.filesystem, str(self.path))
-        return [found.size, found.mtime_ns]
-
-    @property
-    def _failures(self) -> tuple[type[Exception], ...]:
-        return failures_of(self.filesystem or pa.fs.LocalFileSystem())
-
-    def _parquet(self, **options: Any) -> pa.parquet.ParquetFile:
-        if self.filesystem is None:
-            return pa.parquet.ParquetFile(self.path, **options)
-        opened = partial(self.filesystem.open_input_file, self.path)
-        return in_time(lambda: pa.parquet.ParquetFile(opened(), **options), self.filesystem, str(self.path))
+        Raises
+        ------
+        InputError
+            Naming it.
+        """
+        if _change_of(self.path) != self.changed:
+            raise InputError(f"file {self.path}: was changed or removed while it was read; expected it to stay")
 
 
-def files_of(place: str | Path, allow_address: Sequence[str] = ()) -> tuple[TableFile, ...]:
-    """The files of a table: one, or the Parquet files of a folder or at an address, which have the same columns.
+def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable | TextTable:
+    """A table in a CSV or Parquet file, or in the Parquet files of a folder or at an address, of the same columns.
 
     Raises
     ------
@@ -201,42 +172,26 @@ def files_of(place: str | Path, allow_address: Sequence[str] = ()) -> tuple[Tabl
         If a file cannot be read, or has other columns than the first.
     """
     if address_of(place) is None and not Path(place).is_dir():
-        return (TableFile.open(place),)
+        try:
+            with Path(place).open("rb") as file:
+                parquet = file.read(4) == b"PAR1"
+        except OSError as error:
+            raise InputError(f"file {place}: cannot be read ({error})") from None
+        if not parquet:
+            return TextTable.open(Path(place))
     table = LargeTable.open(place, allow_address=allow_address)
     table.demand_alike()
-    here = isinstance(table.filesystem, pa.fs.LocalFileSystem)
-    return tuple(
-        TableFile(Path(file.path) if here else file.path, file.names, None, None if here else table.filesystem)
-        for file in table.files
-    )
-
-
-def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
-    """The rows behind the first so many, so many at a time, wherever batches end."""
-    held: list[pa.RecordBatch] = []
-    n = -n_done
-    for batch in batches:
-        n += len(batch)
-        if n <= 0:
-            continue
-        held.append(batch.slice(max(0, len(batch) - n)))
-        n = sum(map(len, held))
-        while n >= rows:
-            together = pa.Table.from_batches(held)
-            yield together.slice(0, rows).combine_chunks().to_batches()[0]
-            held, n = together.slice(rows).to_batches(), n - rows
-    if n > 0:
-        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]
-
-
-def without_guards(names: pa.Array) -> pa.Array:
-    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
-    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
-        return names
-    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
+    return table
 
 
 def _stream(path: Path | str) -> pa.NativeFile:
     with Path(path).open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
     return pa.input_stream(path, compression="gzip" if gzipped else None)
+
+
+def _change_of(path: Path) -> tuple[int, ...]:
+    if not path.exists():
+        return ()
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -12,8 +12,9 @@ import pyarrow as pa
 from irtbench.data.input_error import InputError
 from irtbench.data.name_file import NameFile
 from irtbench.data.readers.encode_long import database, encode_long
-from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, coded_responses, layout_of, names_of
+from irtbench.data.readers.large_columns import ColumnChoice, TableLayout, layout_of
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.part_values import coded_responses, names_of
 from irtbench.data.response_store import ResponseStore, held
 from irtbench.data.stored_responses import NAMES, StoredResponses
 
@@ -96,10 +97,10 @@ def encode_wide(table: LargeTable, layout: TableLayout, store: ResponseStore, pr
     columns = [layout.respondent, *layout.items]
     for file, groups in table.parts()[store.n_parts :]:
         for first_row, batch in table.batches(file, groups, columns, rows=ROWS_READ):
-            names = names_of(batch.column(0), file, layout.respondent, first_row)
+            names = names_of(batch.column(0), file.path, layout.respondent, first_row)
             by_item = np.empty((len(layout.items), len(batch)), dtype=np.int8)
             for values, column, item in zip(by_item, batch.columns[1:], layout.items, strict=True):
-                values[:] = coded_responses(column, file, item, first_row)
+                values[:] = coded_responses(column, file.path, item, first_row)
             store.add(names, np.ascontiguousarray(by_item.T))
             progress(f"{store.n_respondents} of {table.n_rows} respondents encoded")
         store.end_part()

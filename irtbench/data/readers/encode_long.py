@@ -14,9 +14,9 @@ import pyarrow.compute
 
 from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import without_guards
-from irtbench.data.readers.large_columns import TableLayout, coded_responses, names_of
+from irtbench.data.readers.large_columns import TableLayout
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.part_values import coded_responses, names_of, without_guards
 from irtbench.data.readers.table import text_bytes
 from irtbench.data.response_store import ResponseStore
 
@@ -69,15 +69,14 @@ def encode_long(
 def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
     """Items of a long table in the order in which they first appear."""
     found: dict[str, None] = {}
-    for file, groups in table.parts():
-        for first_row, batch in table.batches(file, groups, [layout.item], rows=ROWS_READ, coded=[layout.item]):
-            column = batch.column(0)
-            column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-            occurring = column.dictionary.take(column.indices.unique().drop_null()).cast(pa.string())
-            present = without_guards(occurring).to_pylist()
-            if column.null_count or "" in present:
-                names_of(column.cast(pa.string()), file, layout.item, first_row)  # says where
-            found.update(dict.fromkeys(present))
+    for source, first_row, batch in table.rows([layout.item], rows=ROWS_READ, coded=[layout.item]):
+        column = batch.column(0)
+        column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        occurring = column.dictionary.take(column.indices.unique().drop_null()).cast(pa.string())
+        present = without_guards(occurring).to_pylist()
+        if column.null_count or "" in present:
+            names_of(column.cast(pa.string()), source, layout.item, first_row)  # says where
+        found.update(dict.fromkeys(present))
     return tuple(found)
 
 
@@ -107,15 +106,14 @@ class _LongRows:
     def _checked(self) -> Iterator[pa.RecordBatch]:
         layout, n = self.layout, 0
         columns = [layout.respondent, layout.item, layout.response]
-        for file, groups in self.table.parts():
-            for first_row, batch in self.table.batches(file, groups, columns, rows=ROWS_READ, coded=columns[:2]):
-                self.table.demand_bounded(text_bytes(batch.column(0)), len(batch))
-                names = names_of(batch.column(0), file, layout.respondent, first_row)
-                places = pa.compute.index_in(without_guards(batch.column(1).cast(pa.string())), value_set=self.items)
-                responses = pa.array(coded_responses(batch.column(2), file, layout.response, first_row))
-                yield pa.record_batch([names, places, responses], schema=self.schema)
-                n += len(batch)
-                self.progress(f"{n} of {self.table.n_rows} rows read")
+        for source, first_row, batch in self.table.rows(columns, rows=ROWS_READ, coded=columns[:2]):
+            self.table.demand_bounded(text_bytes(batch.column(0)), len(batch))
+            names = names_of(batch.column(0), source, layout.respondent, first_row)
+            places = pa.compute.index_in(without_guards(batch.column(1).cast(pa.string())), value_set=self.items)
+            responses = pa.array(coded_responses(batch.column(2), source, layout.response, first_row))
+            yield pa.record_batch([names, places, responses], schema=self.schema)
+            n += len(batch)
+            self.progress(f"{n} of {self.table.n_rows} rows read")
 
 
 class _Together:

@@ -141,9 +141,9 @@ def change_of(filesystem: pa.fs.FileSystem, info: pa.fs.FileInfo) -> str:
 
 
 def demand_same(
-    filesystem: pa.fs.FileSystem, path: str, before: tuple[int, str], tag: str, now: pa.fs.FileInfo
+    filesystem: pa.fs.FileSystem, path: str, before: tuple[int, str], tag: Callable[[], str], now: pa.fs.FileInfo
 ) -> None:
-    """Refuse a file that no longer is of that size, change and content, which is read only where it may have changed.
+    """Refuse a file that no longer is of that size, change and tag, which is found only where it may have changed.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def demand_same(
     if after == before:
         return
     same_times = after[0] == before[0] and after[1].split()[:1] == before[1].split()[:1]
-    if not (same_times and content_tag(filesystem, path) == tag):
+    if not (same_times and content_tag(filesystem, path) == tag()):
         raise InputError(f"file {path}: was changed or removed while it was read; expected it to stay")
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
-from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import Settings
-from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import without_guards
-from irtbench.data.readers.large_table import LargeTable, TableFileInfo
+from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.long_table import find_column, find_counts, find_id_columns
-from irtbench.data.readers.part_values import numbers_of
+from irtbench.data.readers.part_values import as_text
 from irtbench.data.readers.wide_columns import item_columns
 from irtbench.data.readers.wide_table import likely_respondent_column
 from irtbench.data.responses import name_first
@@ -86,50 +82,12 @@ def layout_of(table: LargeTable, choice: ColumnChoice) -> TableLayout:
             )
         return TableLayout(pair[0], item=pair[1], response=response)
     respondent = likely_respondent_column(list(table.names), choice.columns)
-    first = next(table.batches(*table.parts()[0], table.names, rows=FIRST_ROWS), None)
+    first = next(table.rows(table.names, rows=FIRST_ROWS), None)
     if first is None:
         raise InputError(f"{table.place}: no rows; expected at least one")
     frame = pd.DataFrame({
         name: pa.compute.fill_null(as_text(column, table.place, name), "").to_pylist()
-        for name, column in zip(table.names, first[1].columns, strict=True)
+        for name, column in zip(table.names, first[2].columns, strict=True)
     }, dtype=object)  # fmt: skip
     items, _ = item_columns(frame, respondent, table.place, items=choice.items, exclude=choice.exclude, graded=True)
     return TableLayout(respondent, items=tuple(items))
-
-
-def as_text(column: pa.Array, place: str, name: str) -> pa.Array:
-    """A column as texts."""
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException:
-        raise InputError(f"{place}, column {name}: expected text or numbers but it holds {column.type}") from None
-
-
-def names_of(column: pa.Array, file: TableFileInfo, name: str, first_row: int) -> pa.Array:
-    """Names in a column, none of them empty."""
-    names = without_guards(as_text(column, f"file {file.path}", name))
-    empty = pa.compute.fill_null(pa.compute.equal(names, ""), True)
-    if pa.compute.any(empty).as_py():
-        row = first_row + pa.compute.index(empty, True).as_py()
-        raise InputError(f"file {file.path}, row {row}, column {name}: expected a name but it is empty")
-    return names
-
-
-def coded_responses(column: pa.Array, file: TableFileInfo, name: str, first_row: int) -> NDArray[np.int8]:
-    """Responses 1, 0 and -1 from a column of numbers, truth values or texts."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_integer(column.type):
-        whole = pa.compute.fill_null(column, MISSING) if column.null_count else column
-        values = whole.to_numpy(zero_copy_only=False)
-        if len(values) == 0 or (values.min() >= MISSING and values.max() <= 1):
-            return values.astype(np.int8, copy=False)
-    numbers = numbers_of(column, file.path, name, first_row)
-    missing = np.isnan(numbers) | (numbers == MISSING)
-    wrong = ~(missing | (numbers == 0) | (numbers == 1))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"file {file.path}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
-        )
-    return np.where(missing, np.float32(MISSING), numbers).astype(np.int8)

@@ -195,6 +195,41 @@ class LargeTable(Shown):
         except failures_of(self.filesystem) as error:
             raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
 
+    def rows(
+        self,
+        columns: Sequence[str],
+        *,
+        rows: int,
+        coded: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+        n_done: int = 0,
+    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
+        """All rows but the first so many, with their file and the number of the first; see `TextTable.rows`.
+
+        Of `numbers` the files themselves say what they hold.
+        """
+        for file, groups in self.parts():
+            n_rows = sum(file.group_rows[k] for k in groups)
+            if n_rows <= n_done:
+                n_done -= n_rows
+                continue
+            first = 1 + sum(file.group_rows[: groups[0]]) + n_done
+            batches = (batch for _, batch in self.batches(file, groups, columns, rows=rows, coded=coded))
+            for batch in cut_anew(batches, rows, n_done) if n_done else batches:
+                yield file.path, first, batch
+                first += len(batch)
+            n_done = 0
+
+    def is_text(self, column: str) -> bool:
+        """Whether a column holds text."""
+        return self.types[self.names.index(column)].startswith(("string", "large_string", "dictionary"))
+
+    @property
+    def in_words(self) -> str:
+        """The file, or the folder of the first."""
+        path = self.files[0].path
+        return f"file {path}" if len(self.files) == 1 else f"folder {Path(path).parent}"
+
     def demand_bounded(self, n_bytes: int, n_rows: int) -> None:
         """Refuse a table whose names, once each row has its own, are far larger than its files.
 
@@ -251,8 +286,12 @@ class LargeTable(Shown):
         infos = in_time(
             lambda: self.filesystem.get_file_info([file.path for file in self.files]), self.filesystem, self.place
         )
-        for before, now, (*_, tag) in zip(self.files, infos, self.identity["files"], strict=True):
-            demand_same(self.filesystem, before.path, (before.size, before.changed), tag, now)
+        for k, (before, now) in enumerate(zip(self.files, infos, strict=True)):
+            demand_same(self.filesystem, before.path, (before.size, before.changed), partial(self._tag, k), now)
+
+    def _tag(self, k: int) -> str:
+        """What changes with what a file holds."""
+        return str(self.identity["files"][k][-1])
 
 
 def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[pa.fs.FileInfo]:
@@ -280,3 +319,21 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
 def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
     with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
         return file.schema_arrow, file.metadata
+
+
+def cut_anew(batches: Iterator[pa.RecordBatch], rows: int, n_done: int) -> Iterator[pa.RecordBatch]:
+    """The rows behind the first so many, so many at a time, wherever batches end."""
+    held: list[pa.RecordBatch] = []
+    n = -n_done
+    for batch in batches:
+        n += len(batch)
+        if n <= 0:
+            continue
+        held.append(batch.slice(max(0, len(batch) - n)))
+        n = sum(map(len, held))
+        while n >= rows:
+            together = pa.Table.from_batches(held)
+            yield together.slice(0, rows).combine_chunks().to_batches()[0]
+            held, n = together.slice(rows).to_batches(), n - rows
+    if n > 0:
+        yield pa.Table.from_batches(held).combine_chunks().to_batches()[0]

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.batches import TableFile, without_guards
-from irtbench.data.readers.part_values import Keys, numbers_of
+from irtbench.data.readers.batches import TextTable
+from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of, without_guards
 from irtbench.data.readers.seen_names import SeenNames
-from irtbench.data.readers.wide_parts import MISSING_CODE, ROWS, Part
+from irtbench.data.readers.wide_parts import ROWS, Part
 from irtbench.data.responses import MOST_TRIALS
 
 ROWS_READ = 2**21  # rows of the file in memory at once
@@ -42,7 +43,7 @@ class LongFile:
 
     Parameters
     ----------
-    tables
+    table
         The file, or files of the same columns, one behind the other.
     respondent, item, response
         Its columns; the last holds answers where there are keys.
@@ -62,7 +63,7 @@ class LongFile:
         The column of the number of trials, where `response` is that of the number right.
     """
 
-    tables: tuple[TableFile, ...]
+    table: LargeTable | TextTable
     respondent: str
     item: str
     response: str
@@ -80,12 +81,6 @@ class LongFile:
         """Whether a respondent may have answered an item more than once."""
         return self.trial is not None or self.n_trials is not None
 
-    @property
-    def place(self) -> str:
-        """Where it is, in words."""
-        path = self.tables[0].path
-        return f"file {path}" if len(self.tables) == 1 else f"folder {Path(path).parent}"
-
     def batches(self) -> Iterator[_Rows]:
         """The rows in the order of the file, checked."""
         columns_read = [self.respondent, self.item, self.response]
@@ -98,7 +93,8 @@ class LongFile:
             columns_read, coded = [*columns_read, self.trial], [*coded, self.trial]
         column_of = {item: k for k, item in enumerate(self.items)}
         begins = True
-        for source, first_row, batch in self._read(columns_read, coded, numbers):
+        read = self.table.rows(columns_read, rows=ROWS_READ, coded=coded, numbers=numbers)
+        for source, first_row, batch in read:
             respondent_codes, occurring, names = self._coded(
                 batch.column(self.respondent), self.respondent, source, first_row
             )
@@ -115,7 +111,8 @@ class LongFile:
                 right, asked = self._numbers(batch, source, first_row)
                 said, counts = (asked > 0).astype(np.uint8), (right, asked, np.zeros_like(asked))
             elif self.keys is None:
-                said = self._responses(batch.column(self.response), source, first_row)
+                found = coded_responses(batch.column(self.response), source, self.response, first_row)
+                said = (found + np.int8(WRONG)).astype(np.uint8)
             else:
                 said = self._graded(self.keys, batch.column(self.response), columns, first=begins)
             if self.trial is not None and not counts:
@@ -123,16 +120,6 @@ class LongFile:
                 counts = right, answered, _hashes(batch.column(self.trial))
             yield _Rows(respondents, names, columns, said, counts)
             begins = False
-
-    def _read(
-        self, columns: Sequence[str], coded: Sequence[str], numbers: Sequence[str]
-    ) -> Iterator[tuple[Path | str, int, pa.RecordBatch]]:
-        """Rows of file after file, with the number of the first in its file."""
-        for table in self.tables:
-            first_row = 1
-            for batch in table.batches(columns, rows=ROWS_READ, coded=coded, numbers=numbers):
-                yield table.path, first_row, batch
-                first_row += len(batch)
 
     def _coded(
         self, column: pa.Array, name: str, source: Path | str, first_row: int
@@ -147,25 +134,6 @@ class LongFile:
             row = first_row + pa.compute.index(empty, True).as_py()
             raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
         return column.indices.to_numpy(), occurring.to_numpy(), names
-
-    def _responses(self, column: pa.Array, source: Path | str, first_row: int) -> NDArray[np.uint8]:
-        """What each row says, as ``MISSING, WRONG, RIGHT``."""
-        if pa.types.is_integer(column.type) and not column.null_count:
-            whole = column.to_numpy()
-            if whole.min() >= MISSING_CODE and whole.max() <= 1:
-                return whole.astype(np.uint8) + np.uint8(WRONG)
-        numbers = numbers_of(column, source, self.response, first_row)
-        right, wrong = numbers == 1, numbers == 0
-        said = np.full(numbers.shape, MISSING, dtype=np.uint8)
-        said[right], said[wrong] = RIGHT, WRONG
-        other = ~(right | wrong | np.isnan(numbers) | (numbers == MISSING_CODE))
-        if other.any():
-            row = int(other.argmax())
-            raise InputError(
-                f"file {source}, row {first_row + row}, column {self.response}: expected 1, 0 or missing but got "
-                f"{numbers[row]:g}"
-            )
-        return said
 
     def _numbers(
         self, batch: pa.RecordBatch, source: Path | str, first_row: int
@@ -335,7 +303,7 @@ def read_scattered(file: LongFile, progress: Callable[[str], None] = lambda mess
     """
     if file.has_trials:
         raise InputError(
-            f"{file.place}: several trials of an item are read from so large a table where the rows of each "
+            f"{file.table.in_words}: several trials of an item are read from so large a table where the rows of each "
             f"respondent stand together; expected it sorted by {file.respondent}"
         )
     n_items = len(file.items)
@@ -402,5 +370,6 @@ def _refuse_pair(file: LongFile, cell: int, names: Sequence[str] | pa.Array) -> 
     respondent, column = divmod(cell, len(file.items))
     expected = "one row for each pair" if file.trial is None else "one row for each trial of a pair"
     raise InputError(
-        f"{file.place}: respondent {names[respondent]} and item {file.items[column]} come twice; expected {expected}"
+        f"{file.table.in_words}: respondent {names[respondent]} and item {file.items[column]} come twice; "
+        f"expected {expected}"
     )

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING as NOT_OBSERVED
 from irtbench.data.grading import GradingSettings, as_compared, as_meant
+from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.table import MISSING, to_numbers
 from irtbench.data.responses import name_first
@@ -55,6 +57,57 @@ def numbers_of(
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise InputError(f"file {source}, column {name}: expected {expected} but it holds {column.type}") from None
     return found
+
+
+def coded_responses(column: pa.Array, source: str | Path, name: str, first_row: int) -> NDArray[np.int8]:
+    """Responses 1, 0 and -1 from a column of numbers, truth values or texts.
+
+    Raises
+    ------
+    InputError
+        Naming the first row of what is none of these; rows are counted from ``first_row``.
+    """
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type):
+        whole = pa.compute.fill_null(column, NOT_OBSERVED) if column.null_count else column
+        values = whole.to_numpy(zero_copy_only=False)
+        if len(values) == 0 or (values.min() >= NOT_OBSERVED and values.max() <= 1):
+            return values.astype(np.int8, copy=False)
+    numbers = numbers_of(column, source, name, first_row)
+    missing = np.isnan(numbers) | (numbers == NOT_OBSERVED)
+    wrong = ~(missing | (numbers == 0) | (numbers == 1))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"file {source}, row {first_row + row}, column {name}: expected 1, 0 or missing but got {numbers[row]:g}"
+        )
+    return np.where(missing, np.float32(NOT_OBSERVED), numbers).astype(np.int8)
+
+
+def without_guards(names: pa.Array) -> pa.Array:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
+        return names
+    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
+
+
+def as_text(column: pa.Array, place: str, name: str) -> pa.Array:
+    """A column as texts."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:
+        raise InputError(f"{place}, column {name}: expected text or numbers but it holds {column.type}") from None
+
+
+def names_of(column: pa.Array, source: Path | str, name: str, first_row: int) -> pa.Array:
+    """Names in a column, none of them empty."""
+    names = without_guards(as_text(column, f"file {source}", name))
+    empty = pa.compute.fill_null(pa.compute.equal(names, ""), True)
+    if pa.compute.any(empty).as_py():
+        row = first_row + pa.compute.index(empty, True).as_py()
+        raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
+    return names
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from irtbench.data.coded_responses import MISSING
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.batches import TableFile, without_guards
-from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, numbers_of
+from irtbench.data.readers.batches import TextTable
+from irtbench.data.readers.large_table import LargeTable, TableFileInfo
+from irtbench.data.readers.part_values import FIRST_ANSWERS, Keys, coded_responses, names_of
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.responses import ResponseMatrix
 
 ROWS = 2**15  # respondents of a part
-ROWS_OF_PIECE = 2**17  # about so many are one process's work at a time
-MISSING_CODE = -1.0
 
 
 class Part:
@@ -50,8 +50,8 @@ class WideTable:
 
     Parameters
     ----------
-    files
-        Its files, of the same columns.
+    source
+        The file, or files of the same columns.
     respondent
         Their column of names.
     items
@@ -62,14 +62,14 @@ class WideTable:
         Whether responses in a CSV file are read as text, in which ``true`` and ``false`` are known: slower.
     """
 
-    files: tuple[TableFile, ...]
+    source: LargeTable | TextTable
     respondent: str
     items: Sequence[str]
     keys: Keys | None = None
     as_text: bool = False
 
     def parts(self, n_done: int = 0, seen: SeenNames | None = None) -> Iterator[UnmadePart]:
-        """All rows but the first so many of Parquet files, a part after the other, see ``read_wide_parts``.
+        """All rows but the first so many, a part after the other, see ``read_wide_parts``.
 
         Parameters
         ----------
@@ -78,50 +78,43 @@ class WideTable:
         seen
             Their names.
         """
-        seen = seen or SeenNames()
-        for file in self.files:
-            n_rows = sum(file.group_rows) if n_done else 0
-            if n_rows <= n_done and n_rows:
-                n_done -= n_rows
-                continue
-            yield from read_wide_parts(self, file, n_done=n_done, seen=seen)
-            n_done = 0
+        numbers = () if self.as_text or self.keys is not None else self.items
+        rows = self.source.rows([self.respondent, *self.items], rows=ROWS, numbers=numbers, n_done=n_done)
+        return read_wide_parts(self, rows, seen or SeenNames(), begins=n_done == 0)
 
-    def pieces(self) -> list[tuple[TableFile, tuple[int, ...]]]:
-        """Groups of rows of a Parquet file that are one process's work at a time, in the order of the rows."""
-        found: list[tuple[TableFile, tuple[int, ...]]] = []
-        for file in self.files:
-            first, n = 0, 0
-            for number, rows in enumerate(file.group_rows, start=1):
-                n += rows
-                if n >= ROWS_OF_PIECE or number == len(file.group_rows):
-                    found.append((file, tuple(range(first, number))))
-                    first, n = number, 0
-        return found
+    def pieces(self) -> list[Callable[[], Iterator[UnmadePart]]]:
+        """The same of Parquet files as pieces, each one process's work at a time, in the order of the rows."""
+        return [
+            partial(self._piece, number, *part)
+            for number, part in enumerate(self.source.parts() if isinstance(self.source, LargeTable) else ())
+        ]
+
+    def _piece(self, number: int, file: TableFileInfo, groups: tuple[int, ...]) -> Iterator[UnmadePart]:
+        assert isinstance(self.source, LargeTable)
+        batches = self.source.batches(file, groups, [self.respondent, *self.items], rows=ROWS)
+        rows = ((file.path, first, batch) for first, batch in batches)
+        return read_wide_parts(self, rows, SeenNames(), begins=number == 0)
 
 
 def read_wide_parts(
     table: WideTable,
-    file: TableFile,
+    rows: Iterator[tuple[Path | str, int, pa.RecordBatch]],
+    seen: SeenNames,
     *,
-    n_done: int = 0,
-    groups: tuple[int, ...] | None = None,
-    seen: SeenNames | None = None,
+    begins: bool,
 ) -> Iterator[UnmadePart]:
-    """Read a file of a wide table part by part, and check it: names when a part is read, responses when it is made.
+    """Read rows of a wide table part by part, and check it: names when a part is read, responses when it is made.
 
     Parameters
     ----------
     table
         The table.
-    file
-        One of its files.
-    n_done
-        Number of rows, the first of a Parquet file, that are passed over.
-    groups
-        Of a Parquet file the groups of rows that are read, one behind the other; None for all.
+    rows
+        File, number of the first row, and rows.
     seen
         Names of respondents before.
+    begins
+        Whether these are the first rows of the table, by which it is told whether answers are meant for the keys.
 
     Raises
     ------
@@ -130,16 +123,9 @@ def read_wide_parts(
     InputError
         Naming row and column of what is wrong.
     """
-    source, items, keys = file.path, table.items, table.keys
-    seen = seen or SeenNames()
-    first_row = 1 + (n_done if groups is None else sum(file.group_rows[: groups[0]]))
-    begins = first_row == 1 and file == table.files[0]
-    numbers = () if table.as_text or keys is not None else items
-    columns = [table.respondent, *items]
-    for batch in file.batches(columns, rows=ROWS, numbers=numbers, n_done=n_done, groups=groups):
-        ids = tuple(without_guards(batch.column(table.respondent).cast(pa.string())).to_pylist())
-        if None in ids or "" in ids:
-            raise InputError(f"file {source}, column {table.respondent}: expected a name in every row but one is empty")
+    items, keys = table.items, table.keys
+    for source, first_row, batch in rows:
+        ids = tuple(names_of(batch.column(table.respondent), source, table.respondent, first_row).to_pylist())
         if (twice := seen.add(ids)) is not None:
             raise InputError(f"file {source}: respondent {twice} comes twice; expected a row for each")
         if keys is None:
@@ -153,7 +139,7 @@ def read_wide_parts(
             for k, item in enumerate(items):
                 graded[:, k] = keys.grade_column(batch.column(item), item)
             yield partial(Part, ids, graded)
-        first_row, begins = first_row + len(ids), False
+        begins = False
 
 
 def part_of_responses(
@@ -162,16 +148,6 @@ def part_of_responses(
     """The responses of some respondents, whose first row has this number."""
     values = np.empty((len(ids), len(items)), dtype=np.float32, order="F")
     for k, item in enumerate(items):
-        values[:, k] = numbers_of(batch.column(item), source, item, first_row)
-    wrong = ~((values == 0) | (values == 1) | np.isnan(values))
-    if wrong.any():
-        missing = values == MISSING_CODE
-        values[missing] = np.nan
-        bad = np.argwhere(wrong & ~missing)
-        if bad.size:
-            row, column_number = (int(k) for k in bad[0])
-            raise InputError(
-                f"file {source}, row {first_row + row}, column {items[column_number]}: expected 1, 0 or missing "
-                f"but got {values[row, column_number]:g}"
-            )
+        values[:, k] = coded_responses(batch.column(item), source, item, first_row)
+    values[values == MISSING] = np.nan
     return Part(ids, values)
