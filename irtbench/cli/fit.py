@@ -81,7 +81,7 @@ def fit(
     responses: Responses,
     output: Folder,
     model: Model = "2pl",
-    prior: Prior = None,
+    prior: Prior = "auto",
     population: Population = "normal",
     guessing: Guessing = 0.0,
     by_item: ByItem = None,
@@ -141,7 +141,7 @@ def fit(
     from irtbench.models.parameter_table import read_models
 
     settings = FitSettings(
-        kind=model, prior=prior, guessing=guessing,
+        kind=model, prior=None if prior == "auto" else prior, guessing=guessing,
         by_item={} if by_item is None else read_models(by_item), n_options=options, population=population,
         prior_guessing=prior_guessing, prior_upper=prior_upper, prior_slope=prior_slope,
         prior_intercept=prior_intercept, posterior=posterior, device=device,
@@ -174,6 +174,7 @@ def fit(
         if unknown := sorted(set(settings.by_item) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         asked = asked.with_item_priors(given.item_ids)
+        asked, why = asked.with_prior_for(given) if prior == "auto" else (asked, "")
         data, left_out, idle = estimable(given, asked.settings, responses, items_known)
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         file = scores_file(folder, scores_as)
@@ -187,7 +188,7 @@ def fit(
     if json:
         print(to_json(results.found))
     elif not quiet:
-        say_results(results, data, output)
+        say_results(results, data, output, why)
     say_doubts(results.found.get("doubts", []))
     unconverged = [] if results.found["converged"] else [str(results.found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Self
 
 from irtbench.cli.options import item_priors
 from irtbench.data.input_error import InputError
+from irtbench.data.responses import ResponseMatrix
 
 if TYPE_CHECKING:
     from irtbench.bank.data_card import DataCard
     from irtbench.bank.scale import Scale
     from irtbench.cli.testlets import TestletOptions
+    from irtbench.data.stored_responses import AnyResponses
     from irtbench.estimation.settings import FitSettings
 
 
@@ -75,6 +77,21 @@ class AskedFit:
             As `item_priors`.
         """
         return replace(self, settings=replace(self.settings, prior_items=item_priors(self.prior_items, item_ids)))
+
+    def with_prior_for(self, given: AnyResponses) -> tuple[Self, str]:
+        """The same with the prior that suits so many respondents and items, and why; as it is where others decide."""
+        settings = self.settings
+        own = (settings.prior_slope, settings.prior_intercept, settings.prior_guessing, self.prior_items, self.anchors)
+        decided = any(part is not None for part in (*own, self.testlets, self.groups)) or self.several_abilities
+        plain = settings.kind in ("2pl", "3pl") and settings.population == "normal"
+        if decided or not plain or not isinstance(given, ResponseMatrix):
+            return self, ""
+        from irtbench.study.effort import prior_for
+
+        prior, why = prior_for(given)
+        if prior == "none":
+            return self, ""
+        return replace(self, settings=replace(settings, prior=prior)), why
 
 
 def read_what_is_known(asked: AskedFit) -> tuple[Scale | None, DataCard | None]:

@@ -12,8 +12,8 @@ Model = Annotated[
     typer.Option("--model", help="Rasch, or logistic of one, two, three or four parameters."),
 ]
 Prior = Annotated[
-    Literal["none", "weak", "hierarchical"] | None,
-    typer.Option("--prior", help="Prior of the items; none for 2pl and weak for 3pl unless said otherwise."),
+    Literal["auto", "none", "weak", "hierarchical"],
+    typer.Option("--prior", help="Prior of the items; auto takes one that suits how many answered, and says which."),
 ]
 Population = Annotated[
     Literal["normal", "estimated"], typer.Option("--population", help="Density of ability: normal, or estimated.")

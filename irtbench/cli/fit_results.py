@@ -104,16 +104,30 @@ def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | No
     return {"data": data, **{name: found[name] for name in kept}, "date": date}
 
 
-def say_results(results: FitResults, data: AnyResponses, output: Path) -> None:
+def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """The table with the standard error of each parameter, if it has one, in brackets beside it."""
+    errors = {name: items[f"se_{name}"] for name in shown.columns if f"se_{name}" in items}
+    texts = {
+        f"{name} (se)": [
+            f"{value:.3f}" + ("" if pd.isna(error) else f" ({error:.3f})")
+            for value, error in zip(shown[name], error_of, strict=True)
+        ]
+        for name, error_of in errors.items()
+    }
+    named = shown.rename(columns={name: f"{name} (se)" for name in errors})
+    return named.assign(**texts)
+
+
+def say_results(results: FitResults, data: AnyResponses, output: Path, why_prior: str = "") -> None:
     """Print the items, how well the model fits, what is to be known of the estimates, and what comes next."""
     from irtbench.estimation.doubts import named_items
 
     found, items = results.found, results.items
     shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
-    show_table(shown, rest=output / "items.csv")
+    show_table(with_errors(shown, items), rest=output / "items.csv")
     say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
     say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
-    say(f"prior {found['prior']}")
+    say(f"prior {found['prior']}{f' ({why_prior}; --prior says otherwise)' if why_prior else ''}")
     for line in (*population_in_words(found), *results.words):
         say(line)
     if found.get("item_error") in ("integrate", "delta"):

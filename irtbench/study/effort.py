@@ -12,10 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from irtbench.building.prune_rules import FEWEST_ITEMS
+from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
+FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
 FEW_PER_ITEM = 50  # responses to the median item, below which a prior is learnt from the items
 SOME_PER_ITEM = 200  # the same, below which a weak prior is taken
 START = 5.0  # seconds until torch and Pyro are there
@@ -87,6 +91,22 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
         )  # fmt: skip
         return "weak", f"{why}: it keeps slopes finite"
     return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
+
+
+def prior_for(responses: ResponseMatrix) -> tuple[Prior, str]:
+    """The prior of `fit` that suits these responses, and why."""
+    n, right = responses.n_by_item, responses.proportion_correct() * responses.n_by_item
+    rarer = np.minimum(right, n - right)
+    varied = rarer > 0  # not of an item without a response
+    shape = Shape(
+        n_respondents=int((responses.n_by_respondent > 0).sum()),
+        n_items=int(varied.sum()),
+        per_item=float(np.median(n[varied])) if varied.any() else 0.0,
+        graded=True,
+        has_answers=False,
+        some_apart=bool((varied & (rarer.round() == 1) & (n >= FEW_RESPONSES)).any()),
+    )
+    return choose_prior(shape)
 
 
 def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[CommandAdvice, ...]:
