@@ -6,5 +6,6 @@ from typing import Literal
 
 FormatName = Literal[
     "auto", "long", "wide", "inspect", "lm-eval", "every-eval-ever", "measurement-db", "helm", "potato", "evalplus",
-    "lighteval", "label-studio", "argilla", "prodigy", "mturk", "openai-evals", "py-irt",
+    "lighteval", "label-studio", "argilla", "prodigy", "mturk", "openai-evals", "promptfoo",
+    "deepeval", "doccano", "py-irt",
 ]  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from irtbench.data.readers import (
     argilla,
+    deepeval,
+    doccano,
     evalplus,
     every_eval_ever,
     helm,
@@ -16,6 +18,7 @@ from irtbench.data.readers import (
     openai_evals,
     potato,
     prodigy,
+    promptfoo,
     py_irt,
 )
 from irtbench.data.readers.observations import Reader
@@ -34,6 +37,9 @@ READERS: tuple[Reader, ...] = (
     prodigy.READER,
     mturk.READER,
     openai_evals.READER,
+    promptfoo.READER,
+    deepeval.READER,
+    doccano.READER,
     py_irt.READER,
 )
 #: Those whose respondents are models.

@@ -17,7 +17,7 @@ from irtbench.data.responses import name_first
 #: The columns in which each property is looked for, in this order, unless the user names one.
 COLUMNS_OF_ITEMS = {
     "item_id": ("item_id",),
-    "key": ("key", "gold"),
+    "key": ("key", "gold", "true_label", "gold_label", "ground_truth"),
     "label": ("label",),
     "group": ("group", "item_family"),
     "text": ("text", "question", "sentence"),
@@ -39,7 +39,8 @@ def read_items(
         A CSV or Parquet file with a row for each item.
     columns
         The file's column for any of ``item_id, key, label, group, text, attention``. The others are taken, if they
-        are there, from a column of that name; key also from ``gold``, group from ``item_family``, text from
+        are there, from a column of that name; key also from ``gold``, ``true_label``,
+        ``gold_label`` or ``ground_truth``, group from ``item_family``, text from
         ``question`` or ``sentence``. Empty, NA and NaN mean None; attention is 1 or true for a check and anything
         missing, 0 or false for none.
     where

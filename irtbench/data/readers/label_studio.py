@@ -14,6 +14,7 @@ from irtbench.data.readers.table import read_table
 
 #: What stands in JSON-MIN and CSV beside the data of the task and the answers.
 _MIN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time")
+MOST_LOOKED_AT = 200  # records by which the question of JSON-MIN is told from the task's data
 _CANCELLED = "annotations that were cancelled"
 
 
@@ -106,8 +107,9 @@ def _score(record: Fields, answer: str) -> float:
 
 def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iterator[Observation]:
     """JSON-MIN and CSV: what is an answer and what the task's data stands nowhere, so that the user may have to say."""
+    names: list[str] = []
     for record in _flat(head):
-        names = [name for name in record.values if name not in (*_MIN, "id")]
+        names = names or _most_likely(head, [name for name in record.values if name not in (*_MIN, "id")])
         question = choose_metric(names, settings, record.place("id"), word="question")
         answer = _plain(record.values[question])
         if answer is None:
@@ -122,6 +124,17 @@ def _minimal(head: Head, settings: ReadSettings, left_out: Counter[str]) -> Iter
             seconds=_seconds(record),
             date=record.text("created_at") or None,
         )
+
+
+def _most_likely(head: Head, names: list[str]) -> list[str]:
+    """The fields in the order in which they may be the question: those of few different values first."""
+    values: dict[str, set[str]] = {name: set() for name in names}
+    for number, record in enumerate(_flat(head)):
+        if number == MOST_LOOKED_AT:
+            break
+        for name in names:
+            values[name].add(str(record.values.get(name)))
+    return sorted(names, key=lambda name: len(values[name]))
 
 
 def _seconds(record: Fields) -> float | None:

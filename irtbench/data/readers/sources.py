@@ -15,6 +15,7 @@ from irtbench.data.readers.observations import Reader
 from irtbench.data.readers.py_irt_parameters import recognises as of_py_irt
 from irtbench.data.responses import name_first
 
+OR_A_TABLE = "or a table of respondent_id, item_id, response"
 _TABLE_SUFFIXES = {".csv", ".tsv", ".txt", ".gz", ".parquet"}
 
 
@@ -89,7 +90,7 @@ def find_sources(paths: Sequence[Path], format: str, left_out: Counter[str]) -> 
     if not tables:
         raise InputError(
             f"{name_first([str(path) for path in paths])}: no file of a known format; expected answers or responses: "
-            f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}"
+            f"{', '.join(['long', 'wide', *(reader.name for reader in READERS)])}, {OR_A_TABLE}"
         )
     return Sources(tuple(head for head, _ in tables), None, participants)
 
@@ -112,7 +113,7 @@ def _is_table(head: Head) -> bool:
 
 def _describe_unknown(head: Head, format: str) -> str:
     if format != "auto":
-        return f"file {head.path}: does not look like the format {format}"
+        return f"file {head.path}: does not look like the format {format}; expected another, {OR_A_TABLE}"
     held = {
         "zip": f"a zip archive of {name_first(head.members)}",
         "array": f"a JSON array, its records with {name_first(list(head.first), most=12) or 'no names'}",
@@ -122,4 +123,4 @@ def _describe_unknown(head: Head, format: str) -> str:
     if of_py_irt(head):
         return f"file {head.path}: items that py-irt estimated, no responses; for score, diagnose --items and convert"
     known = ", ".join(reader.name for reader in READERS)
-    return f"file {head.path}: {held}: no format that is known; expected a table or one of {known}"
+    return f"file {head.path}: {held}: no format that is known; expected one of {known}, {OR_A_TABLE}"

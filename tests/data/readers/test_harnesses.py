@@ -414,6 +414,10 @@ HEADS = {
     "prodigy": [Head(Path("a"), "lines", {"text": "x", "_input_hash": 1, "_task_hash": 2, "answer": "accept"})],
     "mturk": [Head(Path("a"), "table", columns=("HITId", "AssignmentId", "WorkerId", "Input.text", "Answer.q1"))],
     "openai-evals": [Head(Path("a"), "lines", {"spec": {"completion_fns": ["gpt"]}})],
+    "promptfoo": [Head(Path("a"), "object", {"evalId": "e", "results": {}, "config": {}})],
+    "deepeval": [Head(Path("a"), "object", {"testCases": [], "metricsScores": []}),
+                 Head(Path("a"), "object", {"testRunData": {}, "testRunLink": None})],
+    "doccano": [Head(Path("a"), "lines", {"id": 1, "text": "x", "label": ["a"], "Comments": []})],
     "py-irt": [Head(Path("a"), "lines", {"subject_id": "m", "responses": {}})],
 }  # fmt: skip
 
