@@ -70,6 +70,8 @@ def doctor(
         print(to_json(found.plain()))
     elif not quiet:
         show(found, file)
+    if any(finding.severity == "error" for finding in found.findings):
+        raise typer.Exit(1)
 
 
 def show(found: Examination, file: Path) -> None:

@@ -38,6 +38,7 @@ from irtbench.data.responses import name_first
 from irtbench.scoring.comparability import as_given, why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
+from irtbench.scoring.plausible_values import with_plausible_values
 from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
 
 MOST_EXPLAINED = 50  # rows of scores whose surprises are named
@@ -104,6 +105,9 @@ def score(
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
+    plausible: Annotated[
+        int, typer.Option("--plausible", metavar="N", help="N draws of ability of each, pv1 and on.", min=0, max=1000)
+    ] = 0,
     explanation: Annotated[
         Path | None,
         typer.Option("--explain", metavar="DIR", help="Folder for surprises.csv and difficulty.csv."),
@@ -144,6 +148,7 @@ def score(
         "--figures": figures is not None,
         "--html": html is not None,
         "--norm-groups": bool(norm_groups),
+        "--plausible": plausible > 0,
     }
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
     if goes_by_parts(responses, output, reading, in_memory):
@@ -172,6 +177,8 @@ def score(
         say_left_out(given.left_out)
         progress(f"scoring {graded.n_respondents} respondents")
         scores = score_responses(known, graded, settings, unknown_items=unknown_items)
+        if plausible:
+            scores = with_plausible_values(scores, known, graded, settings, plausible)
         groups = None
         if norm_groups:
             groups = percentiles_by_group(known, graded, norm_groups, settings, unknown_items=unknown_items)

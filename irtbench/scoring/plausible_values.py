@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.bank.bank import ItemBank
 from irtbench.data.given import ResponsesLike
+from irtbench.data.responses import ResponseMatrix
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import ability_posterior
 from irtbench.scoring.item_error import draw_items
+from irtbench.scoring.scores import ScoringSettings, item_error_on, own_responses
+
+
+def with_plausible_values(
+    scores: pd.DataFrame, bank: ItemBank, responses: ResponseMatrix, settings: ScoringSettings, n_values: int
+) -> pd.DataFrame:
+    """Rows of scores.csv with draws of ability at their end, ``pv1, pv2, ...``; NaN where nothing was answered."""
+    rng, names = np.random.default_rng(settings.seed), [f"pv{k + 1}" for k in range(n_values)]
+    parts = []
+    for scale in bank.scales:
+        own = own_responses(scale, responses)
+        carried = item_error_on(scale, settings) != "none" and scale.items.covariance is not None
+        drawn = plausible_values(
+            own, scale.items, n_values=n_values, rng=rng, quadrature=scale.population,
+            n_item_draws=n_values if carried else 0,
+        )  # fmt: skip
+        drawn[own.n_by_respondent == 0] = np.nan
+        part = pd.DataFrame(drawn, columns=names)
+        parts.append(part.assign(respondent_id=own.respondent_ids, scale=scale.name))
+    return scores.merge(pd.concat(parts), on=["respondent_id", "scale"], how="left", validate="one_to_one")
 
 
 def plausible_values(

@@ -18,11 +18,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_screenful_and_status_0_whatever_is_found(folder: Path) -> None:
+def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     frame = pd.read_csv(folder / "responses.csv")
     pd.concat([frame, frame[:3]]).to_csv(folder / "twice.csv", index=False)
     ended = run_main("doctor", "twice.csv", cwd=folder)
-    assert ended.status == 0
+    assert ended.status == 1
+    assert run_main("doctor", "responses.csv", "-q", cwd=folder).status == 0
+    assert run_main("doctor", "twice.csv", "--json", cwd=folder).status == 1
     lines = ended.out.splitlines()
     assert lines[0] == "twice.csv: long, 60 respondents x 8 items, 483 responses, 100.0% of all pairs"
     assert lines[3].startswith("error     3 pairs of respondent and item come more than once")

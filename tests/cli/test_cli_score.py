@@ -173,3 +173,17 @@ def test_items_without_covariance_have_no_item_error(folder: Path, tmp_path: Pat
     save_bank(ItemBank(bare), tmp_path / "bare.json")
     refused("score", tmp_path / "bare.json", folder / "responses.csv", "--item-error", "delta",
             saying="no covariance is known for item verbs0")  # fmt: skip
+
+
+def test_plausible_values_are_draws_from_each_posterior(folder: Path, tmp_path: Path) -> None:
+    run("score", folder / "bank.json", folder / "responses.csv", "-o", tmp_path / "s.csv", "--plausible", 400, "-q")
+    scores = pd.read_csv(tmp_path / "s.csv")
+    draws = scores[[f"pv{k}" for k in range(1, 401)]]
+    answered = scores["n_items"] > 0
+    assert draws[~answered].isna().all(axis=None)
+    z = (draws.mean(axis=1) - scores["theta"])[answered] / (scores["se"][answered] / 20)
+    assert z.abs().max() < 4.5
+    assert (draws.std(axis=1) / scores["se"])[answered].between(0.85, 1.15).all()
+    plain = tmp_path / "plain.csv"
+    run("score", folder / "bank.json", folder / "responses.csv", "-o", plain, "-q")
+    pd.testing.assert_frame_equal(scores[pd.read_csv(plain).columns], pd.read_csv(plain))
