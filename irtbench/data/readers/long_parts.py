@@ -20,7 +20,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.batches import TextTable
 from irtbench.data.readers.large_table import LargeTable
-from irtbench.data.readers.part_values import Keys, coded_responses, numbers_of, without_guards
+from irtbench.data.readers.part_values import Keys, coded_responses, names_of, numbers_of, without_guards
 from irtbench.data.readers.seen_names import SeenNames
 from irtbench.data.readers.wide_parts import ROWS, Part
 from irtbench.data.responses import MOST_TRIALS
@@ -130,9 +130,7 @@ class LongFile:
         occurring = column.indices.unique()
         names = without_guards(column.dictionary.take(occurring).cast(pa.string()))
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
-            empty = pa.compute.fill_null(pa.compute.equal(column.cast(pa.string()), ""), True)
-            row = first_row + pa.compute.index(empty, True).as_py()
-            raise InputError(f"file {source}, row {row}, column {name}: expected a name but it is empty")
+            names_of(column.cast(pa.string()), source, name, first_row)  # says where
         return column.indices.to_numpy(), occurring.to_numpy(), names
 
     def _numbers(
