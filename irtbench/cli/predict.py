@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,9 @@ from irtbench.cli.output import demand_table_name, say, show_table, to_json, top
 from irtbench.cli.presenting import figures_in, maybe_file
 from irtbench.cli.progress import reporting
 from irtbench.cli.reading import Reading, reads_files
+from irtbench.data.harmless_text import printable
+from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 
 if TYPE_CHECKING:
     from irtbench.bank.bank import ItemBank
@@ -36,7 +40,7 @@ def predict(
         typer.Option(
             "--learn-from",
             metavar="RESPONSES",
-            help="Other systems' responses to all items: a correction is learnt from them, and the model not trusted.",
+            help="Other systems' responses to all items: what they say of the rest joins what the bank says.",
         ),
     ] = None,
     unknown_items: UnknownItemsOption = "error",
@@ -51,7 +55,8 @@ def predict(
 ) -> None:
     """Predict each system's accuracy on all items of the bank from its responses to a part of them.
 
-    Writes prediction.csv, a row for each system: items seen, accuracy on them, predicted accuracy on all, interval.
+    Writes prediction.csv, a row for each system: items seen, accuracy on them, predicted accuracy on all, interval,
+    and whether the system lies beyond those known, so that the bank says less of it.
     """
     from irtbench.bank.bank import load_bank
     from irtbench.scoring.prediction import learn_correction, predict_accuracy
@@ -71,8 +76,9 @@ def predict(
             correction = learn_correction(known.scales, answered_members(known, whole.responses), graded.item_ids)
         progress("predicting")
         found = predict_accuracy(known.scales, graded, correction=correction, level=level).table()
-    place = list(found.columns).index("predicted_upper") + 1
+    place = list(found.columns).index("beyond_known") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
+    say_beyond(found)
     with maybe_file(output) as file, figures_in(figures) as draw:
         if file is not None:
             write_table(found, file)
@@ -85,6 +91,22 @@ def predict(
         print(to_json([row | {"items_left_out": left_out} for row in found.to_dict(orient="records")]))
     elif not quiet:
         show_prediction(found, level, None if correction is None else correction.n_systems, output)
+
+
+def say_beyond(found: pd.DataFrame) -> None:
+    """Say on standard error, in one line, which systems lie beyond those known."""
+    beyond = found[found["beyond_known"] != "no"]
+    if beyond.empty:
+        return
+    words = ", ".join(f"{n} {word}" for word, n in beyond["beyond_known"].value_counts().items())
+    print(
+        printable(
+            f"irtbench: {len(beyond)} of {counted(len(found), 'system')} beyond all known ones ({words}): "
+            f"{name_first(list(beyond['respondent_id']))}; what is known of others may not hold for such, their "
+            "intervals stand on their own answers"
+        ),
+        file=sys.stderr,
+    )
 
 
 def answered_members(bank: ItemBank, graded: ResponseMatrix) -> ResponseMatrix:
@@ -117,9 +139,8 @@ def show_prediction(found: pd.DataFrame, level: float, n_learnt_from: int | None
         rest=output,
         of=len(found),
     )
-    how = (
-        "Expected by the bank's model; where the items measure more than its scales, the intervals are too narrow."
-        if n_learnt_from is None
-        else f"Corrected by a regression learnt from {n_learnt_from} systems."
+    known = "the bank" if n_learnt_from is None else f"the bank and {n_learnt_from} systems whose responses are known"
+    say(
+        f"Expected by each system's own answers and by {known}. In brackets {100 * level:g}% intervals, by its own "
+        "answers alone: they hold for any system if the items seen are a fair sample."
     )
-    say(f"{how} In brackets {100 * level:g}% intervals.")

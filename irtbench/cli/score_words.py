@@ -76,7 +76,7 @@ def whole_in_words(bank: ItemBank, responses: ResponseMatrix, level: float) -> l
     shares = zip(found.respondent_ids, found.n_seen, found.accuracy, found.lower, found.upper, strict=True)
     return [
         f"{who}: {100 * middle:.1f}% right of all {found.n_items} items of the bank is expected "
-        f"[{100 * low:.1f}, {100 * high:.1f}] if its model is right (irtbench predict)"
+        f"[{100 * low:.1f}, {100 * high:.1f}] (irtbench predict)"
         for who, n_seen, middle, low, high in shares
         if FEW_ITEMS <= n_seen < found.n_items
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import expit, logit, ndtri
 
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
@@ -21,9 +21,19 @@ from irtbench.models.likelihood import some_rows
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
 
+Array = NDArray[np.float64]
 Scales = ItemBank | Scale | Sequence[Scale]
 
-HALVINGS = 60  # of the bracket of a quantile
+N_FEATURES = 8  # of the items, from the bank's curves and as many from known systems' responses
+FEATURES_VARIANCE = 3.0  # that they give the logit of an item's share right, a priori
+LEVEL_SD = 2.5  # of the logit common to all items, a priori: nearly nothing is known
+NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
+LEAST_GAIN = 0.25  # share of the regression's variance that the known systems can take away, at least
+OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
+CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
+KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
+LEAST_SYSTEMS, FOLDS = 10, 5
+SHRINKAGE = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the covariances between items, of which cross-validation takes one
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +47,8 @@ class PredictedAccuracy(Shown):
     accuracy
         Expected share right of all items.
     standard_error
-        Its standard deviation given the responses seen.
+        Of the regression across the system's own items, which the interval stands on; that of ``accuracy`` is smaller
+        where the system is like those known.
     lower, upper
         Ends of the interval.
     level
@@ -48,6 +59,10 @@ class PredictedAccuracy(Shown):
         Items of the bank.
     accuracy_seen
         Mean over the items seen of the share right, NaN without any.
+    beyond_known
+        ``above`` or ``below`` where the accuracy expected lies beyond that of all systems known, and by more than
+        twice the chance of the responses seen; ``beside`` where the answers contradict what is expected of systems
+        like those known by more than three standard errors; else ``no``.
     n_trials
         Responses of each, where there were several trials of an item; else None.
     """
@@ -62,6 +77,7 @@ class PredictedAccuracy(Shown):
     n_correct: NDArray[np.int64]
     n_items: int
     accuracy_seen: NDArray[np.float64]
+    beyond_known: tuple[str, ...]
     n_trials: NDArray[np.int64] | None = None
 
     def table(self) -> pd.DataFrame:
@@ -77,6 +93,7 @@ class PredictedAccuracy(Shown):
                 "se": self.standard_error,
                 "predicted_lower": self.lower,
                 "predicted_upper": self.upper,
+                "beyond_known": self.beyond_known,
             }
         )
         return table if self.n_trials is None else table.assign(n_trials=self.n_trials)
@@ -89,29 +106,39 @@ class PredictedAccuracy(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Correction(Shown):
-    """What the accuracy on the items outside a form was, for systems of which everything is known.
+    """What systems of which everything is known say of the items outside a form.
 
     Parameters
     ----------
     form
         The items that are seen.
     coefficients
-        Of the regression of the accuracy on the items not seen: intercept, then for each scale the accuracy that the
-        model expects there and the accuracy on the items seen, as far as there are such items.
+        Of the regression of the accuracy on the items not seen: intercept, then each item of the form.
     residual_sd
-        Standard deviation about the regression.
+        Root mean square error of that regression in cross-validation.
+    features
+        Of every item of the scales, by the bank's curves and by the known systems' responses, shape
+        (n_items, n_features).
+    unfairness
+        Variance of the logit of the share not seen about the regression across the system's own items, beyond what
+        that counts with, among the known systems: how unlike the other items those of the form are.
+    known
+        Least and greatest accuracy on all items among the systems.
     n_systems
         Systems it was learnt from.
     """
 
-    form: frozenset[str]
-    coefficients: NDArray[np.float64]
+    form: tuple[str, ...]
+    coefficients: Array
     residual_sd: float
+    features: Array
+    unfairness: float
+    known: tuple[float, float]
     n_systems: int
 
     def table(self) -> pd.DataFrame:
         """One row a coefficient, the intercept first."""
-        return pd.DataFrame({"coefficient": self.coefficients})
+        return pd.DataFrame({"item_id": ["", *self.form], "coefficient": self.coefficients})
 
 
 def predict_accuracy(
@@ -123,19 +150,31 @@ def predict_accuracy(
 ) -> PredictedAccuracy:
     """Expected accuracy on all items of the scales, from the responses to a part of them.
 
-    What was seen counts as it is, the rest as the model expects it of the system's ability on each scale:
+    What was seen counts as it is; the share right of the rest, s, is expected in two ways.
 
-        A = (sum of x_j seen + sum over scales and j not seen of E(P_j(theta) | x)) / n
+    1. By the system's own answers: a logistic regression across the items it answered,
 
-    With several trials of an item x_j is the share right, and the accuracy predicted is that of a run in which items
-    not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
+           logit P(right on item j) = level + f_j w,    level ~ N(m, 2.5^2), w ~ N(0, I),
 
-    Its variance includes theta's error and the chance of the responses not seen:
-    n^2 Var = sum over scales of Var(sum P_j | x) + E(sum P_j (1 - P_j) | x) / m. That is all there is if the model is
-    right. On a benchmark of many abilities it is not: a ``correction`` learnt from systems whose responses are all
-    known (see ``learn_correction``) replaces the second sum, and its residuals give the variance.
+       with features f_j of the items: the principal components of the bank's curves (8, scaled to a variance of 3).
+       It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
+       of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
+       a fair sample of the items or its features tell how it is not; with a ``correction`` e^2 grows by how far it was
+       neither for the systems learnt from. The interval, normal in logit s, stands on it.
+    2. By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
+       sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
+       learnt from systems whose responses are all known, unless that contradicts the answers (r > 1) and the bank less.
 
-    The interval is that of a normal distribution kept to what is possible, from all the rest wrong to all right.
+    For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
+
+        s = R + (K - R) / max(1, r)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
+
+    where r is about 1 if the systems are like those known. A system more than 3 sqrt(e^2 - v) off has its own r, so
+    that it is not drawn to the others. So systems that are predicted together say together how far what is known can
+    be trusted for them; the intervals do not depend on who else is predicted, and s is kept within them.
+
+    With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
+    items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
 
     Parameters
     ----------
@@ -144,7 +183,7 @@ def predict_accuracy(
     responses
         Graded responses to any of the items; those that no scale has are left aside. With a correction, to its form.
     correction
-        Learnt for this form and these scales; None to trust the model.
+        Learnt for this form and these scales; its features join the bank's. None for the bank alone.
     level
         Nominal coverage of the interval.
 
@@ -165,44 +204,66 @@ def predict_accuracy(
     >>> form = [[1, 1, 1, None, None, None], [1, 0, 0, None, None, None]]
     >>> irtbench.predict_accuracy(scale, form).table()[["respondent_id", "n_seen", "predicted_accuracy", "se"]].round(2)
       respondent_id  n_seen  predicted_accuracy    se
-    0            r1       3                0.72  0.16
-    1            r2       3                0.22  0.10
+    0            r1       3                0.72  0.27
+    1            r2       3                0.22  0.19
     """
-    responses = as_responses(responses, item_ids=_items_of(scales))
+    pool = _as_scales(scales)
+    ids = _items_of(pool)
+    responses = as_responses(responses, item_ids=ids)
     if not 0 < level < 1:
         raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
-    parts = _parts(scales, responses)
-    total = parts.n_items.sum()
-    n_unseen = parts.n_unseen.sum(axis=0)
-    seen_right = parts.seen_right.sum(axis=0)
+    if len(set(ids)) < len(ids):
+        raise InputError("prediction: an item stands in two scales; expected each in one")
+    members = set(ids)
+    seen = responses.select_items([item for item in responses.item_ids if item in members])
+    n_trials = _trials_a_response(seen)
+    expected = [_by_model(pool, seen, n_trials)]
     if correction is None:
-        rest_right, sd = parts.expected.sum(axis=0), np.sqrt(parts.variance.sum(axis=0))
+        known = _known_range(pool)
+        own, sd = _across_items(seen, _bank_features(pool), ids, _mean_logit(pool), n_trials)
     else:
-        _demand_form(responses, correction)
-        share = (_features(parts) @ correction.coefficients).clip(0, 1)
-        rest_right, sd = share * n_unseen, correction.residual_sd * n_unseen
-    accuracy, sd = (seen_right + rest_right) / total, sd / total
-    least, most = seen_right / total, (seen_right + n_unseen) / total
-    lower, upper = (_truncated_quantile(accuracy, sd, least, most, q) for q in ((1 - level) / 2, (1 + level) / 2))
-    n_seen = (total - n_unseen).astype(np.int64)
-    seen = responses.select_items([item for item in responses.item_ids if item in set(_items_of(scales))])
+        _demand_form(seen, correction)
+        expected.insert(0, _by_correction(seen, correction))
+        known = correction.known
+        own, sd = _across_items(seen, correction.features, ids, _mean_logit(pool), n_trials)
+        sd = np.sqrt(sd**2 + correction.unfairness * (own * (1 - own)) ** 2)
+    n_seen = seen.n_items_by_respondent
+    rest = len(ids) - n_seen
+    judged = (n_seen > 0) & (rest > 0)
+    share, off = _drawn_to_known(own, sd, expected, judged)
+    right = np.nansum(seen.shares, axis=1)
+    reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
+    lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
+    accuracy = (right + rest * share.clip(lower, upper)) / len(ids)
+    below, above = ((n_seen[:, None] * np.array([end * (1 - end) for end in known])) ** 0.5 * (CHANCE / len(ids))).T
+    beyond = np.select(
+        [accuracy > known[1] + above, accuracy < known[0] - below, judged & (off > OUTLIER**2)],
+        ["above", "below", "beside"],
+        "no",
+    )
     return PredictedAccuracy(
         respondent_ids=responses.respondent_ids,
         accuracy=accuracy,
-        standard_error=sd,
-        lower=lower,
-        upper=upper,
+        standard_error=rest * sd / len(ids),
+        lower=(right + rest * lower) / len(ids),
+        upper=(right + rest * upper) / len(ids),
         level=level,
-        n_seen=n_seen,
+        n_seen=n_seen.astype(np.int64),
         n_correct=seen.n_correct_by_respondent,
-        n_items=int(total),
+        n_items=len(ids),
         accuracy_seen=seen.accuracy(),
+        beyond_known=tuple(str(word) for word in beyond),
         n_trials=None if responses.trials is None else seen.n_by_respondent,
     )
 
 
 def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[str]) -> Correction:
-    """Regress what systems got of the items outside a form on what the form says of them, by least squares.
+    """Learn from systems of which everything is known what a form says of the other items.
+
+    The accuracy on the items outside is regressed on the responses to the form by the systems' covariances, those
+    between two items shrunk: b = C^-1 c, c the covariance of the form's items with that accuracy. The shrinkage is that
+    of least mean absolute error in cross-validation (five folds). To the bank's features of the items come as many, the
+    principal components of the systems' responses, each system's mean taken off.
 
     Parameters
     ----------
@@ -216,7 +277,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     Raises
     ------
     InputError
-        If a response is missing, the form holds all items, or there are not ten systems for each coefficient.
+        If a response is missing, the form holds all items, or there are fewer than ten systems.
 
     Examples
     --------
@@ -230,35 +291,44 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     >>> correction = irtbench.learn_correction(scale, responses, form)
     >>> new = responses.select_items(form)
     >>> irtbench.predict_accuracy(scale, new, correction=correction)
-    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.07 to 0.81>
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.83>
     """
-    responses = as_responses(responses, item_ids=_items_of(scales))
-    every = _items_of(scales)
-    outside = responses.select_items([item for item in every if item not in set(form)])
+    pool = _as_scales(scales)
+    ids = _items_of(pool)
+    responses = as_responses(responses, item_ids=ids)
+    members = set(form)
+    outside = responses.select_items([item for item in ids if item not in members])
     seen = responses.select_items(list(form))
     if outside.n_items == 0:
         raise InputError("prediction: the form holds all items; there is nothing to predict")
     if not (outside.is_complete and seen.is_complete):
         raise InputError("prediction: a correction is learnt from complete responses but some are missing")
-    features = _features(_parts(scales, seen))
-    if len(features) < 10 * features.shape[1]:
-        raise InputError(f"prediction: a correction needs {10 * features.shape[1]} systems but got {len(features)}")
-    share = outside.shares.mean(axis=1)
-    coefficients = np.linalg.lstsq(features, share, rcond=None)[0]
-    degrees = len(features) - features.shape[1]
-    sd = float(np.sqrt(((share - features @ coefficients) ** 2).sum() / degrees))
-    return Correction(frozenset(form), coefficients, sd, len(features))
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """What is seen and what is expected on each scale; arrays of shape (n_scales, n_respondents)."""
-
-    seen_right: NDArray[np.float64]
-    n_unseen: NDArray[np.float64]
-    expected: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    n_items: NDArray[np.int64]
+    n = responses.n_respondents
+    if n < LEAST_SYSTEMS:
+        raise InputError(f"prediction: a correction needs {LEAST_SYSTEMS} systems but got {n}")
+    whole, x, y = responses.select_items(ids).shares, seen.shares, outside.shares.mean(axis=1)
+    fold = np.empty(n, dtype=np.intp)
+    fold[np.argsort(y, kind="stable")] = np.arange(n) % FOLDS
+    errors = np.empty((len(SHRINKAGE), n))
+    for k in range(FOLDS):
+        inside, left = fold != k, fold == k
+        for place, shrinkage in enumerate(SHRINKAGE):
+            coefficients = _shrunk_regression(x[inside], y[inside], shrinkage)
+            errors[place, left] = coefficients[0] + x[left] @ coefficients[1:] - y[left]
+    best = int(np.abs(errors).mean(axis=1).argmin())
+    accuracy = whole.mean(axis=1)
+    features = np.hstack([_bank_features(pool), _leading(whole / np.sqrt(n))]) / np.sqrt(2)
+    own, sd = _across_items(seen, features, ids, _mean_logit(pool), _trials_a_response(seen))
+    unfairness = ((y - own) ** 2 - sd**2).sum() / ((own * (1 - own)) ** 2).sum()
+    return Correction(
+        form=tuple(form),
+        coefficients=_shrunk_regression(x, y, SHRINKAGE[best]),
+        residual_sd=float(np.sqrt((errors[best] ** 2).mean())),
+        features=features,
+        unfairness=max(0.0, float(unfairness)),
+        known=(float(accuracy.min()), float(accuracy.max())),
+        n_systems=n,
+    )
 
 
 def _as_scales(scales: Scales) -> tuple[Scale, ...]:
@@ -267,83 +337,175 @@ def _as_scales(scales: Scales) -> tuple[Scale, ...]:
     return (scales,) if isinstance(scales, Scale) else tuple(scales)
 
 
-def _items_of(scales: Scales) -> tuple[str, ...]:
-    return tuple(item for scale in _as_scales(scales) for item in scale.items.item_ids)
+def _items_of(scales: Sequence[Scale]) -> tuple[str, ...]:
+    return tuple(item for scale in scales for item in scale.items.item_ids)
 
 
-def _parts(scales: Scales, responses: ResponseMatrix) -> _Parts:
-    """Right responses seen; number, expectation and variance of those not seen, on each scale."""
-    scales = _as_scales(scales)
-    every = _items_of(scales)
-    if len(set(every)) < len(every):
-        raise InputError("prediction: an item stands in two scales; expected each in one")
-    n_trials = _trials_a_response(responses)
-    seen_right, n_unseen, expected, variance = np.zeros((4, len(scales), responses.n_respondents))
-    for k, scale in enumerate(scales):
+def _by_model(scales: Sequence[Scale], responses: ResponseMatrix, n_trials: Array) -> tuple[Array, Array]:
+    """Share of the items not seen that the bank expects right, and its variance, each of shape (n_respondents,)."""
+    n_rest, right, variance = np.zeros((3, responses.n_respondents))
+    for scale in scales:
         own = own_responses(scale, responses)
         known = scale.items.select(own.item_ids)
         columns = [scale.items.item_ids.index(item) for item in own.item_ids]
-        shares, correct = own.shares, own.correct
+        correct = own.correct
         for rows in row_batches(own.n_respondents, scale.items.n_items):
-            share = shares[rows]
-            unseen = np.ones((len(share), scale.items.n_items), dtype=np.bool_)
-            unseen[:, columns] = np.isnan(share)
+            unseen = np.ones((len(correct[rows]), scale.items.n_items), dtype=np.bool_)
+            unseen[:, columns] = np.isnan(correct[rows])
             posterior = posterior_of(
                 correct[rows], known, scale.population or STANDARD_NORMAL, trials=some_rows(own.trials, rows)
             )
-            expected[k, rows], variance[k, rows] = posterior.number_right(
-                icc(posterior.nodes, scale.items), unseen, trials=n_trials[rows]
-            )
-            seen_right[k, rows] = np.nansum(share, axis=1)
-            n_unseen[k, rows] = unseen.sum(axis=1)
-    return _Parts(seen_right, n_unseen, expected, variance, np.array([scale.items.n_items for scale in scales]))
+            mean, spread = posterior.number_right(icc(posterior.nodes, scale.items), unseen, trials=n_trials[rows])
+            right[rows] += mean
+            variance[rows] += spread
+            n_rest[rows] += unseen.sum(axis=1)
+    n_rest = np.maximum(n_rest, 1)
+    return right / n_rest, variance / n_rest**2
 
 
-def _trials_a_response(responses: ResponseMatrix) -> NDArray[np.float64]:
+def _by_correction(responses: ResponseMatrix, correction: Correction) -> tuple[Array, Array]:
+    """The same by a correction."""
+    shares = responses.select_items(correction.form).shares
+    expected = (correction.coefficients[0] + shares @ correction.coefficients[1:]).clip(0, 1)
+    return expected, np.full(len(shares), correction.residual_sd**2)
+
+
+def _across_items(
+    responses: ResponseMatrix, features: Array, item_ids: Sequence[str], level: float, n_trials: Array
+) -> tuple[Array, Array]:
+    """Share of the items not seen expected by a logistic regression across those seen, and its standard error."""
+    design = np.column_stack([np.ones(len(features)), features])
+    place = {item: k for k, item in enumerate(item_ids)}
+    columns = [place[item] for item in responses.item_ids]
+    asked = design[columns]
+    products = np.einsum("ja,jb->jab", asked, asked).reshape(len(asked), -1)
+    precision = np.diag([1 / LEVEL_SD**2, *np.ones(features.shape[1])])
+    start = np.zeros(design.shape[1])
+    start[0] = level
+    weight, correct = responses.n_trials.astype(np.float64), np.nan_to_num(responses.correct)
+    share, sd = np.empty((2, responses.n_respondents))
+    for rows in row_batches(responses.n_respondents, len(design)):
+        n, right = weight[rows], correct[rows]
+        found = np.tile(start, (len(n), 1))
+        for _ in range(NEWTON_STEPS):
+            p = expit(found @ asked.T)
+            slope = (right - n * p) @ asked - (found - start) @ precision
+            curvature = ((n * p * (1 - p)) @ products).reshape(len(n), *precision.shape) + precision
+            step = np.linalg.solve(curvature, slope[..., None])[..., 0]
+            longest = np.abs(step).max(axis=1, keepdims=True)
+            found += step * np.minimum(1, LONGEST_STEP / np.maximum(longest, LONGEST_STEP))
+            if longest.max() < NEWTON_END:
+                break
+        unseen = np.ones((len(n), len(design)))
+        unseen[:, columns] = n == 0
+        unseen /= np.maximum(unseen.sum(axis=1, keepdims=True), 1)
+        p = expit(found @ design.T)
+        share[rows] = (unseen * p).sum(axis=1)
+        chance = (unseen**2 * p * (1 - p)).sum(axis=1) / n_trials[rows]
+        derivative = (unseen * p * (1 - p)) @ design
+        told = np.linalg.solve(curvature, derivative[..., None])[..., 0]
+        sd[rows] = np.sqrt((derivative * told).sum(axis=1) + chance)
+    whole = (responses.n_items_by_respondent == len(design)).nonzero()[0]
+    share[whole], sd[whole] = 0.5, 0.0
+    return share, sd
+
+
+def _drawn_to_known(
+    own: Array, sd: Array, expected: Sequence[tuple[Array, Array]], judged: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
+
+    ``expected`` are shares and their variances, of which the first count that are no further off than they would be for
+    systems like those known, else the least far; the second array is the squared distance relative to the variance.
+    """
+    best: tuple[float, Array, Array] | None = None
+    for share, variance in expected:
+        gain = np.maximum(sd**2 - variance, LEAST_GAIN * sd**2)
+        off = np.divide((share - own) ** 2, gain, out=np.zeros_like(own), where=gain > 0)
+        together = float(((share - own) ** 2)[judged].sum() / gain[judged].sum()) if judged.any() else 0.0
+        if best is None or together < max(best[0], 1.0):
+            best = together, share, off
+    assert best is not None
+    together, share, off = best
+    alone = np.where(judged & (off > OUTLIER**2), off, 0.0)
+    return own + (share - own) / np.maximum(np.maximum(together, alone), 1.0) ** 2, off
+
+
+def _bank_features(scales: Sequence[Scale]) -> Array:
+    """Principal components of the items' curves over the population, shape (n_items, n_features).
+
+    Each row that is taken apart is the share right of all items at one ability on one scale, and average on the others.
+    """
+    curves = [icc((scale.population or STANDARD_NORMAL).nodes, scale.items) for scale in scales]
+    weights = [(scale.population or STANDARD_NORMAL).weights for scale in scales]
+    average = np.concatenate([weight @ curve for weight, curve in zip(weights, curves, strict=True)])
+    rows, first = [], 0
+    for weight, curve in zip(weights, curves, strict=True):
+        part = np.tile(average, (len(curve), 1))
+        part[:, first : first + curve.shape[1]] = curve
+        rows.append(part * np.sqrt(weight)[:, None])
+        first += curve.shape[1]
+    return _leading(np.concatenate(rows))
+
+
+def _leading(rows: Array) -> Array:
+    """The leading principal components of items, each row centred, scaled to their variance a priori."""
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    _, vectors = np.linalg.eigh(centred @ centred.T)
+    features: Array = centred.T @ vectors[:, ::-1][:, :N_FEATURES]
+    total = (centred**2).sum() / centred.shape[1]
+    return features * np.sqrt(FEATURES_VARIANCE / total) if total > 0 else np.zeros_like(features)
+
+
+def _mean_logit(scales: Sequence[Scale]) -> float:
+    """Logit of the accuracy that the bank expects of its population."""
+    densities = [(scale, scale.population or STANDARD_NORMAL) for scale in scales]
+    return float(
+        logit(np.concatenate([density.weights @ icc(density.nodes, s.items) for s, density in densities]).mean())
+    )
+
+
+def _known_range(scales: Sequence[Scale]) -> tuple[float, float]:
+    """Least and greatest accuracy that the bank expects of the norm sample, or of nearly all of its population."""
+    least, most = 0.0, 0.0
+    for scale in scales:
+        density = scale.population or STANDARD_NORMAL
+        if scale.norms is None:
+            tail = (1 - KNOWN_SHARE) / 2
+            low, high = np.interp([tail, 1 - tail], density.weights.cumsum(), density.nodes)
+        else:
+            low, high = scale.norms.theta.min(), scale.norms.theta.max()
+        right = icc(np.linspace(low, high, density.nodes.size), scale.items).sum(axis=1)
+        least, most = least + right.min(), most + right.max()
+    n_items = sum(scale.items.n_items for scale in scales)
+    return float(least / n_items), float(most / n_items)
+
+
+def _shrunk_regression(x: Array, y: Array, shrinkage: float) -> Array:
+    """Intercept and slopes of y on x, with this share taken off the covariances between two columns and with y."""
+    middle, centre = x.mean(axis=0), y.mean()
+    deviation = x - middle
+    covariance = deviation.T @ deviation / len(x)
+    own = np.diag(covariance) + 1e-6  # an item that all answer alike says nothing
+    covariance = (1 - shrinkage) * covariance
+    np.fill_diagonal(covariance, own)
+    slopes = np.linalg.solve(covariance, (1 - shrinkage) * (deviation.T @ (y - centre)) / len(x))
+    both: Array = np.concatenate([[centre - middle @ slopes], slopes])
+    return both
+
+
+def _trials_a_response(responses: ResponseMatrix) -> Array:
     """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,)."""
     n, n_items = responses.n_trials, responses.n_items_by_respondent
     inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
     return np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
 
 
-def _features(parts: _Parts) -> NDArray[np.float64]:
-    """Intercept, and the accuracies expected and seen on each scale, shape (n_respondents, n_coefficients)."""
-    columns = [np.ones(parts.expected.shape[1])]
-    for k, n_items in enumerate(parts.n_items):
-        n_seen = n_items - parts.n_unseen[k]
-        if (parts.n_unseen[k] > 0).all():
-            columns.append(parts.expected[k] / parts.n_unseen[k])
-        if (n_seen > 0).all():
-            columns.append(parts.seen_right[k] / n_seen)
-    return np.stack(columns, axis=1)
-
-
 def _demand_form(responses: ResponseMatrix, correction: Correction) -> None:
     """Refuse respondents who did not answer just the form that a correction was learnt for."""
-    lacking = sorted(correction.form - set(responses.item_ids))
-    own = responses.select_items([item for item in responses.item_ids if item in correction.form])
+    form = set(correction.form)
+    lacking = sorted(form - set(responses.item_ids))
+    own = responses.select_items([item for item in responses.item_ids if item in form])
     if lacking or not own.is_complete:
         what = name_first(lacking) if lacking else "some of it"
-        raise InputError(f"prediction: the correction is for a form of {len(correction.form)} items; missing: {what}")
-
-
-def _truncated_quantile(
-    mean: NDArray[np.float64],
-    sd: NDArray[np.float64],
-    least: NDArray[np.float64],
-    most: NDArray[np.float64],
-    probability: float,
-) -> NDArray[np.float64]:
-    """Quantile of a normal distribution kept between two ends, by halving."""
-    spread = np.where(sd > 0, sd, 1.0)
-
-    def below(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return ndtr((x - mean) / spread)
-
-    wanted = below(least) + probability * (below(most) - below(least))
-    low, high = least.copy(), most.copy()
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        too_low = below(middle) < wanted
-        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
-    return np.where(sd > 0, (low + high) / 2, mean)
+        raise InputError(f"prediction: the correction is for a form of {len(form)} items; missing: {what}")

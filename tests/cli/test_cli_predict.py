@@ -18,7 +18,7 @@ from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 COLUMNS = [
     "respondent_id", "n_seen", "n_correct", "accuracy", "n_items", "predicted_accuracy", "se", "predicted_lower",
-    "predicted_upper", "method",
+    "predicted_upper", "beyond_known", "method",
 ]  # fmt: skip
 
 
@@ -85,10 +85,22 @@ def test_the_terminal_speaks_in_words(folder: Path) -> None:
     assert "% right of all 50 items, expected" in text
     interval = f"{100 * wanted.accuracy[0]:.1f} [{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
     assert interval in text
-    assert "Expected by the bank's model; " in text
-    assert "In brackets 95% intervals." in text
+    assert "Expected by each system's own answers and by the bank. In brackets 95% intervals, by its own" in text
     corrected = run("predict", folder / "bank.json", folder / "form.csv", "--learn-from", folder / "others.csv").stdout
-    assert "Corrected by a regression learnt from 60 systems. In brackets 95% intervals." in corrected
+    assert "own answers and by the bank and 60 systems whose responses are known. In brackets 95%" in corrected
+
+
+def test_systems_beyond_the_known_are_told(folder: Path, tmp_path: Path) -> None:
+    # all right on the form: more than the bank expects of nearly anybody
+    strong = pd.read_csv(folder / "form.csv").assign(response=1)
+    strong.to_csv(tmp_path / "strong.csv", index=False)
+    done = run("predict", folder / "bank.json", tmp_path / "strong.csv", "-o", tmp_path / "p.csv")
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("irtbench: 2 of 2 systems beyond all known ones (2 above): r1, r2; ")
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert found["beyond_known"].tolist() == ["above", "above"]
+    # nothing is said of systems like those known
+    assert "beyond" not in run("predict", folder / "bank.json", folder / "form.csv").stderr
 
 
 def test_scoring_a_form_on_the_whole_bank_says_the_accuracy_on_all_items(folder: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
+from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
@@ -28,9 +29,16 @@ def test_two_items_by_hand() -> None:
     scale = Scale("two", items, ItemTable.plain(items.item_ids))
     seen = ResponseMatrix(np.array([[1.0, np.nan], [np.nan, np.nan]]), ("one", "none"), items.item_ids)
     found = predict_accuracy(scale, seen)
+    # the regression across items has no feature to tell two equal curves apart: level x with 1 / (1 + e^x) = x / 2.5^2
+    level = 1.3188306641906098
+    s = 1 / (1 + np.exp(-level))
+    assert 1 - s == pytest.approx(level / 2.5**2, abs=1e-5)
+    # it contradicts the bank by (s - .586758)^2 = .041, no more than a quarter of its variance, .062: as a system like
+    # those known would, so that the bank's expectation stands
+    variance = (s * (1 - s)) ** 2 / (s * (1 - s) + 1 / 2.5**2) + s * (1 - s)
+    assert (s - 0.586758) ** 2 < 0.25 * variance
     np.testing.assert_allclose(found.accuracy, [(1 + 0.586758) / 2, 0.5], atol=1e-5)
-    # one unseen response of chance p has variance p (1 - p), whatever is known of theta
-    assert found.standard_error[0] == pytest.approx(np.sqrt(0.586758 * (1 - 0.586758)) / 2, abs=1e-5)
+    assert found.standard_error[0] == pytest.approx(np.sqrt(variance) / 2, abs=1e-5)
     assert found.n_seen.tolist() == [1, 0]
     # nothing below what is right already, nothing above all right
     assert found.lower[0] >= 0.5
@@ -58,9 +66,53 @@ def test_intervals_cover_and_errors_are_smaller_than_those_of_the_part() -> None
     assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.025)
     plain = np.abs(whole.select_items(form).values.mean(axis=1) - truth).mean()
     assert np.abs(found.accuracy - truth).mean() < 0.85 * plain
-    # one scale without any item seen is predicted from its population alone
+    # of one scale no item is seen: that its items are no harder is then assumed with room to spare
     first_only = predict_accuracy(scales, whole.select_items(ids[:20]))
-    assert ((first_only.lower <= truth) & (truth <= first_only.upper)).mean() == pytest.approx(0.95, abs=0.025)
+    assert ((first_only.lower <= truth) & (truth <= first_only.upper)).mean() > 0.925
+
+
+def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_their_share() -> None:
+    # two abilities, of which the bank knows one; it is fitted on the weaker 60 of 100 systems, the strongest 40 are new
+    rng = np.random.default_rng(7)
+    theta = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=100)
+    whole = np.concatenate(
+        [simulate_responses(theta[:, k], make_scale("ab"[k], 100).items, rng=rng).values for k in range(2)], axis=1
+    )
+    order = np.argsort(whole.mean(axis=1), kind="stable")
+    known, new = whole[order[:60]], whole[order[60:]]
+    items = fit_model(known, prior="hierarchical", standard_errors=False).items
+    scale = Scale("all", items, ItemTable.plain(items.item_ids))
+    truth = new.mean(axis=1)
+    held, error, plain, told = [], [], [], []
+    for _ in range(20):
+        form = rng.choice(200, 40, replace=False)
+        seen = np.full(new.shape, np.nan)
+        seen[:, form] = new[:, form]
+        found = predict_accuracy(scale, seen)
+        held.append(((found.lower <= truth) & (truth <= found.upper)).mean())
+        error.append(np.abs(found.accuracy - truth).mean())
+        plain.append(np.abs(new[:, form].mean(axis=1) - truth).mean())
+        told.append(np.mean([word != "no" for word in found.beyond_known]))
+    assert 0.9 < np.mean(held) < 0.99
+    assert np.mean(error) < 0.95 * np.mean(plain)
+    assert np.mean(told) > 0.1
+
+
+def test_a_system_beyond_the_others_stands_alone_and_moves_no_interval() -> None:
+    # nineteen systems of the population and one that gets everything right that most get wrong
+    scale = make_scale("s", 120)
+    rng = np.random.default_rng(5)
+    whole = simulate_responses(rng.normal(size=20), scale.items, rng=rng).values.copy()
+    form = np.arange(60)
+    whole[0] = scale.items.difficulty > 0
+    seen = np.full(whole.shape, np.nan)
+    seen[:, form] = whole[:, form]
+    found, others = predict_accuracy(scale, seen), predict_accuracy(scale, seen[1:])
+    assert found.beyond_known[0] == "beside"
+    assert abs(found.accuracy[0] - whole[0].mean()) < 0.05
+    np.testing.assert_allclose(found.lower[1:], others.lower, atol=1e-7)
+    np.testing.assert_allclose(found.upper[1:], others.upper, atol=1e-7)
+    assert ((found.lower <= found.accuracy) & (found.accuracy <= found.upper)).all()
 
 
 def test_a_correction_mends_a_wrong_model() -> None:
@@ -93,15 +145,13 @@ def test_a_form_may_hold_all_items_of_a_scale() -> None:
     whole = ResponseMatrix(np.concatenate([part.values for part in parts], axis=1), parts[0].respondent_ids, ids)
     form = ids[:20]
     correction = learn_correction(scales, whole, form)
-    # intercept; seen on the first; expected and seen on the second
-    assert correction.coefficients.shape == (4,)
+    assert correction.coefficients.shape == (21,)
+    assert correction.features.shape == (42, 16)
     seen, truth = whole.select_items(form), whole.values.mean(axis=1)
     for found in (predict_accuracy(scales, seen, correction=correction), predict_accuracy(scales, seen)):
         assert np.isfinite(found.standard_error).all()
         assert found.n_seen.tolist() == [20] * 300
         assert ((found.lower <= truth) & (truth <= found.upper)).mean() == pytest.approx(0.95, abs=0.045)
-    # and a scale of which nothing is seen: its expectation alone
-    assert learn_correction(scales, whole, ids[:6]).coefficients.shape == (4,)
 
 
 def test_bad_input_is_refused() -> None:
@@ -118,8 +168,8 @@ def test_bad_input_is_refused() -> None:
         predict_accuracy(scale, responses, level=95)
     with pytest.raises(InputError, match="there is nothing to predict"):
         learn_correction(scale, responses, scale.items.item_ids)
-    with pytest.raises(InputError, match="needs 30 systems but got 10"):
-        learn_correction(scale, responses.select_respondents(np.arange(60) < 10), form)
+    with pytest.raises(InputError, match="needs 10 systems but got 9"):
+        learn_correction(scale, responses.select_respondents(np.arange(60) < 9), form)
     gap = responses.values.copy()
     gap[0, 19] = np.nan
     with pytest.raises(InputError, match="some are missing"):
@@ -137,9 +187,16 @@ def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
     p = 1 / (1 + np.exp(-theta))
     mean = (weight @ p) / weight.sum()
     variance = (weight @ (p - mean) ** 2 + weight @ (p * (1 - p)) / 3) / weight.sum()
+    # by its own answers: 3 (1 - s) = level / 2.5^2
+    level = 2.0808066663811506
+    s = 1 / (1 + np.exp(-level))
+    assert 3 * (1 - s) == pytest.approx(level / 2.5**2, abs=1e-9)
+    own = (s * (1 - s)) ** 2 / (3 * s * (1 - s) + 1 / 2.5**2) + s * (1 - s) / 3
+    off = (mean - s) ** 2 / max(own - variance, own / 4)
+    assert 1 < off < 9
     found = predict_accuracy(scale, seen)
-    assert found.accuracy[0] == pytest.approx((1 + mean) / 2, abs=1e-5)
-    assert found.standard_error[0] == pytest.approx(np.sqrt(variance) / 2, abs=1e-5)
+    assert found.accuracy[0] == pytest.approx((1 + s + (mean - s) / off**2) / 2, abs=1e-5)
+    assert found.standard_error[0] == pytest.approx(np.sqrt(own) / 2, abs=1e-5)
     table = found.table()
     assert list(table.columns[-1:]) == ["n_trials"]
     assert table.loc[0, ["n_seen", "n_correct", "accuracy", "n_trials"]].tolist() == [1, 3, 1.0, 3]
