@@ -10,7 +10,7 @@ import pytest
 
 import irtbench
 
-FUNCTIONS = [name for name in irtbench.__all__ if inspect.isfunction(getattr(irtbench, name))]
+FUNCTIONS = [name for name in irtbench._HOMES if inspect.isfunction(getattr(irtbench, name))]
 ROOT = Path(irtbench.__file__).parents[1]
 
 

@@ -99,7 +99,7 @@ INNER_FILES = {
     "trial_counts vocabulary readers.batches readers.file_systems "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
-    "readers.column_names readers.deepeval readers.doccano readers.promptfoo "
+    "exports readers.column_names readers.deepeval readers.doccano readers.promptfoo "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
@@ -152,7 +152,7 @@ def without_name(room: str, homes: Mapping[str, str]) -> list[str]:
     return missing
 
 
-@pytest.mark.parametrize("name", irtbench.__all__)
+@pytest.mark.parametrize("name", irtbench._HOMES)
 def test_every_public_name_is_there_and_documented(name: str) -> None:
     found = getattr(irtbench, name)
     assert found.__doc__
@@ -184,16 +184,24 @@ def test_what_is_listed_as_inner_is_there_and_has_no_name() -> None:
 
 
 def test_names_are_listed_and_type_checkers_see_the_same() -> None:
-    assert len(set(irtbench.__all__)) == len(irtbench.__all__)
+    assert len(dir(irtbench)) - len([name for name in dir(irtbench) if name.startswith("__")]) <= 150
     assert set(irtbench.__all__) <= set(dir(irtbench))
-    tree = ast.parse(Path(irtbench.__file__).read_text(encoding="utf-8"))
-    seen = {
-        alias.asname: str(node.module).removeprefix("irtbench.")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("irtbench.")
-        for alias in node.names
-    }
-    assert seen == irtbench._HOMES
+    stubs = [ROOT / "__init__.pyi", *(ROOT / room / "__init__.pyi" for room in irtbench._ROOMS)]
+    lines = [re.findall(r"^from irtbench\.([\w.]+) import (\w+) as (\w+)$", stub.read_text(), re.M) for stub in stubs]
+    named = [(name, module) for found in lines for module, name, known in found if name == known]
+    assert len(named) == len(dict(named)) == len(irtbench._HOMES)  # each in one stub
+    assert dict(named) == irtbench._HOMES
+
+
+@pytest.mark.parametrize("room", irtbench._ROOMS)
+def test_a_room_has_its_names_and_no_file_hides_one(room: str) -> None:
+    package = getattr(irtbench, room)
+    assert dir(package) == sorted(package.__all__)
+    for name in package.__all__:
+        assert not (ROOT / room / f"{name}.py").exists()
+        assert getattr(package, name) is getattr(irtbench, name)
+    with pytest.raises(AttributeError, match=f"'irtbench.{room}' has no attribute 'nothing'"):
+        _ = package.nothing
 
 
 def test_no_name_hides_a_room_or_a_file() -> None:
@@ -219,7 +227,7 @@ def test_no_two_files_of_one_name_do_different_jobs() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'fit_modle'"):
-        _ = irtbench.fit_modle
+        _ = irtbench.fit_modle  # type: ignore[attr-defined]
 
 
 def test_the_package_itself_is_light() -> None:
@@ -229,6 +237,8 @@ def test_the_package_itself_is_light() -> None:
 
 def test_the_package_says_its_version_and_lists_its_names_alone() -> None:
     assert irtbench.__version__ == version("irtbench")
-    assert [name for name in dir(irtbench) if not name.startswith("__")] == sorted(irtbench.__all__)
+    assert [name for name in dir(irtbench) if not name.startswith("__")] == sorted(
+        [*irtbench.__all__, *irtbench._ROOMS]
+    )
     listed = set(re.findall(r"\w+", irtbench.__doc__ or ""))
-    assert listed >= set(irtbench.__all__)
+    assert listed >= set(irtbench._HOMES)

@@ -11,7 +11,7 @@ from irtbench.data.shown import MOST_LETTERS, MOST_ROWS, Figures, Shown
 
 RESULTS = [
     name
-    for name in irtbench.__all__
+    for name in irtbench._HOMES
     if is_dataclass(found := getattr(irtbench, name))
     and not issubclass(found, Settings)
     # parts of a model, not results

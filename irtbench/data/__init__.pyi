@@ -1,0 +1,23 @@
+# isort: skip_file
+from irtbench.data.sparse_responses import responses_from_long as responses_from_long
+from irtbench.data.tags import ItemTags as ItemTags
+from irtbench.data.choices import ChoiceItems as ChoiceItems
+from irtbench.data.readers.large_table import LargeTable as LargeTable
+from irtbench.data.readers.large_columns import ColumnChoice as ColumnChoice
+from irtbench.data.readers.encode import encode_table as encode_table
+from irtbench.data.readers.respondents import read_respondents as read_respondents
+from irtbench.data.readers.tagged_items import read_tags as read_tags
+from irtbench.data.readers.tagged_items import read_twins as read_twins
+from irtbench.data.readers.choice_items import read_choices as read_choices
+from irtbench.data.screening import Screening as Screening
+from irtbench.data.answer_patterns import longest_run as longest_run
+from irtbench.data.answer_patterns import longest_pattern as longest_pattern
+from irtbench.data.answer_times import RapidGuesses as RapidGuesses
+from irtbench.data.answer_times import rapid_guesses as rapid_guesses
+from irtbench.data.answer_times import robust_time_limit as robust_time_limit
+from irtbench.data.item_sampling import AgreementLevel as AgreementLevel
+from irtbench.data.item_sampling import AnnotatedItems as AnnotatedItems
+from irtbench.data.item_sampling import annotated_items as annotated_items
+from irtbench.data.booklets import deal_items as deal_items
+from irtbench.data.booklets import make_booklets as make_booklets
+from irtbench.data.sheets.crowd_sheets import crowd_sheets as crowd_sheets

@@ -1,0 +1,35 @@
+"""Public names of a package, loaded when they are first used: its stub (.pyi) says where each stands."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+
+@cache
+def homes_of(stub: Path) -> dict[str, str]:
+    """The module that holds each name of a stub; those of another stub that it takes whole come last."""
+    homes: dict[str, str] = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            if node.names[0].name == "*":
+                homes |= homes_of(stub.parent / node.module.split(".")[-1] / stub.name)
+            else:
+                homes |= dict.fromkeys((alias.name for alias in node.names), node.module)
+    return homes
+
+
+def exported(file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of the package of this ``__init__.py``."""
+    path = Path(file)
+    homes = homes_of(path.with_suffix(".pyi"))
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module 'irtbench.{path.parent.name}' has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return load, lambda: sorted(homes), list(homes)

@@ -1,0 +1,11 @@
+# isort: skip_file
+from irtbench.estimation.many_scales.fitted_scales import FittedScales as FittedScales
+from irtbench.estimation.driver import maximise as maximise
+from irtbench.estimation.marginal.fisher_scoring import DeltaELBO as DeltaELBO
+from irtbench.estimation.marginal.fisher_scoring import FisherScoring as FisherScoring
+from irtbench.estimation.variational.loss import MarginalELBO as MarginalELBO
+from irtbench.estimation.multiple_groups import GroupedModel as GroupedModel
+from irtbench.estimation.bifactor import bifactor_scores as bifactor_scores
+from irtbench.estimation.bifactor import BifactorModel as BifactorModel
+from irtbench.estimation.factors import FactorModel as FactorModel
+from irtbench.estimation.factors import factor_scores as factor_scores
