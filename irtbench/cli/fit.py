@@ -163,6 +163,7 @@ def fit(
         with opened(print) as given:
             asked = asked.with_item_priors(given.item_ids)
             data, *_ = estimable(given, asked.settings, responses, items_known)
+            asked = asked.with_prior_for(data)[0] if prior == "auto" else asked
             fit_what_is_asked(data, asked, seed, known, scores_file(output, scores_as), print, ranks)
         return
     with (
@@ -174,8 +175,8 @@ def fit(
         if unknown := sorted(set(settings.by_item) - set(given.item_ids)):
             raise InputError(f"{by_item}: no responses to item {name_first(unknown)}")
         asked = asked.with_item_priors(given.item_ids)
-        asked, why = asked.with_prior_for(given) if prior == "auto" else (asked, "")
         data, left_out, idle = estimable(given, asked.settings, responses, items_known)
+        asked, why = asked.with_prior_for(data) if prior == "auto" else (asked, "")
         progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
         file = scores_file(folder, scores_as)
         results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)

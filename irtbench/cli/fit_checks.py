@@ -84,11 +84,13 @@ class AskedFit:
         own = (settings.prior_slope, settings.prior_intercept, settings.prior_guessing, self.prior_items, self.anchors)
         decided = any(part is not None for part in (*own, self.testlets, self.groups)) or self.several_abilities
         plain = settings.kind in ("2pl", "3pl") and settings.population == "normal"
-        if decided or not plain or not isinstance(given, ResponseMatrix):
+        if decided or not plain:
             return self, ""
         from irtbench.study.effort import prior_for
 
         prior, why = prior_for(given)
+        if prior == "hierarchical" and not isinstance(given, ResponseMatrix):  # which is learnt from all in memory
+            prior = "none" if given.n_items > given.n_respondents else "weak"
         if prior == "none":
             return self, ""
         return replace(self, settings=replace(settings, prior=prior)), why

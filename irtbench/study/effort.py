@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 
 from irtbench.building.prune_rules import FEWEST_ITEMS
-from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
+from irtbench.data.stored_responses import AnyResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
 FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is next to nothing
@@ -93,13 +93,13 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
     return "none", f"{shape.per_item:g} responses to the median item suffice for maximum likelihood"
 
 
-def prior_for(responses: ResponseMatrix) -> tuple[Prior, str]:
+def prior_for(responses: AnyResponses) -> tuple[Prior, str]:
     """The prior of `fit` that suits these responses, and why."""
     n, right = responses.n_by_item, responses.proportion_correct() * responses.n_by_item
     rarer = np.minimum(right, n - right)
     varied = rarer > 0  # not of an item without a response
     shape = Shape(
-        n_respondents=int((responses.n_by_respondent > 0).sum()),
+        n_respondents=responses.n_respondents,
         n_items=int(varied.sum()),
         per_item=float(np.median(n[varied])) if varied.any() else 0.0,
         graded=True,

@@ -48,7 +48,7 @@ def test_rasch_from_fit_to_score(folder: Path) -> None:
     )
     assert scores["percentile"].mean() == pytest.approx(50, abs=2)
     said = well("score", out / "bank.json", folder / "responses.csv", "-o", folder / "again.csv")
-    assert "the crowd's mean and standard deviation are 0.00 and 1." in said
+    assert "mean and standard deviation of the crowd are 0.00 and 1." in said
     np.testing.assert_allclose(pd.read_csv(folder / "again.csv")["theta"], scores["theta"])
     for given in (out / "bank.json", out / "items.csv"):
         well("items", given, "-o", folder / "read", "-q")
@@ -141,3 +141,25 @@ def test_a_study_of_a_common_slope(folder: Path, kind: str) -> None:
     slope = rounds["discrimination"] * (scale.population.deviation if scale.population is not None else 1.0)
     first = rounds["round"] == rounds["round"].max()
     np.testing.assert_allclose(rounds["communality"][first], (slope**2 / (slope**2 + 1.702**2))[first], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n_respondents", "n_items", "prior", "why"),
+    [(12, 30, "hierarchical", "30 items outnumber 12 respondents"), (90, 10, "weak", "90 responses to the median item"),
+     (400, 10, "none", "")],
+)  # fmt: skip
+def test_fit_takes_the_prior_that_suits_and_says_why(
+    tmp_path: Path, n_respondents: int, n_items: int, prior: str, why: str
+) -> None:
+    rng = np.random.default_rng(3)
+    items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1.2, 1.2, n_items))
+    irtbench.simulate_responses(rng.normal(size=n_respondents), items, rng=rng).to_long().to_csv(
+        tmp_path / "r.csv", index=False
+    )
+    said = well("fit", tmp_path / "r.csv", "-o", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "fit.json").read_text())["prior"].startswith(prior)
+    assert f"({why}" in " ".join(said.split())
+    assert ("--prior says otherwise" in said) == bool(why)
+    assert "discrimination (se)" in said
+    own = well("fit", tmp_path / "r.csv", "-o", tmp_path / "own", "--prior", "weak")
+    assert "says otherwise" not in own

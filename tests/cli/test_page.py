@@ -113,7 +113,7 @@ def test_a_command_on_terminals_of_all_sizes(folder: Path, columns: int, lines: 
     seen = run_on_terminal("score", "bank.json", "systems.csv", columns=columns, lines=lines, cwd=folder)
     assert seen.status == 0
     assert seen.height < lines
-    assert "Ability: 0 is the crowd's mean" in seen.raw
+    assert "Ability: 0 is the mean of the crowd" in seen.raw
     assert max(map(cell_len, seen.lines[:-1])) <= max(columns, 120)
 
 

@@ -33,7 +33,7 @@ def same(file: Path, table: pd.DataFrame) -> None:
 
 
 def test_items_of_a_fit(responses: Path, tmp_path: Path) -> None:
-    run_here("fit", responses, "-o", tmp_path / "out", "--quiet")
+    run_here("fit", responses, "-o", tmp_path / "out", "--prior", "none", "--quiet")
     same(tmp_path / "out" / "items.csv", irtbench.fit_model(irtbench.read(responses)).table())
 
 
