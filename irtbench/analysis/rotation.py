@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from statsmodels.multivariate.factor_rotation import rotate_factors
+from scipy.linalg import orthogonal_procrustes
+from scipy.optimize import minimize
 
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
@@ -96,6 +97,13 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
         raise InputError(f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many")
     own = np.array([[label == name for name in names] for label in labels])
     target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
-    rigid, _ = rotate_factors(loadings, "target", target, "orthogonal", algorithm="analytic")
-    oblique, turn = rotate_factors(rigid, "target", target, "oblique")
-    return RotatedLoadings(tuple(item_ids), tuple(labels), names, oblique, turn.T @ turn)
+    rigid = loadings @ orthogonal_procrustes(loadings, target)[0]
+
+    def turned(axes: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Loadings L = A T'^-1 on axes T of length 1, and the correlations T'T."""
+        turn = axes.reshape(len(names), -1)
+        turn = turn / np.linalg.norm(turn, axis=0)
+        return rigid @ np.linalg.inv(turn).T, turn.T @ turn
+
+    found = minimize(lambda axes: float(((turned(axes)[0] - target) ** 2).sum()), np.eye(len(names)).ravel(), tol=1e-12)
+    return RotatedLoadings(tuple(item_ids), tuple(labels), names, *turned(found.x))

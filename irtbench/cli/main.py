@@ -94,6 +94,7 @@ COMMANDS: Mapping[str, str] = {
 COMPLETE, WORDS = "_IRTBENCH_COMPLETE", ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 #: Libraries whose distribution has another name than what is imported.
 DISTRIBUTIONS = {"pyro": "pyro-ppl", "sklearn": "scikit-learn"}
+EXTRAS = {"sklearn": "artifacts", "fsspec": "remote"}  # of irtbench, by the module that they bring
 
 
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -320,7 +321,8 @@ def missing_library(error: Exception) -> str:
     if module in ("", "irtbench"):
         return ""
     name = DISTRIBUTIONS.get(module, module)
-    return f"this needs {name}, which is not installed; pip install irtbench installs all that is missing"
+    what = f"'irtbench[{EXTRAS[module]}]'" if module in EXTRAS else "irtbench"
+    return f"this needs {name}, which is not installed; pip install {what} installs all that is missing"
 
 
 def as_json(error: UnicodeError) -> tuple[str, int]:

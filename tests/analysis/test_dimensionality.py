@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
+from statsmodels.multivariate.factor_rotation import rotate_factors
 
 from irtbench.analysis.parallel_analysis import parallel_analysis, shuffled
 from irtbench.analysis.rotation import rotate_to_labels
@@ -197,3 +198,19 @@ def test_wrong_input_is_named() -> None:
         parallel_analysis(one_factor_a_label(1, 4, n=50, seed=0), rng=rng, n_samples=1)
     with pytest.raises(InputError, match="2 labels for 3 factors"):
         rotate_to_labels(np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])
+
+
+@pytest.mark.parametrize("n_factors", [2, 3])
+def test_the_rotation_is_that_of_statsmodels(n_factors: int) -> None:
+    rng = np.random.default_rng(n_factors)
+    labels = ["abc"[j % n_factors] for j in range(24)]
+    pattern = np.array([[0.7 if "abc"[k] == label else 0.1 for k in range(n_factors)] for label in labels])
+    turn = np.linalg.qr(rng.normal(size=(n_factors, n_factors)))[0]
+    loadings = (pattern + rng.normal(0, 0.12, pattern.shape)) @ turn
+    found = rotate_to_labels(loadings, [f"i{j}" for j in range(24)], labels)
+    own = np.array([[label == name for name in found.factors] for label in labels])
+    target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
+    rigid, _ = rotate_factors(loadings, "target", target, "orthogonal", algorithm="analytic")
+    oblique, axes = rotate_factors(rigid, "target", target, "oblique")
+    np.testing.assert_allclose(found.loadings, oblique, atol=1e-4)
+    np.testing.assert_allclose(found.correlations, axes.T @ axes, atol=1e-4)

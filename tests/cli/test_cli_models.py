@@ -161,5 +161,5 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     assert "discrimination (se)" in said
-    own = well("fit", tmp_path / "r.csv", "-o", tmp_path / "own", "--prior", "weak")
+    own = well("fit", tmp_path / "r.csv", "-o", tmp_path / "own", "--prior", prior)
     assert "says otherwise" not in own

@@ -151,10 +151,10 @@ def run_missing(modules: set[str], *arguments: str, cwd: Path) -> subprocess.Com
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (["fit", "responses.csv", "-o", "out"], "torch"),
-        pytest.param(["build", "study.toml", "-o", "out"], "torch", marks=pytest.mark.slow),
-        pytest.param(["quickstart", "-o", "out/q"], "torch", marks=pytest.mark.slow),
-        (["artifacts", "choices.csv"], "scikit-learn"),
+        (["fit", "responses.csv", "-o", "out"], "torch irtbench"),
+        pytest.param(["build", "study.toml", "-o", "out"], "torch irtbench", marks=pytest.mark.slow),
+        pytest.param(["quickstart", "-o", "out/q"], "torch irtbench", marks=pytest.mark.slow),
+        (["artifacts", "choices.csv"], "scikit-learn 'irtbench[artifacts]'"),
     ],
 )
 def test_a_library_that_is_missing_is_named_with_what_installs_it(
@@ -164,8 +164,9 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(
     done = run_missing({"torch", "pyro", "sklearn"}, *arguments, cwd=folder)
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if not PROGRESS_LINE.match(line)]  # of a slow machine
+    library, whole = name.split()
     assert said == [
-        f"irtbench: this needs {name}, which is not installed; pip install irtbench installs all that is missing"
+        f"irtbench: this needs {library}, which is not installed; pip install {whole} installs all that is missing"
     ]
     assert done.stdout == ""
     assert not (folder / "out").exists()
