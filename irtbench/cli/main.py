@@ -30,6 +30,7 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from irtbench.cli.command import Command
 from irtbench.cli.page import one_screen
@@ -90,11 +91,37 @@ COMMANDS: Mapping[str, str] = {
     "report": "The report of a finished study again.",
     "quickstart": "A simulated study, built and scored.",
 }
+#: Headings of the help, each above the commands from this one on: the order of the work.
+HEADINGS: Mapping[str, str] = {
+    "convert": "Data",
+    "build": "Scales and items",
+    "score": "Systems and people",
+    "assemble": "Short forms and tests",
+    "plan": "Crowds",
+    "simulate": "Simulation and power",
+    "breakdown": "Evaluation",
+    "report": "Reports",
+}
 #: What the shell that completes a line has in the environment, and the variable with the line's words so far.
 COMPLETE, WORDS = "_IRTBENCH_COMPLETE", ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 #: Libraries whose distribution has another name than what is imported.
 DISTRIBUTIONS = {"pyro": "pyro-ppl", "sklearn": "scikit-learn"}
 EXTRAS = {"sklearn": "artifacts", "fsspec": "remote"}  # of irtbench, by the module that they bring
+
+
+class Sections(TyperGroup):
+    """The command line whose help has the commands under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, a section a heading."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        heading = "Commands"
+        for name in self.list_commands(ctx):
+            heading = HEADINGS.get(name, heading)
+            rows.setdefault(heading, []).append((name, COMMANDS[name]))
+        for title, commands in rows.items():
+            with formatter.section(title):
+                formatter.write_dl(commands)
 
 
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
@@ -104,6 +131,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """
     app = typer.Typer(
         name="irtbench",
+        cls=Sections,
         help=PURPOSE,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
