@@ -32,9 +32,9 @@ NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
 LEAST_GAIN = 0.25  # share of the regression's variance that the known systems can take away, at least
 OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
-CLEARLY = 1.5  # times as large a contradiction of a correction's expectation as of the bank's
+CONTRADICTED = 1.5  # a correction, where the answers are so many times as far off it as they usually are
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
-N_DRAWN = 1000  # systems drawn from the bank, to see what a form is
+N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
 SHRINKAGE = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the covariances between items, of which cross-validation takes one
 
@@ -184,7 +184,7 @@ def predict_accuracy(
        on it.
     2. By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
        sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
-       learnt from systems whose responses are all known, unless that contradicts the answers clearly more.
+       learnt from systems whose responses are all known, unless r / r0 of it is above 1.5 and that of the bank is less.
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
@@ -477,8 +477,8 @@ def _drawn_to_known(
 ) -> tuple[Array, Array]:
     """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
 
-    ``expected`` are shares and their variances, of which the first count unless they are clearly further off; the
-    second array is their squared distance over the sum of variances.
+    ``expected`` are shares and their variances, of which the first count unless they are contradicted, and more than
+    the second; the second array is their squared distance over the sum of variances.
     """
     best: tuple[float, Array, Array] | None = None
     for share, variance in expected:
@@ -486,7 +486,7 @@ def _drawn_to_known(
         off = np.divide((share - own) ** 2, error, out=np.zeros_like(own), where=error > 0)
         gain = usual * _gain(sd, variance)[judged].sum()
         together = float(((share - own) ** 2)[judged].sum() / gain) if judged.any() else 0.0
-        if best is None or CLEARLY * max(together, 1.0) < best[0]:
+        if best is None or CONTRADICTED < best[0] > together:
             best = together, share, off
     assert best is not None
     together, share, off = best
@@ -561,7 +561,8 @@ def _trials_a_response(responses: ResponseMatrix) -> Array:
     """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,)."""
     n, n_items = responses.n_trials, responses.n_items_by_respondent
     inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
-    return np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
+    mean: Array = np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
+    return mean
 
 
 def _demand_form(responses: ResponseMatrix, correction: Correction) -> None:
