@@ -1,14 +1,15 @@
 """The accuracy of systems on a whole benchmark from 10 to 100 of its items, for systems like those known and stronger.
 
-    python scripts/predict_benchmark.py DATA [DATA ...] [--items 10 30 50 100] [--forms random information stratified]
-        [--splits stronger random] [--known 0.7] [--draws 10] [--by-prefix] [--seed 1]
+    python scripts/predict_benchmark.py DATA [DATA ...] [--items 10 30 50 100] [--splits stronger random] [--known 0.7]
+        [--forms random accuracy information stratified] [--draws 10] [--by-prefix] [--seed 1]
 
 Each DATA is a table of 0/1 responses, wide (a row a system after its name) or long (respondent_id, item_id, correct),
 or a folder of such tables. In the split ``stronger`` the weakest systems, 70% of all or what --known says, are known
 and the strongest 30% new; in ``random`` 30% drawn at random are new. The known build the bank (2PL, prior weak, or
 hierarchical where items outnumber systems; one scale, or with --by-prefix one for each beginning of an item's id up
-to a dot), on which forms are chosen. The new answer a form alone. Forms: drawn at random, 10 times or --draws; the
-items of most information, in all or in each stratum of the share right.
+to a dot), on which forms are chosen. The new answer a form alone. Forms: drawn at random, 10 times or --draws; best for
+accuracy by the known systems (`assemble --for accuracy --learn-from`); the items of most information, in all or in each
+stratum of the share right.
 
 Printed are mean absolute errors of the accuracy on all items: of the share right of the form (plain), of a ridge
 regression across items on the known systems' responses with the mean residual of the items answered (AIPW; Robins
@@ -37,7 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, nargs="+")
     parser.add_argument("--items", type=int, nargs="+", default=[10, 30, 50, 100])
-    parser.add_argument("--forms", nargs="+", default=["random"], choices=["random", "information", "stratified"])
+    parser.add_argument(
+        "--forms", nargs="+", default=["random"], choices=["random", "accuracy", "information", "stratified"]
+    )
     parser.add_argument("--splits", nargs="+", default=["stronger", "random"], choices=["stronger", "random"])
     parser.add_argument("--known", type=float, default=0.7)
     parser.add_argument("--draws", type=int, default=10)
@@ -120,6 +123,9 @@ def choose(
     """The items of a form; each scale has its share of those of most information, all or in strata."""
     if kind == "random":
         return list(rng.choice(known.item_ids, n, replace=False))
+    if kind == "accuracy":
+        found = irtbench.assemble_forms(irtbench.ItemBank(bank), length=n, objective="accuracy", known=known)
+        return list(found.forms[0])
     form: list[str] = []
     for k, scale in enumerate(bank):
         ids = scale.items.item_ids

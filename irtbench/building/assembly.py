@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from irtbench.building.accuracy_form import accuracy_form
 from irtbench.building.binary_program import BinaryProgram, Constraint, Solution, TimeOut, relax
 from irtbench.building.form_program import (
     length_constraints,
@@ -26,6 +27,7 @@ from irtbench.building.infeasible_form import NO_WISH, what_gives_way
 from irtbench.building.item_pool import BankLike, ItemPool, make_pool
 from irtbench.building.reliability_cuts import ErrorVariance, error_variances, reliabilities_had, solve_with_cuts
 from irtbench.data.checked_settings import settings_from, with_keywords
+from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown, counted
 from irtbench.diagnostics.measurement_precision import measurement_precision
@@ -51,9 +53,10 @@ class AssembledForms(Shown):
         reliability of the form on the scale.
     objective
         Number of items of a form, where the shortest was wished for; else the least information, relative to the
-        shape; of several forms less the largest difference between two.
+        shape; of several forms less the largest difference between two. For accuracy, the standard deviation that is
+        left of the accuracy on all items.
     bound
-        No forms are better than this.
+        No forms are better than this; for accuracy, where items are chosen one by one, it is not known (NaN).
     seconds
         Taken.
     details
@@ -72,7 +75,7 @@ class AssembledForms(Shown):
     def gap(self) -> float:
         """How far the objective may be from the best there is, relative to it."""
         gap = abs(self.objective - self.bound) / max(abs(self.objective), 1e-12)
-        return gap if gap > ROUNDING else 0.0
+        return 0.0 if gap <= ROUNDING else gap
 
     @property
     def optimal(self) -> bool:
@@ -104,14 +107,21 @@ class AssembledForms(Shown):
         several = "" if len(self.forms) == 1 else f"{len(self.forms)} forms of "
         least = self.precision["reliability"].min()
         found = "optimal" if self.optimal else f"gap {self.gap:.2g}"
+        if self.wishes.objective == "accuracy":
+            found = f"accuracy known to {self.objective:.3f}"
         items = counted(len(self.forms[0]), "item")
         return f"{several}{items}, {self.wishes.wanted} wanted, reliability {least:.3f}, {found}"
 
 
 def assemble_forms(
-    bank: BankLike, wishes: FormWishes | None = None, *, columns: pd.DataFrame | None = None, **keywords: Any
+    bank: BankLike,
+    wishes: FormWishes | None = None,
+    *,
+    columns: pd.DataFrame | None = None,
+    known: ResponsesLike | None = None,
+    **keywords: Any,
 ) -> AssembledForms:
-    """Choose the items of one form or several: exactly, by a 0/1 program over the items.
+    """Choose the items of one form or several: exactly, by a 0/1 program over the items, or for accuracy one by one.
 
     - ``length``: most information: the least of the points ``theta``, relative to ``shape`` (maximin; van der Linden &
       Boekkooi-Timminga, 1989), or the population's mean; of several scales that of the scale with least;
@@ -127,6 +137,9 @@ def assemble_forms(
         See `FormWishes`.
     columns
         More of each item: a data frame with ``item_id``, whose other columns limits and enemies can name.
+    known
+        With ``objective="accuracy"``: responses of systems to all items, none missing, which say how items go together;
+        None for what the bank says.
     keywords
         Of the wishes: ``length=30``.
 
@@ -151,6 +164,16 @@ def assemble_forms(
     began = time.monotonic()
     wishes = settings_from(FormWishes, keywords) if wishes is None else with_keywords(wishes, keywords)
     pool = make_pool(bank, columns)
+    if wishes.objective == "accuracy":
+        for what, items in (("required", wishes.required), ("forbidden", wishes.forbidden)):
+            pool.demand_known(items, what)
+        form, left = accuracy_form(pool, wishes, None if known is None else as_responses(known, item_ids=pool.item_ids))
+        seconds = time.monotonic() - began
+        return AssembledForms(
+            (form,), wishes, _precision(pool, (form,), wishes), left, np.nan, seconds, _details(pool, (form,))
+        )
+    if known is not None:
+        raise InputError("form: known responses go with the objective accuracy; expected none for information")
     n, until = pool.n_items, began + wishes.seconds_allowed
     targets = targets_of(pool, wishes)
     errors = [] if wishes.reliability is None else error_variances(pool, wishes.reliability)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
@@ -11,8 +11,9 @@ from irtbench.data.input_error import InputError
 Positive = Annotated[float, Range(above=0)]
 AtLeastOne = Annotated[int, Range(at_least=1)]
 
-#: What most information means: the least over the theta points, relative to the shape; or the population's mean.
-Objective = Literal["maximin", "population"]
+#: What a form of a length is best for: information, the least over the theta points relative to the shape, or the
+#: population's mean; or the accuracy on all items, which `predict_accuracy` then tells.
+Objective = Literal["maximin", "population", "accuracy"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class FormWishes(Settings):
         Information wanted at these points relative to each other; empty for the same at all.
     objective
         What most information is: ``maximin``, the least over the points ``theta`` relative to ``shape``; or its mean
-        over the ``population``.
+        over the ``population``. Or, in its place, ``accuracy``: items chosen one by one that tell the accuracy on all
+        items; with ``length, required, forbidden`` alone.
     limits
         Numbers or shares of items by the value of a column.
     enemies
@@ -140,6 +142,13 @@ class FormWishes(Settings):
             raise InputError(f"form: item {both[0]} is both required and forbidden")
         if any(len(set(group)) < 2 for group in self.enemies):
             raise InputError("form: enemies: expected at least two different items in each set")
+        if self.objective == "accuracy":
+            allowed = {"length", "required", "forbidden", "objective"}
+            others = [one.name for one in fields(self) if one.name not in allowed]
+            said = [name for name in others if getattr(self, name) != getattr(FormWishes, name)]
+            if self.length is None or said:
+                what = said[0] if said else "no length"
+                raise InputError(f"form: for accuracy goes with length, required and forbidden alone but got {what}")
 
     @property
     def seconds_allowed(self) -> float:

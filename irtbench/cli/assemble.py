@@ -43,6 +43,16 @@ def assemble(
         Literal["maximin", "population"],
         typer.Option("--objective", help="Most information where there is least, or for the population's mean."),
     ] = "maximin",
+    best_for: Annotated[
+        Literal["ability", "accuracy"],
+        typer.Option("--for", help="What --length items are to tell: ability, or the accuracy on all items."),
+    ] = "ability",
+    learn_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--learn-from", metavar="RESPONSES", help="For accuracy: responses 1 / 0 of known systems to all items."
+        ),
+    ] = None,
     limit: Annotated[
         list[str],
         typer.Option("--limit", metavar="COLUMN=VALUE:MIN..MAX", help="Items with a value: 5..10, ..3, 20%..; repeat."),
@@ -102,6 +112,7 @@ def assemble(
     from irtbench.building.form_wishes import FormWishes
     from irtbench.building.item_pool import scales_given
     from irtbench.data.harness_ids import harness_ids
+    from irtbench.data.readers.recognise import read_responses
 
     given = read_bank(bank)
     if scale:
@@ -114,7 +125,8 @@ def assemble(
         given = replace(given, scales=tuple(one for one in given.scales if one.name in scale))
     wishes = FormWishes(
         length=length, se=se, reliability=reliability, theta=numbers("--theta", theta),
-        shape=() if shape is None else numbers("--shape", shape), objective=objective,
+        shape=() if shape is None else numbers("--shape", shape),
+        objective="accuracy" if best_for == "accuracy" else objective,
         limits=tuple(limit_of(text) for text in limit), enemies=() if enemies is None else pairs(enemies),
         enemies_by=enemies_by, required=tuple(require), forbidden=tuple(forbid),
         other_forms=tuple(read_form(file) for file in other_form), most_overlap=most_overlap, most_uses=most_uses,
@@ -124,7 +136,8 @@ def assemble(
     with reporting(quiet=quiet) as progress:
         progress("choosing the items")
         try:
-            found = assemble_forms(given, wishes, columns=columns)
+            known = None if learn_from is None else read_responses(learn_from)
+            found = assemble_forms(given, wishes, columns=columns, known=known)
         except TimeOut as error:
             print(f"irtbench assemble: {error}; expected more --seconds or fewer wishes", file=sys.stderr)
             raise typer.Exit(1) from None
@@ -260,5 +273,7 @@ def show_forms(found: AssembledForms, output: Path) -> None:
     n, forms = len(found.forms[0]), len(found.forms)
     many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
     best = "none is better" if found.optimal else f"none is better by more than {found.gap:.2%}"
+    if found.wishes.objective == "accuracy":
+        best = f"the accuracy on all items is known to a standard deviation of {found.objective:.3f}"
     say(f"{found.wishes.wanted}: {many}; {best}, {found.seconds:.1f} s; written to {output}")
     say_next("irtbench", "score", output / numbered("bank.json", 1, forms), "NEW.csv")

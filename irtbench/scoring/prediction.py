@@ -18,6 +18,7 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.models.curves import icc
 from irtbench.models.likelihood import some_rows
+from irtbench.models.simulation import simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches
 from irtbench.scoring.scores import own_responses
 
@@ -31,7 +32,9 @@ NEWTON_STEPS, LONGEST_STEP, NEWTON_END = 50, 2.0, 1e-8
 LEAST_GAIN = 0.25  # share of the regression's variance that the known systems can take away, at least
 OUTLIER = 3.0  # standard errors between what a system's answers say and what is expected, from which it stands alone
 CHANCE = 2.0  # standard deviations of the responses seen, by which a system beyond those known is at least
+CONTRADICTED = 1.5  # a correction, where the answers are so many times as far off it as they usually are
 KNOWN_SHARE = 0.98  # of the population that the abilities of those known reach over, without a norm sample
+N_DRAWN = 500  # systems drawn from the bank, to see what a form is
 LEAST_SYSTEMS, FOLDS = 10, 5
 SHRINKAGE = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the covariances between items, of which cross-validation takes one
 
@@ -104,6 +107,24 @@ class PredictedAccuracy(Shown):
         return f"{systems}, {counted(self.n_items, 'item')}, predicted accuracy {spanned(self.accuracy)}"
 
 
+@dataclass(frozen=True)
+class Fairness:
+    """How fair a sample of all items a form is, by the responses of systems to all.
+
+    Parameters
+    ----------
+    variance
+        Of the logit of the share not seen about the regression across the system's own items, beyond what that counts
+        with, less two standard errors; 0 where there is none.
+    contradiction
+        Squared distance of that regression from what is expected of such systems, relative to what it should be; at
+        least 1.
+    """
+
+    variance: float
+    contradiction: float
+
+
 @dataclass(frozen=True, eq=False)
 class Correction(Shown):
     """What systems of which everything is known say of the items outside a form.
@@ -119,9 +140,8 @@ class Correction(Shown):
     features
         Of every item of the scales, by the bank's curves and by the known systems' responses, shape
         (n_items, n_features).
-    unfairness
-        Variance of the logit of the share not seen about the regression across the system's own items, beyond what
-        that counts with, among the known systems: how unlike the other items those of the form are.
+    fairness
+        How the regression across a system's own items does on this form, among the known systems.
     known
         Least and greatest accuracy on all items among the systems.
     n_systems
@@ -132,7 +152,7 @@ class Correction(Shown):
     coefficients: Array
     residual_sd: float
     features: Array
-    unfairness: float
+    fairness: Fairness
     known: tuple[float, float]
     n_systems: int
 
@@ -159,19 +179,22 @@ def predict_accuracy(
        with features f_j of the items: the principal components of the bank's curves (8, scaled to a variance of 3).
        It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
        of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
-       a fair sample of the items or its features tell how it is not; with a ``correction`` e^2 grows by how far it was
-       neither for the systems learnt from. The interval, normal in logit s, stands on it.
+       a fair sample of the items or its features tell how it is not; e^2 grows by how far it is neither, for systems
+       drawn from the bank, or for those that a ``correction`` was learnt from. The interval, normal in logit s, stands
+       on it.
     2. By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
        sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
-       learnt from systems whose responses are all known, unless that contradicts the answers (r > 1) and the bank less.
+       learnt from systems whose responses are all known, unless r / r0 of it is above 1.5 and that of the bank is less.
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 
-        s = R + (K - R) / max(1, r)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
+        s = R + (K - R) / max(1, r / r0)^2,    r = sum of (K - R)^2 / sum of (e^2 - v) over the systems,
 
-    where r is about 1 if the systems are like those known. A system more than 3 sqrt(e^2 - v) off has its own r, so
-    that it is not drawn to the others. So systems that are predicted together say together how far what is known can
-    be trusted for them; the intervals do not depend on who else is predicted, and s is kept within them.
+    r0 at least 1 and the same r of systems drawn from the bank, or of those learnt from: where the form is no fair
+    sample, R contradicts K for systems like those known too. One whose K is more than 3 sqrt(e^2 + v) off R has an r of
+    its own, (K - R)^2 / (e^2 + v), so that it is not drawn to the others. So systems that are predicted together say
+    together how far what is known can be trusted for them; the intervals do not depend on who else is predicted, and s
+    is kept within them.
 
     With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
     items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
@@ -219,18 +242,18 @@ def predict_accuracy(
     n_trials = _trials_a_response(seen)
     expected = [_by_model(pool, seen, n_trials)]
     if correction is None:
-        known = _known_range(pool)
-        own, sd = _across_items(seen, _bank_features(pool), ids, _mean_logit(pool), n_trials)
+        known, features = _known_range(pool), _bank_features(pool)
+        fairness = _fairness_by_the_bank(pool, seen, features)
     else:
         _demand_form(seen, correction)
         expected.insert(0, _by_correction(seen, correction))
-        known = correction.known
-        own, sd = _across_items(seen, correction.features, ids, _mean_logit(pool), n_trials)
-        sd = np.sqrt(sd**2 + correction.unfairness * (own * (1 - own)) ** 2)
+        known, features, fairness = correction.known, correction.features, correction.fairness
+    own, sd = _across_items(seen, features, ids, _mean_logit(pool), n_trials)
+    sd = np.sqrt(sd**2 + fairness.variance * (own * (1 - own)) ** 2)
     n_seen = seen.n_items_by_respondent
     rest = len(ids) - n_seen
     judged = (n_seen > 0) & (rest > 0)
-    share, off = _drawn_to_known(own, sd, expected, judged)
+    share, off = _drawn_to_known(own, sd, expected, judged, fairness.contradiction)
     right = np.nansum(seen.shares, axis=1)
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
@@ -291,7 +314,7 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     >>> correction = irtbench.learn_correction(scale, responses, form)
     >>> new = responses.select_items(form)
     >>> irtbench.predict_accuracy(scale, new, correction=correction)
-    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.09 to 0.83>
+    <PredictedAccuracy: 300 systems, 6 items, predicted accuracy 0.08 to 0.81>
     """
     pool = _as_scales(scales)
     ids = _items_of(pool)
@@ -319,13 +342,12 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     accuracy = whole.mean(axis=1)
     features = np.hstack([_bank_features(pool), _leading(whole / np.sqrt(n))]) / np.sqrt(2)
     own, sd = _across_items(seen, features, ids, _mean_logit(pool), _trials_a_response(seen))
-    unfairness = ((y - own) ** 2 - sd**2).sum() / ((own * (1 - own)) ** 2).sum()
     return Correction(
         form=tuple(form),
         coefficients=_shrunk_regression(x, y, SHRINKAGE[best]),
         residual_sd=float(np.sqrt((errors[best] ** 2).mean())),
         features=features,
-        unfairness=max(0.0, float(unfairness)),
+        fairness=_fairness(y, own, sd, y + errors[best], float((errors[best] ** 2).mean())),
         known=(float(accuracy.min()), float(accuracy.max())),
         n_systems=n,
     )
@@ -410,20 +432,61 @@ def _across_items(
     return share, sd
 
 
+def _fairness(share: Array, own: Array, sd: Array, expected: Array, variance: Array | float) -> Fairness:
+    """Of a form, from the shares that systems like those known had on the other items, and what was expected."""
+    beyond = (share - own) ** 2 - sd**2
+    told = max(0.0, float(beyond.mean() - 2 * beyond.std() / np.sqrt(len(own))))
+    more = told / float(((own * (1 - own)) ** 2).mean())
+    gain = _gain(np.sqrt(sd**2 + more * (own * (1 - own)) ** 2), variance)
+    return Fairness(more, max(1.0, float(((expected - own) ** 2).sum() / gain.sum())))
+
+
+def _fairness_by_the_bank(scales: Sequence[Scale], responses: ResponseMatrix, features: Array) -> Fairness:
+    """The same by systems drawn from the bank, who answer what the respondents do, each item once."""
+    some = (responses.n_items_by_respondent > 0) & (responses.n_items_by_respondent < len(features))
+    if not some.any():
+        return Fairness(0.0, 1.0)
+    rng = np.random.default_rng(0)
+    ids = _items_of(scales)
+    parts = []
+    for scale in scales:
+        density = scale.population or STANDARD_NORMAL
+        theta = rng.choice(density.nodes, N_DRAWN, p=density.weights / density.weights.sum())
+        parts.append(simulate_responses(theta, scale.items, rng=rng).values)
+    whole = np.concatenate(parts, axis=1)
+    place = {item: k for k, item in enumerate(ids)}
+    columns = [place[item] for item in responses.item_ids]
+    asked = responses.observed[np.resize(np.flatnonzero(some), N_DRAWN)]
+    names = tuple(f"{k}" for k in range(N_DRAWN))
+    seen = ResponseMatrix(np.where(asked, whole[:, columns], np.nan), names, responses.item_ids)
+    left = np.ones(whole.shape, dtype=np.bool_)
+    left[:, columns] = ~asked
+    once = np.ones(N_DRAWN)
+    share = (whole * left).sum(axis=1) / left.sum(axis=1)
+    own, sd = _across_items(seen, features, ids, _mean_logit(scales), once)
+    return _fairness(share, own, sd, *_by_model(scales, seen, once))
+
+
+def _gain(sd: Array, variance: Array | float) -> Array:
+    """Variance that the regression across items has beyond that of what is expected, and some at least."""
+    return np.maximum(sd**2 - variance, LEAST_GAIN * sd**2)
+
+
 def _drawn_to_known(
-    own: Array, sd: Array, expected: Sequence[tuple[Array, Array]], judged: NDArray[np.bool_]
+    own: Array, sd: Array, expected: Sequence[tuple[Array, Array]], judged: NDArray[np.bool_], usual: float
 ) -> tuple[Array, Array]:
     """The share of the items not seen, drawn to what is expected of systems like those known; and how far that is off.
 
-    ``expected`` are shares and their variances, of which the first count that are no further off than they would be for
-    systems like those known, else the least far; the second array is the squared distance relative to the variance.
+    ``expected`` are shares and their variances, of which the first count unless they are contradicted, and more than
+    the second; the second array is their squared distance over the sum of variances.
     """
     best: tuple[float, Array, Array] | None = None
     for share, variance in expected:
-        gain = np.maximum(sd**2 - variance, LEAST_GAIN * sd**2)
-        off = np.divide((share - own) ** 2, gain, out=np.zeros_like(own), where=gain > 0)
-        together = float(((share - own) ** 2)[judged].sum() / gain[judged].sum()) if judged.any() else 0.0
-        if best is None or together < max(best[0], 1.0):
+        error = (sd**2 + variance) * usual
+        off = np.divide((share - own) ** 2, error, out=np.zeros_like(own), where=error > 0)
+        gain = usual * _gain(sd, variance)[judged].sum()
+        together = float(((share - own) ** 2)[judged].sum() / gain) if judged.any() else 0.0
+        if best is None or CONTRADICTED < best[0] > together:
             best = together, share, off
     assert best is not None
     together, share, off = best
@@ -498,7 +561,8 @@ def _trials_a_response(responses: ResponseMatrix) -> Array:
     """Harmonic mean of the numbers of trials of the items a respondent answered, 1 without any, (n_respondents,)."""
     n, n_items = responses.n_trials, responses.n_items_by_respondent
     inverse = np.divide(1, n, out=np.zeros(n.shape), where=n > 0).sum(axis=1)
-    return np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
+    mean: Array = np.divide(n_items, inverse, out=np.ones(len(n)), where=n_items > 0)
+    return mean
 
 
 def _demand_form(responses: ResponseMatrix, correction: Correction) -> None:

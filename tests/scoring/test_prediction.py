@@ -12,6 +12,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.fit import fit_model
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.simulation import simulate_responses
+from irtbench.scoring import prediction
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 
@@ -22,6 +23,13 @@ def make_scale(name: str, n_items: int) -> Scale:
     return Scale(name, items, ItemTable.plain(ids))
 
 
+@pytest.fixture
+def a_fair_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the form were known to be a fair sample: nothing is drawn from the bank to see what it is."""
+    monkeypatch.setattr(prediction, "_fairness_by_the_bank", lambda *_: prediction.Fairness(0.0, 1.0))
+
+
+@pytest.mark.usefixtures("a_fair_form")
 def test_two_items_by_hand() -> None:
     # two items with a = 1 and b = 0, one seen and right. E(P(theta) | 1) = 2 E(P^2) with theta ~ N(0, 1):
     # E(P) = 1/2, E(P Q) = .206621, so E(P^2) = .293379 and the second is expected right with .586758.
@@ -98,18 +106,20 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
     assert np.mean(told) > 0.1
 
 
-def test_a_system_beyond_the_others_stands_alone_and_moves_no_interval() -> None:
-    # nineteen systems of the population and one that gets everything right that most get wrong
+def test_a_system_beyond_the_others_is_told_and_moves_no_interval() -> None:
+    # nineteen systems of a population for whom the items are hard, and one that gets four of five right
     scale = make_scale("s", 120)
+    hard = ItemParameters.from_difficulty(
+        scale.items.discrimination, scale.items.difficulty + 2.5, item_ids=scale.items.item_ids
+    )
+    scale = replace(scale, items=hard)
     rng = np.random.default_rng(5)
-    whole = simulate_responses(rng.normal(size=20), scale.items, rng=rng).values.copy()
-    form = np.arange(60)
-    whole[0] = scale.items.difficulty > 0
-    seen = np.full(whole.shape, np.nan)
-    seen[:, form] = whole[:, form]
+    whole = simulate_responses(rng.normal(size=20).clip(-2, 2), scale.items, rng=rng).values.copy()
+    whole[0] = rng.random(120) < 0.8
+    seen = np.where(np.arange(120) < 60, whole, np.nan)
     found, others = predict_accuracy(scale, seen), predict_accuracy(scale, seen[1:])
-    assert found.beyond_known[0] == "beside"
-    assert abs(found.accuracy[0] - whole[0].mean()) < 0.05
+    assert found.beyond_known == ("above", *("no",) * 19)
+    assert abs(found.accuracy[0] - whole[0].mean()) < 0.08
     np.testing.assert_allclose(found.lower[1:], others.lower, atol=1e-7)
     np.testing.assert_allclose(found.upper[1:], others.upper, atol=1e-7)
     assert ((found.lower <= found.accuracy) & (found.accuracy <= found.upper)).all()
@@ -133,6 +143,21 @@ def test_a_correction_mends_a_wrong_model() -> None:
     assert held[1] == pytest.approx(0.95, abs=0.035)
     error = [np.abs(found.accuracy - truth).mean() for found in (model, corrected)]
     assert error[1] < error[0]
+
+
+def test_a_form_of_like_items_widens_its_intervals() -> None:
+    # the easiest 30 of 150 items are no fair sample: their share is far off, the intervals know it and hold
+    scale = make_scale("a", 150)
+    rng = np.random.default_rng(6)
+    whole = simulate_responses(rng.normal(size=300), scale.items, rng=rng)
+    truth = whole.values.mean(axis=1)
+    easiest = np.argsort(scale.items.difficulty)[:30]
+    forms = [[scale.items.item_ids[k] for k in chosen] for chosen in (easiest, rng.choice(150, 30, replace=False))]
+    easy, fair = (predict_accuracy(scale, whole.select_items(form)) for form in forms)
+    assert np.abs(whole.select_items(forms[0]).values.mean(axis=1) - truth).mean() > 0.25
+    assert np.abs(easy.accuracy - truth).mean() < 0.1
+    assert ((easy.lower <= truth) & (truth <= easy.upper)).mean() > 0.93
+    assert (easy.upper - easy.lower).mean() > 1.2 * (fair.upper - fair.lower).mean()
 
 
 def test_a_form_may_hold_all_items_of_a_scale() -> None:
@@ -176,6 +201,7 @@ def test_bad_input_is_refused() -> None:
         learn_correction(scale, ResponseMatrix(gap, responses.respondent_ids, responses.item_ids), form)
 
 
+@pytest.mark.usefixtures("a_fair_form")
 def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
     # the two items again, of the first 3 trials seen, all right: E(P | 3 of 3) = E(P^4) / E(P^3), and items not seen
     # are tried three times too, so that the chance of their share has a third of the variance
