@@ -47,7 +47,7 @@ def screen(
         float | None, typer.Option("--min-effort", help="Smallest share of answers that are no rapid guesses, as .9.")
     ] = None,
     rapid_method: Annotated[
-        Literal["normative", "mixture"], typer.Option("--rapid-method", help="How rapid guesses are told.")
+        Literal["normative", "mixture"], typer.Option("--rapid-method", help="How rapid guesses are recognised.")
     ] = "normative",
     rapid: Annotated[
         Literal["keep", "missing"],

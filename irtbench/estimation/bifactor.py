@@ -324,7 +324,7 @@ def groups_of_items(item_ids: Sequence[str], given: GroupsGiven) -> tuple[tuple[
     if len(set(kept)) == 1:
         raise InputError(
             f"testlets: all items are of one testlet, {kept[0]}; expected several testlets or items in none, for "
-            "otherwise its ability is not to be told from the general one"
+            "otherwise its ability cannot be distinguished from the general one"
         )
     return kept, single
 

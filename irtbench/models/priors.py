@@ -166,7 +166,7 @@ class Hierarchy:
     def describe(self) -> str:
         """The density in words, one normal one."""
         second = "d" if self.of == "intercept" else "b"
-        known = "" if self.uncertainty is None else f", give or take a factor of {math.exp(self.uncertainty):.3g}"
+        known = "" if self.uncertainty is None else f", uncertain by a factor of {math.exp(self.uncertainty):.3g}"
         return (
             f"log |a| ~ Normal({self.mean[0]:.4g}, {self.deviation[0]:.4g}{known}), "
             f"{second} ~ Normal({self.mean[1]:.4g}, {self.deviation[1]:.4g}), correlation {self.correlation:.3g}"

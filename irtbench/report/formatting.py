@@ -346,7 +346,7 @@ COLUMNS = {
     "percentile_difference": Column("Percentile, difference", _one),
     "rank": Column("Rank", count),
     "probability_best": Column("Best with probability", decimal),
-    "indistinguishable_from": _long("Not told apart from"),
+    "indistinguishable_from": _long("Not distinguishable from"),
     "delta": Column("Delta", decimal),
     "size": _words("Size"),
     "ets_class": _words("ETS class"),

@@ -58,7 +58,7 @@ def screen_respondents(
     each: Callable[[Screening], None] = lambda screening: None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Screened:
-    """Apply the rules of screening; those that ask for a fit come last, after one of each scale to the others' keep.
+    """Apply the rules of screening; rules that need a fit come last, on those whom the others keep.
 
     Parameters
     ----------

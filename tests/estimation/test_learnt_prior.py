@@ -51,7 +51,7 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_held() -> None:
         held.append(np.abs(error) < 1.96 * fitted.items.standard_errors()["discrimination"])
         assert fitted.priors.hierarchy is not None
         learnt.append(fitted.priors.hierarchy.deviation[0])
-        assert "give or take a factor of" in fitted.priors.describe()
+        assert "uncertain by a factor of" in fitted.priors.describe()
     # 180 slopes: a standard error of .016 were they independent; information as if theta were seen held .74
     assert 0.89 < np.mean(held) < 0.99
     assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)

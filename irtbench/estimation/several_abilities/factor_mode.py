@@ -234,7 +234,7 @@ class Search:
             found = curvature(self.problem, mode.items)
             if found.saddle:
                 mode = self._find(self.problem, self._off_the_saddle(self.problem, mode.items, found))
-        return self.problem, mode, error, f"quasi-Monte Carlo, {n_points} points, their error told and not bounded"
+        return self.problem, mode, error, f"quasi-Monte Carlo, {n_points} points, their error estimated and not bounded"
 
     def _off_the_saddle(self, problem: Problem, items: ItemTensors, found: Curvature) -> ItemTensors:
         """The best of a few points in the direction in which the likelihood rises most."""
