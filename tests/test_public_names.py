@@ -115,7 +115,7 @@ INNER_FILES = {
     "analysis": "effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
-    "building": "binary_program checkpoint form_program infeasible_form item_pool link_error "
+    "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
     "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
