@@ -149,7 +149,6 @@ class FitSettings(Settings):
             ("prior hierarchical", self.prior == "hierarchical"),
             ("by_item", bool(self.by_item)),
             ("prior_items", bool(self.prior_items)),
-            ("optimiser adam", self.optimiser == "adam"),
             ("a posterior", self.posterior is not None),
             ("guessing", self.guessing > 0),
         ):

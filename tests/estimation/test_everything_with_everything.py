@@ -31,7 +31,6 @@ REFUSED = {
     ("posterior", "rasch"): "a posterior goes with kind 2pl or 3pl",
     ("posterior", "1pl"): "a posterior goes with kind 2pl or 3pl",
     ("posterior", "4pl"): "a posterior does not go with a 4pl",
-    ("Adam", "4pl"): "optimiser adam does not go with a 4pl",
 }
 
 

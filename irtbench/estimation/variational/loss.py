@@ -18,6 +18,7 @@ from pyro.infer import ELBO
 from torch import Tensor
 
 from irtbench.estimation.marginal.e_step import expected_counts
+from irtbench.models.pyro_model.categories import CollapsedCategories
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import mask_of, observed_site, without_mask
@@ -64,15 +65,21 @@ class MarginalELBO(ELBO):
         model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
         observed = observed_site(model_trace)
         row = without_mask(observed["fn"])
-        value, surrogate = 0.0, row.intercept.new_zeros(())
+        value, surrogate = 0.0, row.nodes.theta.new_zeros(())
         for sign, trace in ((1, model_trace), (-1, guide_trace)):
             for site in trace.nodes.values():
                 if site["type"] == "sample" and site is not observed:
                     density = sign * _log_prob(site)
                     value, surrogate = value + float(density.detach()), surrogate + density
+        scale, rows = float(observed["scale"]), rows_of(observed)
+        if isinstance(row, CollapsedCategories):
+            with torch.no_grad():
+                counts = expected_counts(rows, row, at_nodes=True)
+            assert counts.r is not None
+            expected = (counts.r * row.log_odds).sum() + (counts.n * row.log_q).sum()
+            return value + scale * counts.log_likelihood, surrogate + scale * expected
         with torch.no_grad():
-            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows_of(observed))
-        scale = float(observed["scale"])
+            likelihood, by_slope, by_intercept, by_log_guessing = likelihood_gradient(row, rows)
         value += scale * likelihood
         surrogate = surrogate + scale * ((by_slope * row.slope).sum() + by_intercept @ row.intercept)
         if row.log_guessing is not None and row.log_guessing.requires_grad:
