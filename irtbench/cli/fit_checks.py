@@ -137,7 +137,7 @@ def demand_one_kind(asked: AskedFit) -> None:
     if asked.reference is not None and not groups:
         raise InputError("--reference: expected --groups with it")
     if asked.prior_items is not None and (several or testlets):
-        raise InputError("--prior-items: go with rasch, 2pl or 3pl, without factors or testlets")
+        raise InputError("--prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets")
     if groups and (several or testlets or asked.anchors is not None):
         raise InputError("--groups: expected neither several abilities, testlets nor anchors with it")
     if testlets and (several or not_plain):

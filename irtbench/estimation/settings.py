@@ -182,14 +182,12 @@ class FitSettings(Settings):
                     f"but got {deviation:g}"
                 )
         for what, there in (
-            ("kind 1pl", self.kind == "1pl"),
             ("prior hierarchical", self.prior == "hierarchical"),
             ("a posterior", self.posterior is not None),
         ):
             if there:
                 raise InputError(
-                    f"FitSettings: prior_items go with kind rasch, 2pl or 3pl, prior none or weak, and no posterior; "
-                    f"they do not with {what}"
+                    f"FitSettings: prior_items go with prior none or weak and no posterior; they do not with {what}"
                 )
 
     @property

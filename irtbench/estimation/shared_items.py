@@ -97,7 +97,9 @@ def shared_parameters(
 ) -> SharedParameters | None:
     """What items share by these settings; None where all parameters are their own."""
     if anchors is None:
-        return SharedParameters.common_slope(len(item_ids), device) if settings.has_common_slope else None
+        if not settings.has_common_slope:
+            return None
+        return SharedParameters.common_slope(len(item_ids), device, rasch=settings.kind == "rasch")
     known, slope, intercept = np.zeros((3, len(item_ids)))
     places, items = list(anchors.places), anchors.items
     known[places], slope[places], intercept[places] = 1.0, items.discrimination, items.intercept

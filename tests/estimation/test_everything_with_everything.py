@@ -23,7 +23,6 @@ REFUSED = {
     ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "4pl"): "prior hierarchical does not go with a 4pl",
-    ("priors of single items", "1pl"): "prior_items go with kind rasch, 2pl or 3pl",
     ("priors of single items", "4pl"): "prior_items does not go with a 4pl",
     ("guessing fixed by item", "4pl"): "by_item does not go with a 4pl",
     ("anchors", "1pl"): "anchors go with model rasch, 2pl or 3pl",

@@ -39,7 +39,7 @@ def problem(responses: irtbench.ResponseMatrix, *, rasch: bool = False, log_slop
         priors=named,
         guessing_free=torch.zeros(n_items, dtype=torch.bool),
         guessing_fixed=torch.zeros(n_items, dtype=torch.float64),
-        shared=SharedParameters.common_slope(n_items, CPU) if rasch else None,
+        shared=SharedParameters.common_slope(n_items, CPU, rasch=True) if rasch else None,
         difficulty=DifficultyPrior.of_items(responses.item_ids, EXPECTED, CPU),
     )
     nodes = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=CPU)
@@ -108,6 +108,30 @@ def test_the_mode_is_that_of_the_posterior_under_them(responses: irtbench.Respon
     se, wider = (one.items.standard_errors()["difficulty"] for one in (fitted, free))
     assert (se[[1, 4]] < wider[[1, 4]]).all()
     assert se[1] < 0.8 * wider[1]
+
+
+def test_under_one_slope_for_all_the_mode_and_its_errors_are_those_of_the_posterior(
+    responses: irtbench.ResponseMatrix,
+) -> None:
+    fitted = irtbench.fit_model(responses, model="1pl", prior_items=EXPECTED, tolerance=1e-8)
+    nodes, x = STANDARD_NORMAL.nodes, responses.values
+
+    def misfit(at: np.ndarray) -> float:
+        p = 1 / (1 + np.exp(-(at[0] * nodes[:, None] + at[1:])))
+        each = np.exp(x @ np.log(p).T + (1 - x) @ np.log1p(-p).T) @ STANDARD_NORMAL.weights
+        b = -at[1:] / at[0]
+        return float(0.5 * ((b[1] + 0.6) / 0.3) ** 2 + 0.5 * ((b[4] - 0.9) / 0.5) ** 2 - np.log(each).sum())
+
+    mode = np.r_[fitted.items.discrimination[0], fitted.items.intercept]
+    steps = 1e-4 * np.eye(7)
+    slope = [(misfit(mode + step) - misfit(mode - step)) / 2e-4 for step in steps]
+    np.testing.assert_allclose(slope, 0, atol=1e-3)
+    second = [[misfit(mode + s + t) - misfit(mode + s - t) - misfit(mode - s + t) + misfit(mode - s - t) for s in steps]
+              for t in steps]  # fmt: skip
+    errors = np.sqrt(np.diag(np.linalg.inv(np.array(second) / 4e-8)))
+    found = fitted.items.standard_errors()
+    np.testing.assert_allclose(found["discrimination"], errors[0], rtol=1e-4)
+    np.testing.assert_allclose(found["intercept"], errors[1:], rtol=1e-4)
 
 
 def test_a_rasch_item_has_the_prior_on_the_scale_of_ability(responses: irtbench.ResponseMatrix) -> None:
@@ -192,7 +216,6 @@ def test_with_true_priors_new_items_need_fewer_answers_and_intervals_cover() -> 
         ({"prior_items": {"q1": (float("nan"), 1.0)}}, "prior_items"),
         ({"prior_items": {"q1": 1.0}}, "prior_items"),
         ({"prior_items": {"q1": (0.0, 1.0)}, "prior": "hierarchical"}, "they do not with prior hierarchical"),
-        ({"prior_items": {"q1": (0.0, 1.0)}, "kind": "1pl"}, "they do not with kind 1pl"),
         ({"prior_items": {"q1": (0.0, 1.0)}, "posterior": "normal"}, "they do not with a posterior"),
     ],
 )

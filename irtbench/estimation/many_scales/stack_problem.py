@@ -109,7 +109,9 @@ class StackProblem(Problem):
             priors=settings.priors,
             guessing_free=guessing[0].any().view(1),
             guessing_fixed=torch.zeros(1, dtype=torch.float64, device=device),
-            shared=SharedParameters.common_slope(1, device) if settings.has_common_slope else None,
+            shared=SharedParameters.common_slope(1, device, rasch=settings.kind == "rasch")
+            if settings.has_common_slope
+            else None,
         )
         if settings.has_common_slope and stack.complete:
             stack = stack.by_number_right()

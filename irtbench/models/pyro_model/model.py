@@ -177,8 +177,7 @@ def shared_items(
         density = normal_or_flat(priors.slope, like.new_zeros(int(own[0].sum()))).to_event(1)
         slope = slope.masked_scatter(own[0], pyro.sample("slope", density, infer={FILLS: own[0]}))
     if bool(own[1].any()):
-        by_theta = COMMON_SLOPE in shared.names
-        drawn_ones = own_intercepts(priors, slope[:, 0], own[1], difficulty, by_theta=by_theta)
+        drawn_ones = own_intercepts(priors, slope[:, 0], own[1], difficulty, by_theta=shared.unit_slopes)
         intercept = torch.where(own[1], drawn_ones, intercept)
     return slope, intercept
 

@@ -40,6 +40,8 @@ class SharedParameters:
         Where they are the item's own, shape (n_items, n_factors + 1); `offset` and `design` are zero there.
     together
         Whether the shared parameters are all of one site.
+    unit_slopes
+        Whether slopes by theta are 1 where they are common (Rasch), and difficulties minus the intercepts.
     """
 
     names: tuple[str, ...]
@@ -47,12 +49,13 @@ class SharedParameters:
     design: Tensor
     own: Tensor
     together: bool = False
+    unit_slopes: bool = False
 
     @classmethod
-    def common_slope(cls, n_items: int, device: torch.device) -> SharedParameters:
+    def common_slope(cls, n_items: int, device: torch.device, *, rasch: bool) -> SharedParameters:
         """One slope for all items, and an intercept for each: Rasch and 1PL."""
         slopes = torch.tensor([1.0, 0.0], dtype=torch.float64, device=device).expand(n_items, 2)
-        return cls((COMMON_SLOPE,), torch.zeros_like(slopes), slopes[None], slopes == 0)
+        return cls((COMMON_SLOPE,), torch.zeros_like(slopes), slopes[None], slopes == 0, unit_slopes=rasch)
 
     @classmethod
     def anchored(cls, slope: Tensor, intercept: Tensor, known: Tensor, *, rasch: bool = False) -> SharedParameters:

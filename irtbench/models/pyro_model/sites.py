@@ -88,7 +88,7 @@ class ItemPrior:
     @property
     def by_theta(self) -> bool:
         """Whether slopes by theta are 1, and difficulties minus the intercepts."""
-        return self.shared is not None and COMMON_SLOPE in self.shared.names
+        return self.shared is not None and self.shared.unit_slopes
 
     def _difficulty(self, items: ItemTensors) -> Tensor:
         """Of the items of which the model draws it."""
