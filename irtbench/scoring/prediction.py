@@ -193,8 +193,8 @@ def predict_accuracy(
     r0 at least 1 and the same r of systems drawn from the bank, or of those learnt from: where the form is no fair
     sample, R contradicts K for systems like those known too. One whose K is more than 3 sqrt(e^2 + v) off R has an r of
     its own, (K - R)^2 / (e^2 + v), so that it is not drawn to the others. So systems that are predicted together say
-    together how far what is known can be trusted for them; the intervals do not depend on who else is predicted, and s
-    is kept within them.
+    together how far what is known can be trusted for them; the intervals do not depend on who else is predicted if all
+    answer the same items (else the forms are held for as fair as they are on average), and s is kept within them.
 
     With several trials of an item its response is the share right, and the accuracy predicted is that of a run in which
     items not seen are tried as often as those seen are, m times with 1 / m the mean of one over the number of trials.
