@@ -16,7 +16,7 @@ from builders.command_line import PROGRESS_LINE, run_without
 from builders.commands_here import run_main
 from builders.terminal import ROOT, run_on_terminal
 from builders.valid_inputs import write_valid_inputs
-from irtbench.cli.main import COMMANDS
+from irtbench.cli.main import COMMANDS, HEADINGS
 from irtbench.cli.quickstart import copy_files
 from irtbench.data.input_error import InputError
 
@@ -46,7 +46,8 @@ def test_h_is_help(command: list[str]) -> None:
 def test_help_names_every_command_on_a_line_of_its_own_and_loads_none() -> None:
     lines = run_without(SLOW_TO_LOAD, "--help").splitlines()
     for name, short in COMMANDS.items():
-        assert f"  {name:11}  {short}" in lines
+        assert any(line.split(maxsplit=1) == [name, short] for line in lines)
+    assert [line.removesuffix(":") for line in lines if line.endswith(":")][1:] == list(HEADINGS.values())
     assert max(map(len, lines)) <= 80
 
 
