@@ -7,6 +7,7 @@ all else follows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -32,7 +33,7 @@ from irtbench.models.theta_posterior import STANDARD_NORMAL
 Shrinkage = Literal["auto", "none", "learnt"]
 
 FEWEST_ITEMS = 8
-ITEMS_A_FEATURE = 5  # with fewer items for each feature effects are shrunk unless said otherwise
+ITEMS_A_FEATURE, SEVERAL_FEATURES = 5, 5  # with fewer items for each, or so many features, effects are shrunk
 N_FOLDS = 10
 LOWEST, HIGHEST = np.log(1e-3), np.log(1e6)  # of the numbers of answers that features may be worth
 N_SAMPLES = {False: 400, True: 200}  # of the parametric bootstrap of R2, without and with shrunken effects
@@ -171,9 +172,9 @@ def explain_difficulty(
 
     The model is that of De Boeck & Wilson (2004): b_j = w_0 + x_j'w + e_j with e_j ~ N(0, s^2). Of the items known are
     estimates with standard errors, so that the regression has both errors: b_j's estimate is N(w_0 + x_j'w,
-    s^2 + se_j^2), and s is found by the largest marginal likelihood (REML). With fewer than five items a feature,
-    effects of features of standard deviation 1 are N(0, lambda^2), with lambda found likewise. Where responses are at
-    hand and few an item, `explain_responses` is better, which takes no estimate for normal.
+    s^2 + se_j^2), and s is found by the largest marginal likelihood (REML). With five features or more, or fewer than
+    five items a feature, effects of features of standard deviation 1 are N(0, lambda^2), with lambda found likewise.
+    Where responses are at hand and few an item, `explain_responses` is better, which takes no estimate for normal.
 
     Intervals and p of effects take t with as many degrees of freedom as items less terms, where effects are not
     shrunk. Items are predicted by fits to nine tenths of the others, drawn at random. The interval of R2 is that of a
@@ -197,7 +198,8 @@ def explain_difficulty(
         Of all items together, which then stands for the standard errors: what their errors have in common, the zero and
         the unit of the scale above all. None where errors are taken as independent.
     shrinkage
-        Whether effects are drawn to 0: ``none``, ``learnt``, or by the number of items a feature (``auto``).
+        Whether effects are drawn to 0: ``none``, ``learnt``, or ``auto``: with five features or more, or fewer than
+        five items a feature.
     population
         Of the people who answer; None for the standard normal.
     level
@@ -208,8 +210,9 @@ def explain_difficulty(
     Raises
     ------
     InputError
-        If an item has no features, standard errors are not known, there are fewer than eight items, a feature is the
-        same in all of them, or features determine each other where effects are not shrunk.
+        If an item has no features, standard errors are not known, there are fewer than eight items, or every feature is
+        the same in all of them. One that is, and where effects are not shrunk one that others determine, is left out
+        with a warning.
 
     Examples
     --------
@@ -227,7 +230,7 @@ def explain_difficulty(
     0  intercept    -0.2  0.1
     1     length     0.8  0.1
     """
-    known, given = as_parameters(items), features_of(features, level)
+    known = as_parameters(items)
     b, se = known.difficulty, known.standard_errors()["difficulty"] if standard_errors is None else standard_errors
     se = np.asarray(se, dtype=np.float64)
     if se.shape != b.shape:
@@ -240,6 +243,7 @@ def explain_difficulty(
         by = -np.stack([b, np.ones(b.size)], axis=1)[places] / known.discrimination[:, None]
         joint = joint_error.select(places.tolist()).covariance[:, :2][:, :, :, :2]
         estimates = Estimates.of_covariance(b[places], np.einsum("ja,jalb,lb->jl", by, joint, by))
+    given = features_of(features, known.item_ids, shrinkage, level)
     design = Design.of(given, known.item_ids, shrinkage)
     return explained(known, estimates, estimates, given, design, population, level, rng)
 
@@ -265,18 +269,11 @@ class Design:
 
     @classmethod
     def of(cls, given: ItemFeatures, item_ids: Sequence[str], shrinkage: Shrinkage) -> Design:
-        """Refuse too few items, and features that say nothing, or the same as others where effects are not shrunk."""
+        """Refuse too few items, and more features than effects can be estimated of where they are not shrunk."""
         n_items, features = len(item_ids), given.select(item_ids)
-        if n_items < FEWEST_ITEMS:
-            raise InputError(f"difficulty: {n_items} items of known difficulty; expected at least {FEWEST_ITEMS}")
         mean, sd = features.values.mean(axis=0), features.values.std(axis=0)
-        same = [name for name, spread in zip(features.names, sd, strict=True) if spread < 1e-12]
-        if same:
-            raise InputError(f"difficulty: {name_first(same)} is the same for all items; leave it out")
         columns = (features.values - mean) / sd
-        shrink = shrinkage == "learnt" or (shrinkage == "auto" and n_items < ITEMS_A_FEATURE * len(given.names))
-        if not shrink and np.linalg.matrix_rank(columns - columns.mean(axis=0)) < columns.shape[1]:
-            raise InputError("difficulty: features determine each other; leave one out, or expected shrinkage learnt")
+        shrink = shrunk(len(given.names), n_items, shrinkage)
         if not shrink and n_items < columns.shape[1] + 3:
             raise InputError(f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt")
         return cls(columns, mean, sd, shrink)
@@ -288,11 +285,39 @@ class Design:
         return back @ found.coefficients, np.sqrt(np.diagonal(back @ found.covariance @ back.T))
 
 
-def features_of(given: ItemFeatures | pd.DataFrame, level: float) -> ItemFeatures:
-    """The features as ours."""
+def shrunk(n_features: int, n_items: int, shrinkage: Shrinkage) -> bool:
+    """Whether effects are drawn to 0."""
+    several = n_features >= SEVERAL_FEATURES or n_items < ITEMS_A_FEATURE * n_features
+    return shrinkage == "learnt" or (shrinkage == "auto" and several)
+
+
+def features_of(
+    given: ItemFeatures | pd.DataFrame, item_ids: Sequence[str], shrinkage: Shrinkage, level: float
+) -> ItemFeatures:
+    """The features as ours, without those that say nothing of these items: the same for all, or what others say."""
     if not 0 < level < 1:
         raise InputError(f"difficulty: level must be between 0 and 1 but got {level:g}")
-    return given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
+    given = given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
+    if len(item_ids) < FEWEST_ITEMS:
+        raise InputError(f"difficulty: {len(item_ids)} items of known difficulty; expected at least {FEWEST_ITEMS}")
+    values = given.select(item_ids).values
+    varied = [k for k in range(len(given.names)) if values[:, k].std() > 1e-12]
+    if not varied:
+        raise InputError("difficulty: every feature is the same for all items; expected one that differs")
+    chosen: list[int] = []
+    standard = (values - values.mean(axis=0)) / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
+    for k in varied:  # where effects are shrunk, features that determine each other share theirs
+        shared = shrunk(len(varied), len(item_ids), shrinkage)
+        if shared or np.linalg.matrix_rank(standard[:, [*chosen, k]]) > len(chosen):
+            chosen.append(k)
+    for out, why in (
+        ([k for k in range(len(given.names)) if k not in varied], "is the same for all items"),
+        ([k for k in varied if k not in chosen], "says what the features before it say"),
+    ):
+        if out:
+            names = name_first([given.names[k] for k in out])
+            warnings.warn(f"difficulty: {names} {why}, and is left out", RuntimeWarning, stacklevel=3)
+    return ItemFeatures(given.item_ids, tuple(given.names[k] for k in chosen), given.values[:, chosen])
 
 
 def explained(

@@ -127,7 +127,8 @@ def explain_responses(
     0  intercept    -0.2  0.1
     1     length     0.9  0.1
     """
-    data, given = as_responses(responses), features_of(features, level)
+    data = as_responses(responses)
+    given = features_of(features, data.item_ids, shrinkage, level)
     design, seed = Design.of(given, data.item_ids, shrinkage), int(rng.integers(2**31))
 
     def fitted(columns: Array, shrink: bool, words: str) -> ExplanatoryItems:

@@ -50,7 +50,7 @@ def difficulty(
     model: Annotated[Model, typer.Option("--model", help="Of RESPONSES; with rasch the LLTM is tested too.")] = "2pl",
     shrinkage: Annotated[
         Literal["auto", "none", "learnt"],
-        typer.Option("--shrinkage", help="Whether effects are drawn to 0; auto: with under five items a feature."),
+        typer.Option("--shrinkage", help="Whether effects are drawn to 0; auto: with five features or more."),
     ] = "auto",
     scale: Annotated[
         str | None, typer.Option("--scale", metavar="NAME", help="The scale, where the bank has several.")

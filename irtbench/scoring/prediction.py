@@ -172,19 +172,20 @@ def predict_accuracy(
 
     What was seen counts as it is; the share right of the rest, s, is expected in two ways.
 
-    1. By the system's own answers: a logistic regression across the items it answered,
+    By the system's own answers: a logistic regression across the items it answered,
 
-           logit P(right on item j) = level + f_j w,    level ~ N(m, 2.5^2), w ~ N(0, I),
+        logit P(right on item j) = level + f_j w,    level ~ N(m, 2.5^2), w ~ N(0, I),
 
-       with features f_j of the items: the principal components of the bank's curves (8, scaled to a variance of 3).
-       It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
-       of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
-       a fair sample of the items or its features tell how it is not; e^2 grows by how far it is neither, for systems
-       drawn from the bank, or for those that a ``correction`` was learnt from. The interval, normal in logit s, stands
-       on it.
-    2. By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
-       sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
-       learnt from systems whose responses are all known, unless r / r0 of it is above 1.5 and that of the bank is less.
+    with features f_j of the items: the principal components of the bank's curves (8, scaled to a variance of 3).
+    It knows which items are alike and nothing of how able systems are: its expectation R and standard error e (that
+    of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
+    a fair sample of the items or its features tell how it is not; e^2 grows by how far it is neither, for systems
+    drawn from the bank, or for those that a ``correction`` was learnt from. The interval, normal in logit s, stands
+    on it.
+
+    By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
+    sum over j not seen of E(P_j(theta) | x), with variance v; or, with a ``correction``, the regression on the form
+    learnt from systems whose responses are all known, unless r / r0 of it is above 1.5 and that of the bank is less.
 
     For a system like those known K is the better, for one beyond them it is biased, and the answers say which:
 

@@ -146,10 +146,14 @@ def test_wrong_input_is_named() -> None:
         explained(x, se=None)
     with pytest.raises(InputError, match="3 standard errors for 10 items"):
         explained(x, se=errors[:3])
-    with pytest.raises(InputError, match="x1 is the same for all items"):
-        explained(np.stack([x[:, 0], np.ones(10)], axis=1))
-    with pytest.raises(InputError, match="features determine each other"):
-        explained(np.stack([x[:, 0], 2 * x[:, 0]], axis=1))
+    with pytest.warns(RuntimeWarning, match="x1 is the same for all items, and is left out"):
+        assert explained(np.stack([x[:, 0], np.ones(10)], axis=1)).terms == ("intercept", "x0")
+    with pytest.warns(RuntimeWarning, match="x1 says what the features before it say, and is left out"):
+        assert explained(np.stack([x[:, 0], 2 * x[:, 0]], axis=1)).terms == ("intercept", "x0")
+    both = explained(np.stack([x[:, 0], 2 * x[:, 0]], axis=1), shrinkage="learnt")
+    assert both.effect[1] == pytest.approx(2 * both.effect[2], rel=1e-6)  # they share it
+    with pytest.raises(InputError, match="every feature is the same for all items"):
+        explained(np.ones((10, 2)))
     with pytest.raises(InputError, match="10 items for 8 features; expected shrinkage learnt"):
         explained(rng.normal(size=(10, 8)), shrinkage="none")
     with pytest.raises(InputError, match="7 items of known difficulty; expected at least 8"):

@@ -40,9 +40,11 @@ def torchrun(n: int, *arguments: object, restarts: int = 0, **faults: object) ->
     ``killed``, the process, pass and number of the attempt at which it is killed; ``fails``, a process that cannot read
     in a pass; ``scored``, how many parts of scores are kept when the process that kept the last is killed.
     """
+    # where one is killed the others say so, unless torchrun, which looks every so often, ends them first
+    looks = ["--monitor-interval", "1"] if "killed" in faults else []
     command = [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n), "--max-restarts", str(restarts),
-        "--standalone", __file__, *map(str, arguments),
+        *looks, "--standalone", __file__, *map(str, arguments),
     ]  # fmt: skip
     root = Path(__file__).parents[2]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), FAULTS: json.dumps(faults)}
