@@ -422,7 +422,7 @@ def _interval_of_r2(
     level: float,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Bias-corrected percentiles of R2 refitted to estimates drawn from the model."""
+    """Bias-corrected percentiles of R2 refitted to estimates drawn from the model; they hold R2 itself."""
     if np.isnan(r2):
         return r2, r2
     fitted = columns @ found.coefficients[1:]
@@ -438,9 +438,11 @@ def _interval_of_r2(
     drawn = np.array([redrawn() for _ in range(N_SAMPLES[shrink])])
     drawn = drawn[~np.isnan(drawn)]
     below = (np.sum(drawn < r2) + 0.5 * np.sum(drawn == r2)) / drawn.size
-    shift = norm.ppf(np.clip(below, 1 / (2 * drawn.size), 1 - 1 / (2 * drawn.size)))
-    ends = norm.cdf(2 * shift + norm.ppf([(1 - level) / 2, (1 + level) / 2]))
-    lower, upper = np.quantile(drawn, ends)
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    if tails[0] < below < tails[1]:
+        lower, upper = np.quantile(drawn, norm.cdf(2 * norm.ppf(below) + norm.ppf(tails)))
+    else:  # the bias is larger than the scatter: percentiles say nothing, and it is taken off as it is
+        lower, upper = (r2 + np.quantile(drawn, tails) - np.median(drawn)).clip(0, 1)
     return float(lower), float(upper)
 
 

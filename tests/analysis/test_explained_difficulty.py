@@ -158,3 +158,18 @@ def test_wrong_input_is_named() -> None:
         explained(rng.normal(size=(10, 8)), shrinkage="none")
     with pytest.raises(InputError, match="7 items of known difficulty; expected at least 8"):
         explained(x, given=items.select(items.item_ids[:7]), se=errors[:7])
+
+
+def test_the_interval_of_r2_holds_it_though_its_bias_is_larger_than_its_scatter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 2))
+    items = ItemParameters.from_difficulty(np.ones(60), x @ [0.8, 0.3] + rng.normal(0, 0.5, 60))
+    features = ItemFeatures(items.item_ids, ("x0", "x1"), x)
+    shares = iter([0.31, *rng.normal(0.6, 0.02, 1000)])
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.share_explained", lambda *given: float(next(shares)))
+    found = explain_difficulty(items, features, standard_errors=np.full(60, 0.1), rng=rng)
+    assert found.r2 == 0.31
+    assert found.r2_lower == pytest.approx(0.27, abs=0.01)
+    assert found.r2_upper == pytest.approx(0.35, abs=0.01)
