@@ -8,6 +8,7 @@ import numpy as np
 
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.column_names import likely_column
 from irtbench.data.readers.head import Head
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.py_irt_parameters import recognises
@@ -40,8 +41,9 @@ def scales_of_items(path: Path, *, upper_asymptotes: bool = False) -> tuple[Scal
     names = np.full(items.n_items, ALL, dtype=object)
     details = ItemTable.plain(items.item_ids)
     if is_table(path):
-        details = read_items(path)
         table = read_table(path)
+        if likely_column(list(table.columns), "item_id") is not None:  # else R's names of rows, in the first column
+            details = read_items(path)
         if "scale" in table:
             names = table["scale"].to_numpy(dtype=object)
     scales = []

@@ -397,3 +397,12 @@ def test_provenance_is_the_banks_own_copy() -> None:
     scale = replace(small_scale(), provenance=given)
     given["settings"]["prior"] = "weak"
     assert scale.provenance == {"settings": {"prior": "none"}}
+
+
+def test_a_table_of_coefficients_of_mirt_is_a_bank(tmp_path: Path) -> None:
+    """As write.csv(coef(fit, simplify = TRUE)$items) writes it: names of rows under an empty name."""
+    (tmp_path / "coef.csv").write_text('"","a1","d","g","u"\n"Item.1",0.83,2.77,0,1\n"Item.2",0.72,0.99,0.1,1\n')
+    (scale,) = load_bank(tmp_path / "coef.csv").scales
+    assert scale.items.item_ids == ("Item.1", "Item.2")
+    assert scale.items.intercept.tolist() == [2.77, 0.99]
+    assert scale.items.guessing.tolist() == [0.0, 0.1]
