@@ -163,7 +163,8 @@ def _screening(rules: ScreeningSettings) -> str:
     if rules.min_approval is not None:
         asked.append(f"an approval rate of at least {percent(rules.min_approval, 0)}")
     if rules.attention_share is not None:
-        asked.append(f"at least {percent(rules.attention_share, 0)} of the attention checks right")
+        share = "all" if rules.attention_share == 1 else f"at least {percent(rules.attention_share, 0)} of the"
+        asked.append(f"{share} attention checks right")
     if rules.min_seconds is not None:
         asked.append(f"a median of at least {rules.min_seconds:g} seconds an item")
     if rules.fast_quantile is not None:
