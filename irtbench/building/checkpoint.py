@@ -105,6 +105,12 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def is_array(hint: Any) -> bool:
+    """Whether a hint is NumPy's ``NDArray[...]``: an alias of its class or, with later versions, one by name."""
+    origin = get_origin(hint)
+    return np.ndarray in (origin, get_origin(getattr(origin, "__value__", None)))
+
+
 def from_plain(hint: Any, value: Any) -> Any:
     """Inverse of `to_plain` for a value of the type that the hint names."""
     if get_origin(hint) in (Union, types.UnionType):
@@ -122,7 +128,7 @@ def from_plain(hint: Any, value: Any) -> Any:
         return make(**{f.name: from_plain(hints[f.name], value[f.name]) for f in given})
     if isinstance(value, dict) and "dtype" in value:
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
-    if get_origin(hint) is np.ndarray:
+    if is_array(hint):
         raise TypeError(f"expected an array but got {type(value).__name__}")
     if get_origin(hint) in (dict, Mapping) and is_dataclass(get_args(hint)[1]):
         return {name: from_plain(get_args(hint)[1], entry) for name, entry in value.items()}

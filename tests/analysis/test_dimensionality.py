@@ -110,9 +110,14 @@ def test_as_many_abilities_come_out_as_went_in(n_labels: int) -> None:
 
 
 def test_independent_items_have_no_ability() -> None:
-    responses = shuffled(one_factor_a_label(2, 8, n=600, seed=4), np.random.default_rng(3))
-    analysis = parallel_analysis(responses, rng=np.random.default_rng(1), n_samples=20)
-    assert analysis.n_abilities == 0
+    data = one_factor_a_label(2, 8, n=600, seed=4)
+    counted = [
+        parallel_analysis(
+            shuffled(data, np.random.default_rng(k)), rng=np.random.default_rng(k + 100), n_samples=20
+        ).n_abilities
+        for k in range(12)
+    ]
+    assert counted.count(0) >= 9  # one in twenty has one by chance
 
 
 def test_shuffling_keeps_what_each_item_has_and_where_it_is_missing() -> None:
