@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
 from irtbench.data.items import ItemTable
@@ -20,7 +21,6 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.evaluation.agreement import Agreement, agreement, agreement_by_label
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import parameter_table
-from irtbench.scoring.item_error import abilities_of
 from irtbench.study.person_screening import ScaleFit, fit_scales
 
 _COMPARED = ("discrimination", "difficulty", "se_discrimination", "se_difficulty")
@@ -120,6 +120,7 @@ def screening_effect(
 FEWEST_LEFT_OUT = 5  # by one rule, of whom something is said together
 WEAKER = 0.5  # standard deviations of ability below those kept, from which on who is left out is the less able
 HONEST = 0.5  # of the difference that easy and hard items make for people of their ability; guessers show none
+ABILITIES = -8.0, 8.0  # between which that of a group is sought
 
 
 def exclusions_by_ability(
@@ -127,46 +128,59 @@ def exclusions_by_ability(
 ) -> tuple[str, ...]:
     """Where a rule leaves out the less able, who answered as honest people do: a sentence for each such rule.
 
-    Who guesses is as often right on hard items as on easy ones: a group counts as honest if the mean difference between
-    the easier and the harder half of the items is surely (three standard errors) above zero and at least half of what
-    the model expects at their abilities on the scales of those kept.
+    The ability of a group is that at which as many responses are expected to be right as are (one for all of them: what
+    single people's estimates shrink is no matter). Who guesses is as often right on hard items as on easy ones: a group
+    counts as honest if the mean difference between the easier and the harder half of the items is surely (three
+    standard errors) above zero and at least half of what the model expects at that ability.
     """
-    rows = [_seen_by(fit, responses, screening.n_responses > 0) for fit in fits.values()]
-    if not rows:
-        return ()
-    people = pd.concat(rows).groupby("respondent_id").mean()
-    reason = pd.Series(screening.reason, index=screening.respondent_ids).reindex(people.index)
-    kept = people[reason == ""]
+    reason = pd.Series(screening.reason, index=screening.respondent_ids)[screening.n_responses > 0]
     said = []
-    for rule, group in people[reason != ""].groupby(reason[reason != ""]):
-        asked = group.dropna()
-        n, gap = len(asked), asked["gap"]
-        if n < FEWEST_LEFT_OUT or (kept["theta"].mean() - asked["theta"].mean()) < WEAKER * kept["theta"].std():
+    for rule in sorted(set(reason) - {""}):
+        chosen = np.isin(screening.respondent_ids, reason.index[reason == rule])
+        left_out = responses.select_respondents(chosen)
+        seen = [found for fit in fits.values() if (found := _of_group(fit, left_out)) is not None]
+        if not seen:
             continue
-        if gap.mean() > max(3 * gap.std() / np.sqrt(n), HONEST * asked["expected_gap"].mean()):
+        gap = pd.concat([by_person for by_person, *_ in seen]).groupby(level=0).mean()
+        ability, kept, sd, expected = np.mean([figures for _, *figures in seen], axis=0)
+        if len(gap) < FEWEST_LEFT_OUT or kept - ability < WEAKER * sd:
+            continue
+        if gap.mean() > max(3 * gap.std() / np.sqrt(len(gap)), HONEST * expected):
             said.append(
-                f"{n} respondents left out ({rule}) have a mean ability of {asked['theta'].mean():.2f}, those kept "
-                f"{kept['theta'].mean():.2f}, and are right more often on easier items than on harder ones, by "
-                f"{gap.mean():.2f}, as honest people are ({asked['expected_gap'].mean():.2f} expected of them): the "
-                "rule follows ability, and percentiles are among those kept alone"
+                f"{len(gap)} respondents left out ({rule}) have an ability of {ability:.2f}, those kept {kept:z.2f} on "
+                f"average, and are right more often on easier items than on harder ones, by {gap.mean():.2f}, as "
+                f"honest people are ({expected:.2f} expected of them): the rule follows ability, and percentiles are among "
+                "those kept alone"
             )
     return tuple(said)
 
 
-def _seen_by(fit: FittedModel, responses: ResponseMatrix, chosen: NDArray[np.bool_]) -> pd.DataFrame:
-    """Ability of each respondent, and how much more is right of the easier half of the items: seen, and expected."""
+def _of_group(
+    fit: FittedModel, responses: ResponseMatrix
+) -> tuple[pd.Series[float], float, float, float, float] | None:
+    """How much more of the easier half of the items each has right; the group's ability, mean and standard deviation
+    of those fitted to, and the difference expected at that ability. None where nobody answered items of both halves.
+    """  # fmt: skip
     items = fit.items
-    part = responses.select_respondents(chosen).select_items(list(items.item_ids)).answered()
-    theta = abilities_of(fit, part, item_error="none").theta
+    part = responses.select_items(list(items.item_ids))
     easy = items.difficulty <= np.median(items.difficulty)
-    shares, expected = part.shares, np.where(np.isnan(part.shares), np.nan, icc(theta, items))
+    observed = ~np.isnan(part.shares)
+    both = observed[:, easy].any(axis=1) & observed[:, ~easy].any(axis=1)
+    if not both.any():
+        return None
+    shares, observed = part.shares[both], observed[both]
 
     def gap(of: NDArray[np.float64]) -> NDArray[np.float64]:
-        halves = [pd.DataFrame(of[:, half]).mean(axis=1).to_numpy() for half in (easy, ~easy)]
-        return np.asarray(halves[0] - halves[1])
+        return np.asarray(np.nanmean(of[:, easy], axis=1) - np.nanmean(of[:, ~easy], axis=1))
 
-    ids = pd.Index(part.respondent_ids, name="respondent_id")
-    return pd.DataFrame({"theta": theta, "gap": gap(shares), "expected_gap": gap(expected)}, index=ids)
+    def too_many(theta: float) -> float:
+        return float((np.where(observed, icc(theta, items) - shares, 0.0)).sum())
+
+    low, high = ABILITIES
+    theta = low if too_many(low) > 0 else high if too_many(high) < 0 else float(brentq(too_many, low, high))
+    expected = gap(np.where(observed, icc(theta, items), np.nan)).mean()
+    people = pd.Series(gap(shares), index=np.array(part.respondent_ids, dtype=object)[both])
+    return people, theta, fit.quadrature.mean, fit.quadrature.deviation, float(expected)
 
 
 def _agreement(

@@ -136,7 +136,7 @@ def test_a_rule_that_leaves_out_honest_weak_people_is_named_and_one_that_finds_g
         return exclusions_by_ability(screening, everybody, {fit.name: fit.fitted for fit in fits})
 
     (named,) = said(weak, "not above chance", slice(-60, None))
-    assert "60 respondents left out (not above chance) have a mean ability of -2.1" in named
+    assert "60 respondents left out (not above chance) have an ability of -2.72" in named
     assert said(guessed, "failed attention checks", slice(-60, None)) == ()
     assert said(guessed, "too fast", slice(0, 30)) == ()  # by lot
 
