@@ -149,8 +149,8 @@ def exclusions_by_ability(
             said.append(
                 f"{len(gap)} respondents left out ({rule}) have an ability of {ability:.2f}, those kept {kept:z.2f} on "
                 f"average, and are right more often on easier items than on harder ones, by {gap.mean():.2f}, as "
-                f"honest people are ({expected:.2f} expected of them): the rule follows ability, and percentiles are among "
-                "those kept alone"
+                f"honest people are ({expected:.2f} expected of them): the rule follows ability, and percentiles are "
+                "among those kept alone"
             )
     return tuple(said)
 
