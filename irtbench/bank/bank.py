@@ -22,14 +22,14 @@ from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
-from irtbench.models.parameter_table import demand_no_upper
+from irtbench.models.parameter_table import demand_no_upper, demand_right_or_wrong
 
 if (
     TYPE_CHECKING
 ):  # the schema is imported where a bank is read or written: a fifth of a second that others need not wait
     from irtbench.bank.schema import BankDocument
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,9 @@ def save_bank(bank: ItemBank, path: Path | str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
+def load_bank(
+    path: Path | str, *, upper_asymptotes: bool = False, categories: bool = False, scaling: float | None = None
+) -> ItemBank:
     """Read a bank and check it: format, version, types, that every number is finite, and the hash.
 
     A table of items (items.csv of a fit or of a study), and py-irt's ``best_parameters.json``, is taken for a bank
@@ -130,6 +132,10 @@ def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
         The file.
     upper_asymptotes
         Whether items may have any, which scoring alone takes; otherwise they are refused.
+    categories
+        The same of items in categories.
+    scaling
+        Of a table of such items the constant D by which slopes are multiplied, see `read_parameters`.
 
     Raises
     ------
@@ -155,9 +161,13 @@ def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
     path = Path(path)
     if is_table(path):
         try:
-            return ItemBank(scales_of_items(path, upper_asymptotes=upper_asymptotes))
+            return ItemBank(
+                scales_of_items(path, upper_asymptotes=upper_asymptotes, categories=categories, scaling=scaling)
+            )
         except InputError as error:
             raise InputError(f"{error}; expected bank.json, or a table of items such as items.csv of fit") from None
+    if scaling is not None:
+        raise InputError(f"bank {path}: a scaling constant goes with tables of items; a bank's slopes are logistic")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -178,6 +188,8 @@ def load_bank(path: Path | str, *, upper_asymptotes: bool = False) -> ItemBank:
         scales = tuple(scale_of(entry) for entry in document.scales)
         for scale in () if upper_asymptotes else scales:
             demand_no_upper(scale.items)
+        for scale in () if categories else scales:
+            demand_right_or_wrong(scale.items)
         return ItemBank(scales, card)
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None

@@ -13,6 +13,7 @@ from irtbench.data.readers.head import Head
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.py_irt_parameters import recognises
 from irtbench.data.readers.table import read_table
+from irtbench.models.category_table import in_categories, read_categories, scale_names
 from irtbench.models.parameter_table import read_parameters
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".parquet")
@@ -29,7 +30,9 @@ def is_of_py_irt(path: Path, content: object) -> bool:
     return isinstance(content, dict) and recognises(Head(path, "object", content))
 
 
-def scales_of_items(path: Path, *, upper_asymptotes: bool = False) -> tuple[Scale, ...]:
+def scales_of_items(
+    path: Path, *, upper_asymptotes: bool = False, categories: bool = False, scaling: float | None = None
+) -> tuple[Scale, ...]:
     """A scale for each name in a column ``scale``, or one of all items; without norms, and with keys if there are any.
 
     Raises
@@ -37,7 +40,14 @@ def scales_of_items(path: Path, *, upper_asymptotes: bool = False) -> tuple[Scal
     InputError
         As `read_parameters`.
     """
-    items = read_parameters(path, upper_asymptotes=upper_asymptotes)
+    if categories and is_table(path) and in_categories(table := read_table(path)):
+        by_scale = table.groupby(scale_names(table), sort=False) if scale_names(table) is not None else [(ALL, table)]
+        by_name = {str(name): read_categories(part, path, scaling).as_items() for name, part in by_scale}
+        said = {"items": path.name}
+        return tuple(
+            Scale(name, known, ItemTable.plain(known.item_ids), provenance=said) for name, known in by_name.items()
+        )
+    items = read_parameters(path, upper_asymptotes=upper_asymptotes, scaling=scaling)
     names = np.full(items.n_items, ALL, dtype=object)
     details = ItemTable.plain(items.item_ids)
     if is_table(path):

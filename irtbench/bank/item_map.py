@@ -108,7 +108,7 @@ def item_map(scale: ScaleLike, *, population: Quadrature | None = None) -> ItemM
     1       b         0.5             0.441        0.058
     2       a        -1.0             0.746        0.315
     """
-    scale = as_scale(scale)
+    scale = as_scale(scale, categories=True)
     return ItemMap(scale, *expected_of(scale.items, population or scale.population or STANDARD_NORMAL))
 
 

@@ -16,7 +16,7 @@ from irtbench.data.items import ItemTable
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.joint_error import JointError
-from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper
+from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper, demand_right_or_wrong
 from irtbench.models.quadrature import Quadrature
 
 
@@ -103,10 +103,12 @@ class Scale(Drawn):
 ScaleLike = Scale | ParametersLike
 
 
-def as_scale(given: ScaleLike) -> Scale:
+def as_scale(given: ScaleLike, *, categories: bool = False) -> Scale:
     """A scale as it is; item parameters alone as the scale ``all`` of a standard normal population without norms."""
     if isinstance(given, Scale):
         demand_no_upper(given.items)
+        if not categories:
+            demand_right_or_wrong(given.items)
         return given
-    items = as_parameters(given)
+    items = as_parameters(given, categories=categories)
     return Scale("all", items, ItemTable.plain(items.item_ids))

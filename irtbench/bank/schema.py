@@ -20,6 +20,8 @@ from irtbench.bank.scale import Scale
 from irtbench.bank.scale_line import ScaleLine
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
+from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import MOST_COVARIANCE, ItemParameters, sensible_items
 from irtbench.models.joint_error import JointError
 from irtbench.models.quadrature import Quadrature
@@ -35,6 +37,17 @@ LATER = ("joint_error", "line")
 
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class CategoriesEntry(_Part):
+    """The curves of an item in categories."""
+
+    responses: Annotated[list[int | float | str], Field(min_length=2)]
+    """What stands for the categories, the lowest first."""
+    parameters: list[float]
+    """As the model reads them: slopes and intercepts, asymptotes."""
+    covariance: list[float] | None
+    """Upper triangle of theirs, by rows."""
 
 
 class ItemEntry(_Part):
@@ -55,12 +68,16 @@ class ItemEntry(_Part):
     """From version 3 on: whose slope and intercept they are, where not the item's own."""
     upper_asymptote: float | None = None
     """From version 4 on: u, the upper asymptote."""
+    model: str | None = None
+    """From version 6 on, with categories: the model's name."""
+    categories: CategoriesEntry | None = None
+    """From version 6 on: of an item that is not right or wrong."""
 
     @model_serializer(mode="wrap")
     def _without_unused(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out fields of a later version where they are not in use."""
         fields: dict[str, Any] = serialize(self)
-        later = ("kind", "upper_asymptote")
+        later = ("kind", "upper_asymptote", "model", "categories")
         return {name: value for name, value in fields.items() if name not in later or value is not None}
 
 
@@ -141,6 +158,8 @@ class ScaleEntry(_Part):
     @property
     def version(self) -> int:
         """The first schema version that has the fields in use."""
+        if any(item.categories is not None for item in self.items):
+            return 6
         if self.joint_error is not None or self.line is not None:
             return 4
         if any(item.upper_asymptote is not None for item in self.items):
@@ -245,6 +264,8 @@ def entry_of(scale: Scale) -> ScaleEntry:
                 text=details.text[k],
                 kind=None if items.kind is None else items.kind[k],
                 upper_asymptote=None if items.upper_asymptote is None else float(items.upper_asymptote[k]),
+                model=None if items.categories is None else _named(items, k),
+                categories=None if items.categories is None else _categories_entry(items.categories, k),
             )
             for k in range(items.n_items)
         ],
@@ -295,6 +316,10 @@ def scale_of(entry: ScaleEntry) -> Scale:
         text=tuple(item.text for item in entry.items),
         attention=(False,) * len(item_ids),
     )
+    if any(item.categories is not None for item in entry.items):
+        items = sensible_items(_in_categories(entry))
+        _demand_sensible(entry)
+        return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance)
     upper = [item.upper_asymptote for item in entry.items]
     if None in upper and any(upper):
         raise InputError(f"scale {entry.name}: expected an upper asymptote of every item or of none")
@@ -319,6 +344,57 @@ def scale_of(entry: ScaleEntry) -> Scale:
         entry.name, items, details, _norms(entry), _population(entry), entry.provenance,
         _joint_error(entry, items), _line(entry),
     )  # fmt: skip
+
+
+def _named(items: ItemParameters, k: int) -> str:
+    if items.model[k] not in MODELS:
+        raise InputError(
+            f"bank: item {items.item_ids[k]}: model {items.model[k]} is your own; expected {', '.join(MODELS)}"
+        )
+    return items.model[k]
+
+
+def _categories_entry(items: CategoryParameters, k: int) -> CategoriesEntry:
+    n, covariance = len(items.names[k]), items.covariance
+    return CategoriesEntry(
+        responses=[value.item() if isinstance(value, np.generic) else value for value in items.categories[k]],
+        parameters=items.parameters[k, :n].tolist(),
+        covariance=None if covariance is None else _triangle(covariance[k, :n, :n]),
+    )
+
+
+def _in_categories(entry: ScaleEntry) -> ItemParameters:
+    """The items of a scale in categories."""
+    models, told, responses, x = [], [], [], []
+    for item in entry.items:
+        if item.categories is None or item.model not in MODELS:
+            raise InputError(f"item {item.item_id}: expected categories and one of the models {', '.join(MODELS)}")
+        model, n = MODELS[str(item.model)], len(item.categories.responses)
+        if len(item.categories.parameters) != len(model.parameters(n, 1)):
+            raise InputError(
+                f"item {item.item_id}: {len(item.categories.parameters)} parameters; expected "
+                f"{len(model.parameters(n, 1))} of a {item.model} item of {n} categories"
+            )
+        models.append(model)
+        responses.append(tuple(item.categories.responses))
+        told.append(item.categories)
+        try:
+            x.append(model.unbounded(np.array(item.categories.parameters)))
+        except InputError as error:
+            raise InputError(f"item {item.item_id}: {error}") from None
+    width = max(map(len, x))
+    covariance = np.full((len(x), width, width), np.nan)
+    for square, own, item in zip(covariance, told, entry.items, strict=True):
+        n = len(own.parameters)
+        square[:n, :n] = _square(own.covariance, n, item.item_id)
+    return CategoryParameters(
+        tuple(item.item_id for item in entry.items),
+        tuple(models),
+        tuple(responses),
+        np.stack([np.pad(own, (0, width - len(own))) for own in x]),
+        np.array([len(own) for own in x]),
+        None if np.isnan(covariance[:, 0, 0]).any() else np.nan_to_num(covariance),
+    ).as_items()
 
 
 def _demand_sensible(entry: ScaleEntry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from irtbench.cli.estimable import estimable
 from irtbench.cli.fit_abilities import fit_abilities
 from irtbench.cli.fit_checks import AskedFit, read_what_is_known
 from irtbench.cli.fit_groups import fit_several_groups, groups_of
+from irtbench.cli.fit_in_categories import CategoriesFit, levels_of, refuse_of_categories
 from irtbench.cli.fit_options import (
     Anchors,
     ByItem,
@@ -22,6 +23,7 @@ from irtbench.cli.fit_options import (
     Factors,
     Groups,
     Guessing,
+    Levels,
     Model,
     Pattern,
     Population,
@@ -33,13 +35,14 @@ from irtbench.cli.fit_options import (
     PriorUpper,
     Reference,
     RemoveCache,
+    RightOrWrong,
     ScoresAs,
     SpecificSlopes,
     TestletColumn,
     TestletTable,
 )
 from irtbench.cli.fit_responses import given_responses
-from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_results
+from irtbench.cli.fit_results import FILES, FitResults, item_error_of, say_results, scale_of_items
 from irtbench.cli.large import large_table
 from irtbench.cli.options import (
     AllowAddress,
@@ -60,6 +63,7 @@ from irtbench.cli.progress import demand_converged, reporting, say_doubts
 from irtbench.cli.ranks import ranks_of_run
 from irtbench.cli.reading import Reading, reads_files
 from irtbench.cli.testlets import TestletOptions
+from irtbench.config import read_card
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     from irtbench.estimation.distributed.ranks import Ranks
     from irtbench.estimation.fitted import FittedModel
     from irtbench.estimation.settings import FitSettings
+    from irtbench.report.blocks import Block
 
 MANY_RESPONDENTS = 20_000  # from which on abilities are computed in single precision: right to 1e-4
 
@@ -81,6 +86,7 @@ def fit(
     responses: Responses,
     output: Folder,
     model: Model = "2pl",
+    levels: Levels = None,
     prior: Prior = "auto",
     population: Population = "normal",
     guessing: Guessing = 0.0,
@@ -134,14 +140,47 @@ def fit(
     discrimination_median, discrimination_upper, ...). Where guessing is estimated it ends with likelihood-ratio
     intervals, which leave its prior out, unless that is one of your own (--prior-guessing).
 
+    Grades, ratings and partial credit are fitted in their categories with grm (graded response), gpcm, pcm (partial
+    credit), rsm (rating scale) and nominal; slopes are 1 with pcm and rsm. Scores are numbers, or labels in the order
+    of --levels; items have the categories that were given. A table item_id, model mixes models in a scale.
+
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
+    if model not in get_args(RightOrWrong):
+        refuse_of_categories(
+            {
+                "--population": population != "normal", "--guessing": guessing != 0, "--by-item": by_item is not None,
+                "--anchors": anchors is not None, "--options": options != 4, "--prior-slope": prior_slope is not None,
+                "--prior-intercept": prior_intercept is not None, "--prior-items": prior_items is not None,
+                "--prior-upper": prior_upper is not None, "--factors": factors != 1, "--pattern": pattern is not None,
+                "--testlets": testlets is not None, "--posterior": posterior is not None, "--cache": cache is not None,
+            }
+        )  # fmt: skip
+        in_categories = CategoriesFit(
+            file=responses, reading=reading, levels=levels_of(levels), model=model, prior=prior,
+            prior_guessing=prior_guessing, groups=groups, reference=reference, device=device, seed=seed,
+        )  # fmt: skip
+        described = None if card is None else read_card(card)
+        with (
+            reporting(quiet=quiet) as progress,
+            output_folder(output, files=FILES) as folder,
+            figures_in(figures) as draw,
+        ):
+            progress(f"fitting {model}")
+            results, why = in_categories.fit()
+            results = results.of_data(responses, None)
+            results.write(folder, scores_file(folder, scores_as), described)
+            draw_fit(draw, results)
+        finish(results, 1, output, why, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
+        return
+    if levels is not None:
+        raise InputError("--levels: go with grades: --model grm, gpcm, pcm, rsm or nominal")
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
 
     settings = FitSettings(
-        kind=model, prior=None if prior == "auto" else prior, guessing=guessing,
+        kind=cast(RightOrWrong, model), prior=None if prior == "auto" else prior, guessing=guessing,
         by_item={} if by_item is None else read_models(by_item), n_options=options, population=population,
         prior_guessing=prior_guessing, prior_upper=prior_upper, prior_slope=prior_slope,
         prior_intercept=prior_intercept, posterior=posterior, device=device,
@@ -182,14 +221,27 @@ def fit(
         results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
         results = results.of_data(responses, table).with_left_out(left_out, idle)
         results.write(folder, file, described)
-        if draw is not None:
-            from irtbench.report.bank_figures import fit_figures
+        draw_fit(draw, results)
+    trials = 1 if data.trials is None else int(data.trials.max())
+    finish(results, trials, output, why, allow_unconverged=allow_unconverged, quiet=quiet, json=json)
 
-            draw(fit_figures(results.scale, results.items))
+
+def draw_fit(draw: Callable[[list[Block]], None] | None, results: FitResults) -> None:
+    """Draw the figures, where they are asked for."""
+    if draw is not None:
+        from irtbench.report.bank_figures import fit_figures
+
+        draw(fit_figures(results.scale, results.items))
+
+
+def finish(
+    results: FitResults, most_trials: int, output: Path, why: str, *, allow_unconverged: bool, quiet: bool, json: bool
+) -> None:
+    """Say what was found, and end with an error where the iterations did not converge."""
     if json:
         print(to_json(results.found))
     elif not quiet:
-        say_results(results, data, output, why)
+        say_results(results, most_trials, output, why)
     say_doubts(results.found.get("doubts", []))
     unconverged = [] if results.found["converged"] else [str(results.found["stopped_because"])]
     demand_converged(unconverged, allow_unconverged=allow_unconverged, quiet=quiet)
@@ -222,7 +274,7 @@ def fit_what_is_asked(
     if asked.groups is not None:
         if isinstance(data, SparseResponses):
             raise InputError("--groups: so sparse a table of so many items goes with one group only")
-        groups = groups_of(data, asked.groups)
+        groups = groups_of(data.respondent_ids, asked.groups)
         return FitResults(*fit_several_groups(data, groups, asked.reference, settings, seed))
     return fit_one_ability(data, settings, seed, known, file, progress)
 
@@ -265,7 +317,7 @@ def with_scores(
         np.concatenate([part.theta for part in abilities]),
         standard_error=np.concatenate([part.standard_error for part in abilities]),
     )
-    scale = replace(scale_without_norms(fitted), norms=norms)
+    scale = replace(scale_of_items(fitted.items, fitted.estimated_population, fitted.joint_error), norms=norms)
     if fitted.abilities is not None:  # items so uncertain fit the answers that they were estimated from all too well
         (found,) = abilities
         scores = score_table(scale, found, np.full(found.theta.shape, np.nan), ScoringSettings())
@@ -284,7 +336,7 @@ def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -
     from irtbench.scoring.scores import ScoringSettings
     from irtbench.scoring.shared_grid import SharedGridScorer
 
-    scale = scale_without_norms(fitted)
+    scale = scale_of_items(fitted.items, fitted.estimated_population, fitted.joint_error)
     places = norm_places(data.n_respondents, fitted.seed)
     scorer = SharedGridScorer(scale, data.item_ids, ScoringSettings())
     rows, ids = data.at(places), tuple(map(str, places))
@@ -294,14 +346,3 @@ def scale_of_many(fitted: FittedModel, data: ResponseMatrix | StoredResponses) -
         np.concatenate([getattr(part, name) for part in abilities]) for name in ("theta", "standard_error")
     )
     return replace(scale, norms=Norms(theta, standard_error=errors))
-
-
-def scale_without_norms(fitted: FittedModel) -> Scale:
-    """The scale of the fitted items."""
-    from irtbench.bank.scale import Scale
-    from irtbench.data.items import ItemTable
-
-    return Scale(
-        "all", fitted.items, ItemTable.plain(fitted.items.item_ids), population=fitted.estimated_population,
-        joint_error=fitted.joint_error,
-    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from irtbench.estimation.settings import FitSettings
 
 
-def groups_of(data: ResponseMatrix, file: Path) -> list[str]:
+def groups_of(respondent_ids: Sequence[str], file: Path) -> list[str]:
     """The group of each respondent, from a table of them.
 
     Raises
@@ -28,9 +29,9 @@ def groups_of(data: ResponseMatrix, file: Path) -> list[str]:
     from irtbench.data.readers.groups import read_groups
 
     group_of = read_groups(file)
-    if missing := [name for name in data.respondent_ids if name not in group_of]:
+    if missing := [name for name in respondent_ids if name not in group_of]:
         raise InputError(f"{file}: no group of respondent {name_first(missing)}; expected one of each who answered")
-    return [group_of[name] for name in data.respondent_ids]
+    return [group_of[name] for name in respondent_ids]
 
 
 def fit_several_groups(

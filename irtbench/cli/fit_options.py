@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
+#: Models of right and wrong: ModelKind, without the time it takes to load.
+RightOrWrong = Literal["rasch", "1pl", "2pl", "3pl", "4pl"]
+IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")
 Model = Annotated[
-    Literal["rasch", "1pl", "2pl", "3pl", "4pl"],  # ModelKind, without the time it takes to load
-    typer.Option("--model", help="Rasch, or logistic of one, two, three or four parameters."),
+    str,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        autocompletion=lambda: [*get_args(RightOrWrong), *IN_CATEGORIES],
+        help="Of right and wrong rasch, 1pl, 2pl, 3pl, 4pl; of grades and partial credit grm, gpcm, pcm, rsm; nominal; "
+        "or a table with each item's: item_id, model.",
+    ),
+]
+Levels = Annotated[
+    str | None,
+    typer.Option("--levels", metavar="A,B,...", help="Of grades that are labels: all in order, the lowest first."),
 ]
 Prior = Annotated[
     Literal["auto", "none", "weak", "hierarchical"],

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from irtbench.bank.scale import Scale
     from irtbench.building.removals import Removal
     from irtbench.data.readers.large_table import LargeTable
-    from irtbench.data.stored_responses import AnyResponses
+    from irtbench.models.item_parameters import ItemParameters
+    from irtbench.models.joint_error import JointError
+    from irtbench.models.quadrature import Quadrature
     from irtbench.scoring.ability import Abilities
 
 FILES = ("items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json")
@@ -86,6 +88,16 @@ class FitResults:
         write_json(self.found, folder / "fit.json")
 
 
+def scale_of_items(
+    items: ItemParameters, population: Quadrature | None, joint_error: JointError | None = None
+) -> Scale:
+    """The scale of fitted items, without norms."""
+    from irtbench.bank.scale import Scale
+    from irtbench.data.items import ItemTable
+
+    return Scale("all", items, ItemTable.plain(items.item_ids), population=population, joint_error=joint_error)
+
+
 def provenance_of(found: dict[str, Any], responses: Path, table: LargeTable | None = None) -> dict[str, Any]:
     """Where a bank that a fit leaves behind comes from: what fit.json has of it, and the data's hash.
 
@@ -118,12 +130,12 @@ def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
     return named.assign(**texts)
 
 
-def say_results(results: FitResults, data: AnyResponses, output: Path, why_prior: str = "") -> None:
+def say_results(results: FitResults, most_trials: int, output: Path, why_prior: str = "") -> None:
     """Print the items, how well the model fits, what is to be known of the estimates, and what comes next."""
     from irtbench.estimation.doubts import named_items
 
     found, items = results.found, results.items
-    shown = items.drop(columns=[*items.filter(regex="^se_|^population_|_(lower|median|upper)$"), "model"])
+    shown = items.drop(columns=[*items.filter(regex="^se_|^population_|^categories$|_(lower|median|upper)$"), "model"])
     show_table(with_errors(shown, items), rest=output / "items.csv")
     say(f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}")
     say(f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}")
@@ -134,9 +146,9 @@ def say_results(results: FitResults, data: AnyResponses, output: Path, why_prior
         say(carried_in_words(found["item_error"], found["item_error_share"]))
     for words, concerned in named_items(found).items():
         say(f"{words}: {name_first(concerned)}")
-    if data.trials is not None:
+    if most_trials > 1:
         say(
-            f"up to {int(data.trials.max())} trials of an item: k right of n, independent given ability; --trials "
+            f"up to {most_trials} trials of an item: k right of n, independent given ability; --trials "
             "takes one response each instead"
         )
     for item in found["items_left_out"]:

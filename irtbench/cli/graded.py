@@ -44,8 +44,14 @@ def read_graded(
         If the file cannot be read or graded, or has items that neither the bank nor its study had.
     """
     from irtbench.data.responses import ResponseMatrix
-    from irtbench.scoring.scores import check_known, grade_answers, grading_of
+    from irtbench.scoring.scores import category_responses, check_known, grade_answers, grading_of, in_categories
 
+    if in_categories(bank):
+        known = [scale.items.categories for scale in bank.scales if scale.items.categories is not None]
+        labels = dict.fromkeys(value for items in known for own in items.categories for value in own)
+        scores = reading.scores(path, [value for value in labels if isinstance(value, str)])
+        left_out = check_known(scores.columns, bank.scales, unknown_items)
+        return GradedFile(category_responses(bank, scores), left_out)
     if content == "responses" or (content == "auto" and reading.holds_responses(path)):
         if answers_mapped:
             raise InputError(f"file {path}: holds graded responses; expected answers for --map, or --content answers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -27,6 +27,8 @@ from irtbench.cli.options import (
 from irtbench.data.how_to_read import HowToRead
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from irtbench.data.readers.long_table import LongTable
     from irtbench.data.readers.trials import Trials as HowTrials
     from irtbench.data.responses import ResponseMatrix
@@ -64,6 +66,12 @@ class Reading(HowToRead):
         from irtbench.data.readers.recognise import read_answers
 
         return read_answers(path, **vars(self))
+
+    def scores(self, path: Path, levels: Sequence[str] = ()) -> pd.DataFrame:
+        """Scores in categories, a row a respondent and a column an item."""
+        from irtbench.data.readers.recognise import read_scores
+
+        return read_scores(path, levels=levels, **vars(self))
 
     def holds_responses(self, path: Path) -> bool:
         """Whether a file or folder holds graded responses, or answers alone."""

@@ -34,12 +34,13 @@ from irtbench.cli.score_words import (
     weights_in_words,
     whole_in_words,
 )
+from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.scoring.comparability import as_given, why_not_compared
 from irtbench.scoring.explanation import Explanation, explain_all
 from irtbench.scoring.group_percentiles import percentiles_by_group
 from irtbench.scoring.plausible_values import with_plausible_values
-from irtbench.scoring.scores import ScoringSettings, grading_of, score_responses
+from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
 
 MOST_EXPLAINED = 50  # rows of scores whose surprises are named
 MOST_PREDICTED = 10  # respondents whose accuracy on all items is said
@@ -104,6 +105,10 @@ def score(
         str | None,
         typer.Option("--norm-group", metavar="COLUMN=VALUE", help="Part of the norm sample to compare with."),
     ] = None,
+    scaling: Annotated[
+        float | None,
+        typer.Option("--scaling-constant", metavar="D", help="Of a table of items: D before slopes; 1.7 of NAEP's."),
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.")] = 0.95,
     plausible: Annotated[
         int, typer.Option("--plausible", metavar="N", help="N draws of ability of each, pv1 and on.", min=0, max=1000)
@@ -128,7 +133,7 @@ def score(
     """
     if output is not None:
         demand_table_name(output)
-    known = load_bank(bank, upper_asymptotes=True)
+    known = load_bank(bank, upper_asymptotes=True, categories=True, scaling=scaling)
     known = known if norms is None else with_norms(known, norms)
     if margins is not None:
         known = weighted_to(known, margins, norm)
@@ -149,7 +154,10 @@ def score(
         "--html": html is not None,
         "--norm-groups": bool(norm_groups),
         "--plausible": plausible > 0,
+        "items in categories": in_categories(known),
     }
+    if in_categories(known) and explanation is not None:
+        raise InputError("--explain: goes with items that are right or wrong")
     in_memory = next((f"{name} needs all of them in memory" for name, asked in needs_all.items() if asked), "")
     if goes_by_parts(responses, output, reading, in_memory):
         assert output is not None
@@ -210,7 +218,7 @@ def score(
                                                       "difficulty": explained.difficulty}))  # fmt: skip
     elif not quiet:
         show_scores(known, scores, settings, rest=output)
-        if graded.n_respondents <= MOST_PREDICTED:
+        if graded.n_respondents <= MOST_PREDICTED and not in_categories(known):
             for line in whole_in_words(known, graded, level):
                 say(line)
         if groups is not None:
@@ -226,6 +234,8 @@ def score(
 
 def say_what_follows(known: ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> None:
     """Print the command that compares several systems, or says of one what it misses."""
+    if in_categories(known):
+        return
     if n_respondents == 1:
         say_next("irtbench", "score", bank, responses, "--explain", folder / "explained")
     elif n_respondents <= MOST_COMPARED:
@@ -248,7 +258,9 @@ def show_scores(bank: ItemBank, scores: pd.DataFrame, settings: ScoringSettings,
             {
                 "who": shown["respondent_id"],
                 "scale": shown["scale"],
-                "right": [f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)],
+                "points" if in_categories(bank) else "right": [
+                    f"{k} of {n}" for k, n in zip(shown["n_correct"], shown[asked], strict=True)
+                ],
                 "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
                 f"better than ... of the {people}": [text.replace(" ", "% ", 1) for text in places],
                 "remarks": remarks,

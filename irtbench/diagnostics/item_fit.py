@@ -20,7 +20,7 @@ from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import dense_form
 from irtbench.diagnostics.residuals import mean_squares
-from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curve_formulas import CurveToUpper
 from irtbench.models.curves import icc, item_curves
 from irtbench.models.item_parameters import ItemParameters
@@ -187,6 +187,8 @@ def item_fit(
     5   item6  2.760   2  0.252
     """
     population = normal_grid() if quadrature is None else quadrature
+    if isinstance(items, ItemParameters) and items.categories is not None:
+        items = items.categories
     if isinstance(items, CategoryParameters):
         return _fit_of_categories(responses, items, theta, population, min_expected)
     responses, items = responses_and_items(responses, items, upper_asymptotes=True)
@@ -254,20 +256,13 @@ def _fit_of_categories(
     min_expected: float,
 ) -> ItemFit:
     """The same of items in categories, which count 0, 1, ...; a slope common to all counts with none of them."""
-    codes, _, _ = coded(responses, items.item_ids, items.categories)  # type: ignore[arg-type]
-    values = np.where(codes == MISSING, np.nan, codes)
+    data = responses if isinstance(responses, ResponseMatrix) else items.matrix(responses)  # type: ignore[arg-type]
+    values = data.select_items(items.item_ids).correct
     probabilities = items.probabilities(population.nodes)
     found = _by_sum_score(values, lambda columns: (population, [probabilities[j] for j in columns]), min_expected)
     enough = found.n_respondents >= LEAST_SHARE * (~np.isnan(values)).sum(axis=0)
     found = replace(found, n_compared=np.where(enough, found.n_compared, 0))
-    squares = None
-    if theta is not None:
-        at = items.probabilities(theta)
-        expected = np.stack([p @ np.arange(p.shape[1]) for p in at], axis=1)
-        variance = np.stack([p @ np.arange(p.shape[1]) ** 2 for p in at], axis=1) - expected**2
-        residual = (values - expected) ** 2
-        there = np.where(np.isnan(values), np.nan, variance)
-        squares = np.nansum(residual, axis=0) / np.nansum(there, axis=0), np.nanmean(residual / there, axis=0)
+    squares = None if theta is None else mean_squares(values, theta, items.as_items(), over="respondents")
     return _item_fit(items.item_ids, found, items.n_free, squares)
 
 

@@ -106,7 +106,7 @@ def measurement_precision(
     1    0.0        0.500  1.414        0.333           1.000
     2    1.0        0.393  1.595        0.282           1.462
     """
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
     if np.count_nonzero(population.weights) < 2:
         raise InputError("precision: ability does not vary in the population; expected more than one node with weight")
     fine = refine(population, step_for_any_pattern(items, population))

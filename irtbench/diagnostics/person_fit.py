@@ -14,6 +14,7 @@ from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.pattern_likelihood import PatternTerms
 from irtbench.diagnostics.residuals import mean_squares
+from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import item_curves, log_icc
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 
@@ -71,6 +72,9 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     lz is the log-likelihood of the pattern, standardised as if theta were known; lz* takes into account that theta was
     estimated from it, by ML, WLE, MAP or EAP. The formulas stand at ``PatternTerms``.
 
+    Of items in categories the same with the log probability of each category in place of that of right and wrong, and
+    its derivative in that of the weight (Sinharay, 2016).
+
     Several trials of an item count as so many responses in lz and lz*; infit and outfit compare the number right with
     the number expected.
 
@@ -106,20 +110,23 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
     1            r2  1.02     0.98   0.43    0.33        6
     2            r3  0.87     0.65   0.48    0.32        6
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
-    n_trials = responses.n_trials
-    curves = item_curves(theta, items)
-    log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
-    terms = PatternTerms.of(
-        curves.variance * n_trials,
-        log_p - log_q,
-        items.discrimination * curves.weight,
-        least_left=LEAST_VARIANCE_LEFT,
-    )
-    residual = np.nan_to_num(responses.correct) - n_trials * curves.p
-    lz, lz_star = terms.lz(residual), terms.lz_star(residual)
+    if items.categories is not None:
+        lz, lz_star = lz_of_categories(responses.correct, items.categories, theta)
+    else:
+        n_trials = responses.n_trials
+        curves = item_curves(theta, items)
+        log_p, log_q = log_icc(theta, items)  # their difference is right where P or 1 - P is nothing
+        terms = PatternTerms.of(
+            curves.variance * n_trials,
+            log_p - log_q,
+            items.discrimination * curves.weight,
+            least_left=LEAST_VARIANCE_LEFT,
+        )
+        residual = np.nan_to_num(responses.correct) - n_trials * curves.p
+        lz, lz_star = terms.lz(residual), terms.lz_star(residual)
     undefined = int(np.isnan(lz_star).sum())
     if undefined:
         warnings.warn(
@@ -130,3 +137,29 @@ def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[n
         )
     infit, outfit = mean_squares(responses.correct, theta, items, over="items", trials=responses.trials)
     return PersonFit(responses.respondent_ids, lz, lz_star, infit, outfit, responses.n_items_by_respondent)
+
+
+def lz_of_categories(
+    values: NDArray[np.float64], items: CategoryParameters, theta: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lz and lz* of items in categories: L = log P(k) for each, less its mean, and f = L' by theta.
+
+    lz = sum (L - E L) / sqrt(sum Var L),   lz* = sum (L - E L - k f) / sqrt(sum Var(L - k f)),
+    k = sum Cov(L, f) / sum Var f, since the estimate of theta has used up the direction f.
+    """
+    at = CategoryDerivatives.at(items, theta)
+    observed = ~np.isnan(values)
+    logs = np.log(at.p)
+
+    def total(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(observed, at.by_item(terms), 0.0).sum(axis=1)
+
+    expected = np.where(observed, at.by_item(at.p * logs), 0.0)
+    log_likelihood = np.where(observed, at.chosen(values, logs), 0.0).sum(axis=1)
+    known = total(at.p * logs**2) - (expected**2).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        k = total(at.p * logs * at.slope) / total(at.p * at.slope**2)
+        left = total(at.p * (logs - k[:, None] * at.slope) ** 2) - (expected**2).sum(axis=1)
+        left = np.where(left > LEAST_VARIANCE_LEFT * known, left, np.nan)
+        residual = log_likelihood - expected.sum(axis=1)
+        return residual / np.sqrt(known), (residual - k * at.score(values).sum(axis=1)) / np.sqrt(left)

@@ -29,7 +29,8 @@ def mean_squares(
 
     infit = sum (x - P)^2 / sum P (1 - P),  outfit = mean of (x - P)^2 / (P (1 - P))    (Wright & Masters, 1982)
 
-    With x right of n trials, n P and n P (1 - P) take the place of P and P (1 - P). Above 1 on all sides it then says
+    Of items in categories x is the category, and its mean and variance take the place of P and P (1 - P).
+    With x right of n trials n P and n P (1 - P) do. Above 1 on all sides it then says
     that trials of an item are more alike than the model has them (overdispersion).
 
     Both are 1 in expectation at the true abilities. At estimated ones they are lower: the estimate has followed the
@@ -47,8 +48,12 @@ def mean_squares(
     >>> infit.round(2)
     array([0.96, 0.73, 0.79, 0.78, 0.82, 0.69])
     """
+    observed, axis = ~np.isnan(values), 0 if over == "respondents" else 1
+    if items.categories is not None:
+        mean, each = items.categories.score_moments(theta)
+        variance, residual = np.where(observed, each, 0.0), np.where(observed, values - mean, 0.0)
+        return _of_squares(residual**2 / np.maximum(each, np.finfo(np.float64).tiny), variance, observed, axis)
     log_p, log_q = log_icc(theta, items)
-    observed = ~np.isnan(values)
     variance = np.where(observed, np.exp(log_p + log_q), 0.0)
     if trials is None:
         # (x - P)^2 / (P (1 - P)) is (1 - P) / P for a right and P / (1 - P) for a wrong response
@@ -58,7 +63,13 @@ def mean_squares(
         odds, x = np.exp((log_p - log_q) / 2), np.nan_to_num(values)
         standardised = np.where(observed, (x / odds - (trials - x) * odds) ** 2 / np.maximum(trials, 1), 0.0)
         variance = variance * trials
-    axis = 0 if over == "respondents" else 1
+    return _of_squares(standardised, variance, observed, axis)
+
+
+def _of_squares(
+    standardised: NDArray[np.float64], variance: NDArray[np.float64], observed: NDArray[np.bool_], axis: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Infit and outfit of squared standardised residuals, 0 where missing."""
     n_observed = observed.sum(axis=axis)
     with np.errstate(invalid="ignore", divide="ignore"):
         infit = (standardised * variance).sum(axis=axis) / variance.sum(axis=axis)

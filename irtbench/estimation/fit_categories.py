@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -21,6 +21,7 @@ from irtbench.estimation.doubts import find_doubts, named_items, not_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.estimate import Estimate
 from irtbench.estimation.fit import choose_device, with_positive_direction
+from irtbench.estimation.fitted import software_versions
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
@@ -29,6 +30,7 @@ from irtbench.estimation.marginal.mode import find_mode_on_right_nodes
 from irtbench.estimation.marginal.nodes import ROOM, describe_nodes, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import joint_sampling_covariance
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_scale import NormalMoments
 from irtbench.estimation.marginal.start import starting_values
 from irtbench.estimation.multiple_groups import (
     BOUND,
@@ -43,24 +45,21 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, USUAL_UPPER, Device
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import MISSING, CategoryParameters, coded
-from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_models.nominal import Nominal
 from irtbench.models.item_models.partial_credit import PartialCredit
+from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.node_tensors import NodeTensors
 from irtbench.models.pyro_model.rows import DenseRows
-from irtbench.models.quadrature import normal_grid
+from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
-MODELS: Mapping[str, ItemModel] = {
-    "2pl": Logistic(),
-    "3pl": Logistic(lower=True),
-    "graded": Graded(),
-    "gpcm": PartialCredit(),
-    "nominal": Nominal(),
-}
+#: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
+RASCH_KINDS = ("pcm", "rsm")
+KINDS = (*MODELS, *RASCH_KINDS)
 
 Models = str | ItemModel | Mapping[str, str | ItemModel]
 
@@ -73,8 +72,6 @@ class FittedCategories(InformationCriteria):
     ----------
     items
         The items, with what can be said of them: probabilities, information, abilities of respondents, ...
-    covariance
-        Sampling covariance of each item's parameters, shape (n_items, width, width); None where it was not computed.
     log_likelihood
         Marginal log-likelihood of the responses, ability N(0, 1).
     priors
@@ -91,10 +88,13 @@ class FittedCategories(InformationCriteria):
         Why the scale may not be one of ability, and whose slope the responses hardly determine.
     groups
         Of several groups ``group, n_respondents, mean, sd, se_mean, se_sd``, the reference first; None for one.
+    seed
+        For random numbers, of which none are drawn.
+    moments
+        Mean and standard deviation of ability where slopes are 1; None for N(0, 1).
     """
 
     items: CategoryParameters
-    covariance: NDArray[np.float64] | None
     log_likelihood: float
     priors: Priors
     n_estimated: int
@@ -104,6 +104,8 @@ class FittedCategories(InformationCriteria):
     status: Status
     doubts: tuple[str, ...]
     groups: pd.DataFrame | None = None
+    seed: int = 0
+    moments: NormalMoments | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -115,13 +117,45 @@ class FittedCategories(InformationCriteria):
         """As they are read, in the order of the model's names, shape (n_items, width); 0 behind the last of an item."""
         return self.items.parameters
 
+    @property
+    def covariance(self) -> NDArray[np.float64] | None:
+        """Of each item's parameters as they are read, shape (n_items, width, width); None where not computed."""
+        return self.items.covariance
+
+    @property
+    def estimated_population(self) -> Quadrature | None:
+        """The prior of scoring where ability is not N(0, 1)."""
+        return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
+
     def table(self) -> pd.DataFrame:
+        """One row an item, columns of items.csv, see `CategoryParameters.table`."""
+        table = self.items.table().assign(n_responses=self.n_by_item)
+        if self.moments is not None:
+            table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
+        return table
+
+    def coefficients(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
-        errors = np.full(self.parameters.shape, np.nan)
-        if self.covariance is not None:
-            errors = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-        each = [own[: len(names)] for own, names in zip(errors, self.items.names, strict=True)]
-        return self.items.table().assign(standard_error=np.concatenate(each))
+        return self.items.coefficients()
+
+    def summary(self) -> dict[str, Any]:
+        """What fit.json holds."""
+        return {
+            **self.criteria(),
+            "n_items": self.items.n_items,
+            "n_responses": int(self.n_by_item.sum()),
+            "model": sorted({model.name for model in self.items.models}),
+            "prior": self.priors.describe(),
+            "quadrature": self.nodes,
+            "converged": self.converged,
+            "stopped_because": self.stopped_because,
+            "steps": self.steps,
+            "seed": self.seed,
+            "versions": software_versions(),
+            "doubts": list(self.doubts),
+            **{f"population_{name}": value for name, value in (asdict(self.moments) if self.moments else {}).items()},
+            **({} if self.groups is None else {"groups": self.groups.to_dict(orient="records")}),
+        }
 
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""
@@ -130,7 +164,7 @@ class FittedCategories(InformationCriteria):
 
 def fit_categories(
     table: ArrayLike | pd.DataFrame,
-    models: Models = "graded",
+    models: Models = "grm",
     *,
     levels: Sequence[Any] | None = None,
     common_slope: bool = False,
@@ -155,8 +189,10 @@ def fit_categories(
         Responses, numbers or, with `levels`, labels: a row a respondent and a column an item; NaN or None where
         missing. Every item's categories are the values that it has, in their order.
     models
-        ``graded`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
-        categories, or an `ItemModel` of your own; or one for each item by its name.
+        ``grm`` (Samejima, 1969), ``gpcm`` (Muraki, 1992), ``nominal`` (Bock, 1972), ``2pl`` or ``3pl`` of two
+        categories, or an `ItemModel` of your own; or one for each item by its name. ``pcm`` (Masters, 1982) and ``rsm``
+        (Andrich, 1978) are ``gpcm`` with `common_slope` and `rating_scale`, told with slopes of 1 and the standard
+        deviation of ability in their place.
     levels
         Labels in their order, the lowest first; None where responses are numbers.
     common_slope
@@ -201,14 +237,16 @@ def fit_categories(
     >>> grades = (1.5 * theta[:, None, None] + chance > 1.5 * steps).sum(axis=2)
     >>> fitted = irtbench.fit_categories(grades)
     >>> fitted
-    <FittedCategories: 5 items (graded), 400 respondents, log-likelihood -2597.97, converged>
-    >>> fitted.table().head(3).round(1)
-      item_id   model  n_categories parameter  value  standard_error
-    0   item1  graded             4         a    1.5             0.2
-    1   item1  graded             4        d1    1.6             0.2
-    2   item1  graded             4        d2   -0.1             0.1
+    <FittedCategories: 5 items (grm), 400 respondents, log-likelihood -2597.97, converged>
+    >>> fitted.table()[["item_id", "model", "discrimination", "step_1", "step_2", "step_3"]].head(2).round(1)
+    >>> fitted.coefficients().head(3).round(1)
     """
     codes, respondents, (item_ids, categories) = coded(table, None, None, levels)
+    slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
+    if slopes_are_1:
+        if groups is not None:
+            raise InputError(f"fit: {models} goes with one group; expected gpcm with a common slope for several")
+        common_slope, rating_scale, models = models == "pcm", models == "rsm", "gpcm"
     each = models_of(models, item_ids)
     check_categories(codes, respondents, item_ids, categories, each)
     labels = None if groups is None else np.asarray(groups, dtype=object)
@@ -286,11 +324,15 @@ def fit_categories(
         x = parameters.matrix[: len(items), -items.width :]
     found_items = CategoryParameters(item_ids, each, categories, x.cpu().numpy(), own_parameters_of(items, design))
     if covariance is not None and status.converged:
+        found_items = replace(found_items, covariance=covariance)
+    moments = None
+    if slopes_are_1:
+        found_items, moments = with_slopes_of_1(found_items)
+    elif covariance is not None and status.converged:
         slopes = items.where("slope").cpu().numpy()
         doubts += slopes_not_told(item_ids, found_items.parameters, covariance, slopes)
     return FittedCategories(
         found_items,
-        covariance if status.converged else None,
         found.log_likelihood,
         priors,
         int(problem.free.sum()),
@@ -300,7 +342,19 @@ def fit_categories(
         status,
         doubts,
         of_groups,
+        seed,
+        moments,
     )
+
+
+def with_slopes_of_1(items: CategoryParameters) -> tuple[CategoryParameters, NormalMoments]:
+    """Partial credit items of a common slope and ability N(0, 1) as such of slope 1 and ability N(0, slope^2)."""
+    sd, steps, covariance = float(items.steps_at[0, 0]), items.steps_at.copy(), items.covariance
+    steps[:, 0], se = 1.0, float("nan")
+    if covariance is not None:
+        se, covariance = float(np.sqrt(covariance[0, 0, 0])), covariance.copy()
+        covariance[:, 0, :] = covariance[:, :, 0] = 0.0
+    return replace(items, steps_at=steps, covariance=covariance), NormalMoments(0.0, sd, 0.0, se)
 
 
 def equal_sets(
@@ -357,7 +411,7 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
         if isinstance(given, ItemModel):
             return given
         if given not in MODELS:
-            raise InputError(f"models: {given!r} is none; expected one of {', '.join(MODELS)}, or an ItemModel")
+            raise InputError(f"models: {given!r} is none; expected one of {', '.join(KINDS)}, or an ItemModel")
         return MODELS[given]
 
     if not isinstance(models, Mapping):

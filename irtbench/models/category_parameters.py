@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from irtbench.data.input_error import InputError
-from irtbench.data.responses import name_first, numbered
+from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
+from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
 
 MISSING = -1
 MOST_CATEGORIES = 100
 SCORING_NODES = normal_grid(121, bound=8.0)
-DIFFERENCE = 1e-5  # of abilities, for derivatives
+DIFFERENCE, STEP = 1e-5, 1e-4  # of parameters, and of abilities, for derivatives
+BETWEEN = "|"  # categories, in a table
+#: Columns of a table of items that are no parameters, and the order of those that several models share.
+WORDS = ("item_id", "model", "categories", "scale", "key", "label", "group", "text")
+COLUMNS = (
+    "item_id", "model", "n_categories", "categories", "discrimination", "difficulty", "guessing", "upper_asymptote",
+)  # fmt: skip
 TINY = np.finfo(np.float64).tiny
 
 
@@ -39,6 +47,9 @@ class CategoryParameters(Shown):
         an item.
     n_free
         Number of parameters that are an item's own, shape (n_items,).
+    covariance
+        Sampling covariance of each item's parameters as they are read, shape (n_items, width, width); None where it is
+        not known.
     """
 
     item_ids: tuple[str, ...]
@@ -46,6 +57,36 @@ class CategoryParameters(Shown):
     categories: tuple[tuple[Any, ...], ...]
     steps_at: NDArray[np.float64]
     n_free: NDArray[np.int64]
+    covariance: NDArray[np.float64] | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    @cached_property
+    def top(self) -> NDArray[np.int64]:
+        """Highest category of each item, the lowest being 0, shape (n_items,)."""
+        return np.array([len(own) - 1 for own in self.categories])
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """Place of each item's lowest category among those of all items, one after another, shape (n_items,)."""
+        return np.concatenate([[0], np.cumsum(self.top + 1)[:-1]])
+
+    def select(self, item_ids: Sequence[str]) -> CategoryParameters:
+        """Keep these items, which are there, in this order."""
+        place = {item: k for k, item in enumerate(self.item_ids)}
+        rows = [place[item] for item in item_ids]
+        return replace(
+            self,
+            item_ids=tuple(item_ids),
+            models=tuple(self.models[k] for k in rows),
+            categories=tuple(self.categories[k] for k in rows),
+            steps_at=self.steps_at[rows],
+            n_free=self.n_free[rows],
+            covariance=None if self.covariance is None else self.covariance[rows],
+        )
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -64,15 +105,88 @@ class CategoryParameters(Shown):
         return found
 
     def table(self) -> pd.DataFrame:
-        """One row a parameter: ``item_id, model, n_categories, parameter, value``."""
+        """One row an item, as items.csv has it, with standard errors (delta method) where they are known.
+
+        ``item_id, model, n_categories, categories``, then slope, mean step and steps where the model has them
+        (``discrimination, difficulty, step_1, step_2, ...``), asymptotes, or the model's own parameters.
+        """
+        rows = []
+        for j, (item, model, own, names) in enumerate(
+            zip(self.item_ids, self.models, self.categories, self.names, strict=True)
+        ):
+            n, told = len(own), self.parameters[j, : len(names)]
+            row = {"item_id": item, "model": model.name, "n_categories": n, "categories": BETWEEN.join(map(str, own))}
+            if self.covariance is None:
+                rows.append(row | model.columns(told, n))
+                continue
+            around = told + np.array([[DIFFERENCE], [-DIFFERENCE]])[..., None] * np.eye(len(told))
+            above, below = (np.array([[*model.columns(x, n).values()] for x in side]) for side in around)
+            rates = (above - below) / (2 * DIFFERENCE)  # (n_parameters, n_columns)
+            variance = np.einsum("pc,pq,qc->c", rates, self.covariance[j, : len(told), : len(told)], rates)
+            found = model.columns(told, n)
+            errors = np.sqrt(np.maximum(variance, 0.0))
+            rows.append(row | found | {f"se_{name}": se for name, se in zip(found, errors.tolist(), strict=True)})
+        table = pd.DataFrame(rows)
+        first = [name for name in COLUMNS if name in table]
+        rest = [name for name in table.columns if name not in first]
+        others, errors = ([name for name in rest if str(name).startswith("se_") == is_se] for is_se in (False, True))
+        return table[[*first, *others, *errors]]
+
+    def coefficients(self) -> pd.DataFrame:
+        """Slopes and intercepts: one row a parameter: ``item_id, model, n_categories, parameter, value`` and, where it
+        is known, ``standard_error``.
+        """  # fmt: skip
+        errors = np.full(self.parameters.shape, np.nan)
+        if self.covariance is not None:
+            errors = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
         rows = [
-            (item, model.name, len(own), name, value)
-            for item, model, own, names, values in zip(
-                self.item_ids, self.models, self.categories, self.names, self.parameters, strict=True
+            (item, model.name, len(own), name, value, error)
+            for item, model, own, names, values, of in zip(
+                self.item_ids, self.models, self.categories, self.names, self.parameters, errors, strict=True
             )
-            for name, value in zip(names, values, strict=False)
+            for name, value, error in zip(names, values, of, strict=False)
         ]
-        return pd.DataFrame(rows, columns=["item_id", "model", "n_categories", "parameter", "value"])
+        names = ["item_id", "model", "n_categories", "parameter", "value", "standard_error"]
+        table = pd.DataFrame(rows, columns=names)
+        return table if self.covariance is not None else table.drop(columns="standard_error")
+
+    @classmethod
+    def from_table(cls, table: pd.DataFrame, models: Sequence[ItemModel]) -> CategoryParameters:
+        """Items of these models from the columns that `table` has.
+
+        Without ``categories`` these are 0, 1, ..., ``n_categories`` of them or as many as there are steps.
+
+        Raises
+        ------
+        InputError
+            If a column that an item's model needs is not there or empty, or steps of a graded item do not rise.
+        """
+        categories, told = [], []
+        table = table.rename(columns=str)
+        steps = [str(name) for name in table.columns if str(name).startswith("step_")]
+        for row, model in zip(table.to_dict(orient="records"), models, strict=True):
+            numbers = {
+                str(name): float(value) for name, value in row.items() if name not in WORDS and not pd.isna(value)
+            }
+            if isinstance(texts := row.get("categories"), str) and texts:
+                own: tuple[Any, ...] = as_written(texts.split(BETWEEN))
+            else:
+                own = tuple(range(int(numbers.get("n_categories", 1 + max(1, sum(name in numbers for name in steps))))))
+            if not 2 <= len(own) <= MOST_CATEGORIES:
+                raise InputError(f"item {row['item_id']}: {len(own)} categories; expected from 2 to {MOST_CATEGORIES}")
+            try:
+                told.append(model.from_columns(numbers, len(own)))
+                categories.append((own, model.unbounded(told[-1])))
+            except KeyError as error:
+                raise InputError(
+                    f"item {row['item_id']}: column {error.args[0]}: empty or not there, and {model.name} needs it"
+                ) from None
+            except InputError as error:
+                raise InputError(f"item {row['item_id']}: {error}") from None
+        width = max(len(x) for _, x in categories)
+        x = np.stack([np.pad(own, (0, width - len(own))) for _, own in categories])
+        n_free = np.zeros(len(x), dtype=np.int64)  # known, not estimated here
+        return cls(tuple(map(str, table["item_id"])), tuple(models), tuple(own for own, _ in categories), x, n_free)
 
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
         """Of each item's categories at each ability, shapes (n_theta, n_categories)."""
@@ -86,16 +200,44 @@ class CategoryParameters(Shown):
         """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
         return np.stack([p @ np.arange(p.shape[1]) for p in self.probabilities(theta)], axis=1)
 
+    def score_moments(self, theta: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of each item's category, the lowest being 0, shapes (n_theta, n_items)."""
+        mean = self.expected_score(theta)
+        squares = [p @ np.arange(p.shape[1]) ** 2 for p in self.probabilities(theta)]
+        return mean, np.stack(squares, axis=1) - mean**2
+
+    def log_probabilities(self, theta: ArrayLike) -> NDArray[np.float64]:
+        """Of all categories of all items, one after another, shape (n_theta, n_categories of all)."""
+        return np.log(np.maximum(np.concatenate(self.probabilities(theta), axis=1), TINY))
+
     def information(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Fisher information of each item on ability, sum of P'^2 / P over categories, shape (n_theta, n_items).
 
         The derivatives are differences of the probabilities at abilities close by.
         """
-        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))
-        above, here, below = (self.probabilities(at + step) for step in (DIFFERENCE, 0.0, -DIFFERENCE))
-        rates = [(high - low) / (2 * DIFFERENCE) for high, low in zip(above, below, strict=True)]
-        each = [(rate**2 / np.maximum(p, TINY)).sum(axis=1) for rate, p in zip(rates, here, strict=True)]
-        return np.stack(each, axis=1)
+        return CategoryDerivatives.at(self, theta).information
+
+    def chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """1 for the category of each response, 0 for the others, shape (n_respondents, n_categories of all)."""
+        rows, columns = np.nonzero(~np.isnan(values))
+        found = np.zeros((len(values), int((self.top + 1).sum())))
+        found[rows, self.first[columns] + values[rows, columns].astype(np.int64)] = 1.0
+        return found
+
+    def log_likelihood(self, values: NDArray[np.float64], theta: ArrayLike) -> NDArray[np.float64]:
+        """Of each pattern of categories 0, 1, ... (NaN where missing) at each ability, (n_respondents, n_theta)."""
+        return self.chosen(values) @ self.log_probabilities(theta).T
+
+    def matrix(self, table: ArrayLike | pd.DataFrame) -> ResponseMatrix:
+        """Responses to some of these items as the matrix that `score_responses` takes: category k of 0, ..., m as k
+        right of m.
+        """  # fmt: skip
+        items = [item for item in self.item_ids if not isinstance(table, pd.DataFrame) or item in table.columns]
+        known = self.select(items)
+        codes, respondents, _ = coded(table, known.item_ids, known.categories)
+        given = codes != MISSING
+        values, trials = np.where(given, codes, np.nan), np.where(given, known.top, 0)
+        return ResponseMatrix(values, tuple(respondents), known.item_ids, trials)
 
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.
@@ -106,10 +248,8 @@ class CategoryParameters(Shown):
         an error.
         """
         codes, respondents, _ = coded(table, self.item_ids, self.categories)
-        joint = np.tile(SCORING_NODES.log_weights, (len(codes), 1))
-        for column, p in zip(codes.T, self.probabilities(SCORING_NODES.nodes), strict=True):
-            given = column != MISSING
-            joint[given] += np.log(np.maximum(p, TINY)).T[column[given]]
+        values = np.where(codes == MISSING, np.nan, codes)
+        joint = SCORING_NODES.log_weights + self.log_likelihood(values, SCORING_NODES.nodes)
         posterior = softmax(joint, axis=1)
         theta = posterior @ SCORING_NODES.nodes
         variance = posterior @ SCORING_NODES.nodes**2 - theta**2
@@ -118,16 +258,117 @@ class CategoryParameters(Shown):
 
     def simulate(self, theta: ArrayLike, *, rng: np.random.Generator) -> pd.DataFrame:
         """Draw responses of respondents with these abilities, a column an item, as the data had them."""
-        drawn = {}
-        for item, own, p in zip(self.item_ids, self.categories, self.probabilities(theta), strict=True):
-            above = rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)
-            drawn[item] = np.array(own, dtype=object)[above.sum(axis=1)]
+        codes = self.draw(theta, rng=rng).T
+        drawn = {
+            item: np.array(own, dtype=object)[k]
+            for item, own, k in zip(self.item_ids, self.categories, codes, strict=True)
+        }
         return pd.DataFrame(drawn).infer_objects()
+
+    def draw(self, theta: ArrayLike, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The categories 0, 1, ... of such responses, shape (n_respondents, n_items)."""
+        columns = [
+            (rng.random(len(p))[:, None] > np.cumsum(p[:, :-1], axis=1)).sum(axis=1) for p in self.probabilities(theta)
+        ]
+        return np.stack(columns, axis=1)
+
+    def as_items(self) -> ItemParameters:
+        """These items as a scale has them: slope and difficulty beside the categories that give the curves.
+
+        Where a model has no slope and mean step they are those of its expected score: four times the slope where half
+        of the score is expected, and the ability there.
+        """
+        grid = SCORING_NODES.nodes
+        share = self.expected_score(grid) / self.top
+        middle = np.abs(share - 0.5).argmin(axis=0)
+        own = [model.columns(x[: len(names)], len(c)) for model, x, names, c in zip(
+            self.models, self.parameters, self.names, self.categories, strict=True)]  # fmt: skip
+        steepest = 4 * np.gradient(share, grid, axis=0)[middle, np.arange(self.n_items)]
+        a = [row.get("discrimination", slope) for row, slope in zip(own, steepest, strict=True)]
+        b = [row.get("difficulty", place) for row, place in zip(own, grid[middle], strict=True)]
+        c = [row.get("guessing", 0.0) for row in own]
+        free = ["guessing" in row for row in own]
+        found = ItemParameters.from_difficulty(a, b, c, item_ids=self.item_ids, guessing_estimated=free)
+        return replace(found, categories=self)
 
     def in_short(self) -> str:
         """Items and their models."""
         models = ", ".join(dict.fromkeys(model.name for model in self.models))
         return f"{counted(len(self.item_ids), 'item')} ({models})"
+
+
+@dataclass(frozen=True, eq=False)
+class CategoryDerivatives:
+    """Derivatives of log probabilities of categories by theta, as differences; `AbilityDerivatives` of categories.
+
+    Parameters
+    ----------
+    items
+        The items.
+    p, slope, second
+        Probabilities of all categories, one after another, and first and second derivatives of their logarithms, shape
+        (n_theta, n_categories of all).
+    """
+
+    items: CategoryParameters
+    p: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    second: NDArray[np.float64]
+
+    @classmethod
+    def at(cls, items: CategoryParameters, theta: ArrayLike) -> CategoryDerivatives:
+        """At these abilities."""
+        at = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+        below, here, above = (items.log_probabilities(at + step) for step in (-STEP, 0.0, STEP))
+        return cls(items, np.exp(here), (above - below) / (2 * STEP), (above - 2 * here + below) / STEP**2)
+
+    def by_item(self, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums over each item's categories, shape (n_theta, n_items)."""
+        return np.add.reduceat(terms, self.items.first, axis=1)
+
+    @cached_property
+    def information(self) -> NDArray[np.float64]:
+        """I = sum of P'^2 / P."""
+        return self.by_item(self.p * self.slope**2)
+
+    @cached_property
+    def curvature(self) -> NDArray[np.float64]:
+        """J = sum of P' P'' / P, of Warm's weighted likelihood."""
+        return self.by_item(self.p * self.slope * (self.slope**2 + self.second))
+
+    def score(self, values: NDArray[np.float64], trials: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Score of each response, one respondent at each ability, shape (n_theta, n_items); 0 where it is missing."""
+        return self.chosen(values, self.slope)
+
+    def observed_information(
+        self, values: NDArray[np.float64], trials: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """Minus the second derivative of each response's log probability; 0 where it is missing."""
+        return -self.chosen(values, self.second)
+
+    def total_score(self, values: NDArray[np.float64], trials: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """Score of each pattern at each ability, shape (n_respondents, n_theta)."""
+        return self.items.chosen(values) @ self.slope.T
+
+    @staticmethod
+    def counted(values: NDArray[np.float64], trials: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """How often each item's information counts, shape of the values."""
+        return (~np.isnan(values)).astype(np.float64)
+
+    def chosen(self, values: NDArray[np.float64], terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        """These terms of the category of each response, 0 where it is missing, shape (n_theta, n_items)."""
+        given = ~np.isnan(values)
+        columns = self.items.first + np.where(given, values, 0.0).astype(np.int64)
+        return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
+
+
+def as_written(texts: Sequence[str]) -> tuple[Any, ...]:
+    """Categories of a table: numbers where all are, whole ones as such, else labels."""
+    try:
+        numbers = [float(text) for text in texts]
+    except ValueError:
+        return tuple(texts)
+    return tuple(int(number) if number.is_integer() else number for number in numbers)
 
 
 def coded(
@@ -161,7 +402,8 @@ def coded(
         if expected is None:
             if wrong := [value for value in present if not isinstance(value, int | float | np.number)]:
                 raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
-            expected = sorted(present)
+            whole = (isinstance(value, float) and value.is_integer() for value in present)
+            expected = sorted(int(value) if is_whole else value for value, is_whole in zip(present, whole, strict=True))
         if unknown := present - set(expected):
             raise InputError(
                 f"responses: item {item}: {sorted(map(str, unknown))[0]} is none of its categories; expected "

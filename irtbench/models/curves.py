@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit
 
+from irtbench.data.input_error import InputError
+from irtbench.models.category_parameters import CategoryDerivatives
 from irtbench.models.curve_formulas import Curve, CurveToUpper
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
@@ -43,7 +45,9 @@ def log_probabilities(z: Array, c: Array) -> tuple[Array, Array]:
 
 
 def linear_predictor(theta: ArrayLike, items: ItemParameters) -> Array:
-    """Z = a theta + d, shape (n_theta, n_items)."""
+    """Z = a theta + d, shape (n_theta, n_items); of items in categories an `InputError`."""
+    if items.categories is not None:
+        raise InputError(f"item {items.item_ids[0]}: is of categories; expected items that are right or wrong")
     return np.atleast_1d(np.asarray(theta, dtype=np.float64))[:, None] * items.discrimination + items.intercept
 
 
@@ -65,12 +69,17 @@ def icc(theta: ArrayLike, items: ParametersLike) -> Array:
 
     P = c + (u - c) / (1 + exp(-(a theta + d))),     u = 1 without an upper asymptote      (Birnbaum; Barton & Lord)
 
+    Of items in categories 0, ..., m the expected share of the score, sum of k P(k) / m.
+
     Examples
     --------
     >>> icc(0.0, ItemParameters.from_difficulty([1.0], [0.0], [0.25])).tolist()
     [[0.625]]
     """
-    return item_curves(theta, as_parameters(items, upper_asymptotes=True)).p
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
+    if items.categories is not None:
+        return items.categories.expected_score(theta) / items.categories.top
+    return item_curves(theta, items).p
 
 
 def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
@@ -86,15 +95,17 @@ def log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[Array, Array]:
 def information(theta: ArrayLike, items: ParametersLike) -> Array:
     """Fisher information of each item at each ability, shape (n_theta, n_items).
 
-    I = P'^2 / (P (1 - P)); for the 2PL this is a^2 P (1 - P). The test information is its sum over items (Lord, 1980,
-    ch. 5).
+    I = P'^2 / (P (1 - P)); for the 2PL this is a^2 P (1 - P), of items in categories sum of P_k'^2 / P_k. The test
+    information is its sum over items (Lord, 1980, ch. 5).
 
     Examples
     --------
     >>> information(0.0, ItemParameters.from_difficulty([2.0], [0.0])).tolist()
     [[1.0]]
     """
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
+    if items.categories is not None:
+        return items.categories.information(theta)
     return items.discrimination**2 * item_curves(theta, items).information_zz
 
 
@@ -154,6 +165,17 @@ class AbilityDerivatives:
         """Minus the second derivative of each response's log probability; 0 where it is missing."""
         return -weighted_by_outcome(values, trials, self.right_second, self.wrong_second)
 
+    def total_score(self, values: Array, trials: NDArray[np.int64] | None) -> Array:
+        """Score of each pattern at each ability, shape (n_respondents, n_theta)."""
+        counted = self.counted(values, trials)
+        correct = np.where(counted > 0, values, 0.0)
+        return correct @ self.right.T + (counted - correct) @ self.wrong.T
+
+    @staticmethod
+    def counted(values: Array, trials: NDArray[np.int64] | None) -> Array:
+        """How often each item's information counts, shape of the values."""
+        return (~np.isnan(values) if trials is None else trials).astype(np.float64)
+
 
 def weighted_by_outcome(values: Array, trials: NDArray[np.int64] | None, right: Array, wrong: Array) -> Array:
     """What right and what wrong responses give, times how many there are of either; 0 where missing."""
@@ -163,6 +185,8 @@ def weighted_by_outcome(values: Array, trials: NDArray[np.int64] | None, right: 
     return k * right + (trials - k) * wrong
 
 
-def by_ability(theta: ArrayLike, items: ItemParameters) -> AbilityDerivatives:
+def by_ability(theta: ArrayLike, items: ItemParameters) -> AbilityDerivatives | CategoryDerivatives:
     """Derivatives of each item's log probabilities by theta at each ability."""
+    if items.categories is not None:
+        return CategoryDerivatives.at(items.categories, theta)
     return AbilityDerivatives(item_curves(theta, items), items.discrimination)

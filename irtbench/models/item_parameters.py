@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, numbered
 from irtbench.data.shown import Drawn, counted, spanned
+
+if TYPE_CHECKING:
+    from irtbench.models.category_parameters import CategoryParameters
 
 #: Whose slope and intercept they are: the item's ``own``; a slope of 1 (``rasch``) or one for all items (``1pl``) and
 #: the item's intercept; none estimated (``fixed``).
@@ -54,6 +57,9 @@ class ItemParameters(Drawn):
         Of each item; None where slope and intercept are every item's own.
     upper_asymptote
         Estimated upper asymptote u in (c, 1] of a 4PL, shape (n_items,); None where every curve rises to 1.
+    categories
+        Of graded items and their like, what their curves are; slope and intercept then say where and how steep they
+        are, and the covariance is that of the categories' own parameters. None where responses are right or wrong.
 
     Raises
     ------
@@ -70,6 +76,7 @@ class ItemParameters(Drawn):
     covariance: NDArray[np.float64] | None = None
     kind: tuple[ItemKind, ...] | None = None
     upper_asymptote: NDArray[np.float64] | None = None
+    categories: CategoryParameters | None = None
 
     def __post_init__(self) -> None:
         n_items = len(self.item_ids)
@@ -158,6 +165,8 @@ class ItemParameters(Drawn):
         2, 3 with guessing, 4 with an upper asymptote too; 0 where they are known. A slope common to all items is none
         of an item's own, see `n_parameters`.
         """
+        if self.categories is not None:
+            return self.categories.n_free
         own = {"own": 2, "rasch": 1, "1pl": 1, "fixed": 0}
         curve = 2 if self.kind is None else np.array([own[kind] for kind in self.kind])
         return curve + self.guessing_estimated.astype(np.int64) + (self.upper_asymptote is not None)
@@ -181,6 +190,8 @@ class ItemParameters(Drawn):
     @property
     def model(self) -> tuple[str, ...]:
         """``2pl``, ``3pl``, ``2pl_fixed_guessing``, ``4pl``, ``rasch``, ``1pl`` or ``fixed`` for each item."""
+        if self.categories is not None:
+            return tuple(model.name for model in self.categories.models)
         if self.upper_asymptote is not None:
             return ("4pl",) * self.n_items
         return tuple(
@@ -241,10 +252,13 @@ class ItemParameters(Drawn):
             covariance=None if self.covariance is None else self.covariance[rows],
             kind=None if self.kind is None else tuple(self.kind[k] for k in rows),
             upper_asymptote=None if self.upper_asymptote is None else self.upper_asymptote[rows],
+            categories=None if self.categories is None else self.categories.select(item_ids),
         )
 
     def table(self) -> pd.DataFrame:
         """One row an item: the parameters and their standard errors, as items.csv has them."""
+        if self.categories is not None:
+            return self.categories.table()
         errors = self.standard_errors()
         return pd.DataFrame(
             {

@@ -27,7 +27,7 @@ def log_likelihood(
 
     sum over observed items j of x_j log P_j + (n_j - x_j) log(1 - P_j), n_j = 1 without trials; missing factors are
     left out, so a row without any response is 0 everywhere. With trials it is that of the responses one by one, without
-    the binomial coefficients.
+    the binomial coefficients. Of items in categories 0, ..., m, whose responses are k of m, it is the sum of log P(k).
 
     Parameters
     ----------
@@ -51,6 +51,8 @@ def log_likelihood(
     array([[-1.386, -1.627],
            [-0.693, -0.313]])
     """
+    if items.categories is not None:
+        return items.categories.log_likelihood(values, theta)
     log_p, log_q = curves(theta, items)
     observed = ~np.isnan(values)
     correct = np.where(observed, values, 0.0)

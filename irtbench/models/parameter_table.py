@@ -20,6 +20,8 @@ from irtbench.data.readers.r_parameters import in_our_columns
 from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.sparse_responses import SparseResponses
+from irtbench.models.category_table import in_categories, read_categories
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import (
     MOST_DIFFICULTY,
     MOST_SLOPE,
@@ -36,12 +38,15 @@ ParametersLike = ItemParameters | pd.DataFrame
 #: What is said of items with upper asymptotes wherever they are not taken.
 UPPER_REFUSED = "items have upper asymptotes, which go with fit, score and diagnose alone; expected 2pl or 3pl items"
 
+#: The same of items in categories.
+CATEGORIES_REFUSED = "items in categories go with fit, score, simulate and diagnose; expected right or wrong ones"
+
 MOST_PRIOR = 1e6  # mean and standard deviation of a prior of difficulty, in size
 #: Columns of a table of items that state mean and standard deviation of a normal population.
 POPULATION = ("population_mean", "population_sd")
 
 
-def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> ItemParameters:
+def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, categories: bool = False) -> ItemParameters:
     """Item parameters as ours.
 
     Parameters
@@ -53,6 +58,8 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
         is not known then.
     upper_asymptotes
         Whether items may have any; otherwise they are refused.
+    categories
+        Whether items may be graded, of partial credit or nominal; otherwise they are refused.
 
     Raises
     ------
@@ -68,6 +75,8 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False) -> I
     if isinstance(given, ItemParameters):
         if not upper_asymptotes:
             demand_no_upper(given)
+        if not categories:
+            demand_right_or_wrong(given)
         return given
     if not isinstance(given, pd.DataFrame):
         what = f"a path; expected what irtbench.read_parameters({str(given)!r}) gives"
@@ -112,6 +121,18 @@ def demand_no_upper(items: ItemParameters) -> None:
         raise InputError(UPPER_REFUSED)
 
 
+def demand_right_or_wrong(items: ItemParameters) -> None:
+    """Refuse items in categories.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if items.categories is not None:
+        raise InputError(f"items: {items.item_ids[0]} ({items.model[0]}): {CATEGORIES_REFUSED}")
+
+
 def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
     """Whose slope and intercept the models of items.csv say they are."""
     named: dict[str, ItemKind] = {"rasch": "rasch", "1pl": "1pl", "fixed": "fixed"}
@@ -119,10 +140,16 @@ def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
 
 
 def responses_and_items(
-    responses: ResponsesLike | SparseResponses, items: ParametersLike, *, upper_asymptotes: bool = False
+    responses: ResponsesLike | SparseResponses,
+    items: ParametersLike,
+    *,
+    upper_asymptotes: bool = False,
+    categories: bool = False,
 ) -> tuple[ResponseMatrix, ItemParameters]:
     """Both as ours; the columns of an array are the items, in their order."""
-    items = as_parameters(items, upper_asymptotes=upper_asymptotes)
+    items = as_parameters(items, upper_asymptotes=upper_asymptotes, categories=categories)
+    if items.categories is not None and isinstance(responses, np.ndarray | list | pd.DataFrame):
+        return items.categories.matrix(responses), items
     return as_responses(responses, item_ids=items.item_ids), items
 
 
@@ -149,7 +176,9 @@ def parameter_table(items: ParametersLike, responses: ResponsesLike | SparseResp
     return items.table().assign(n_responses=data.n_by_item, proportion_correct=data.proportion_correct())
 
 
-def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> ItemParameters:
+def read_parameters(
+    path: str | Path, *, upper_asymptotes: bool = False, categories: bool = False, scaling: float | None = None
+) -> ItemParameters:
     """Read item parameters from a table with ``item_id, discrimination, intercept`` and, if there, ``guessing, model``.
 
     In the place of ``intercept`` there may be ``difficulty``: d = -a b.
@@ -159,6 +188,11 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
     of R's mirt (``a1, d, g, u``) or catR (``a, b, c, d``), with the items' names in ``item_id``, ``item`` or the first
     column, as R writes them. Instead of a table it may be py-irt's ``best_parameters.json`` (see
     ``read_py_irt_parameters``).
+
+    Where `categories` are expected, items may also be in categories: ``model`` (grm, gpcm, nominal, 2pl, 3pl), slope
+    and steps ``step_1, step_2, ...``, as `FittedCategories.table` has them; or as NAEP publishes them, ``a, b, c, d_1,
+    d_2, ..., irt_model`` with steps b - d_k. `scaling` is the constant D by which slopes of such a table are
+    multiplied, 1 unless said; of NAEP's it has to be said (1.7).
 
     Raises
     ------
@@ -183,7 +217,12 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
             )
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-    table = with_known_names(in_our_columns(read_table(path), path), "item_id")
+    table = read_table(path)
+    if in_categories(table):
+        if not categories:
+            raise InputError(f"{path}: {CATEGORIES_REFUSED}")
+        return read_categories(table, path, scaling).as_items()
+    table = with_known_names(in_our_columns(table, path), "item_id")
     demand_columns(table, ["item_id", "discrimination", "intercept"], path)
     if several := [name for name in ("slope_2", "slope_specific") if name in table]:
         raise InputError(
@@ -192,6 +231,8 @@ def read_parameters(path: str | Path, *, upper_asymptotes: bool = False) -> Item
         )
     if "upper_asymptote" in table and not upper_asymptotes:
         raise InputError(f"{path}: {UPPER_REFUSED}")
+    if scaling is not None:
+        raise InputError(f"{path}: scaling {scaling:g} goes with tables of items in categories")
     number = {
         name: to_numbers(table[name], place=field_places(path, name))
         for name in ("discrimination", "intercept", "guessing", "upper_asymptote")
@@ -273,6 +314,24 @@ def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:
         guessing = to_numbers(table["guessing"], place=field_places(path, "guessing"))
         models |= dict(zip(table["item_id"][fixed], guessing[fixed.to_numpy()].tolist(), strict=True))
     return models
+
+
+def read_model_names(path: str | Path) -> dict[str, str]:
+    """Read the name of each item's model from a table with ``item_id, model``: 2pl, 3pl, grm, gpcm, nominal.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, an item is named twice, or a model is none of these.
+    """
+    table = with_known_names(read_table(path), "item_id")
+    demand_columns(table, ["item_id", "model"], path)
+    if unknown := sorted(set(table["model"]) - set(MODELS)):
+        place = field_places(path, "model")(int(table["model"].isin(unknown).argmax()))
+        raise InputError(f"{place}: expected one of {', '.join(MODELS)} but got '{unknown[0]}'")
+    if (repeated := table["item_id"].duplicated()).any():
+        raise InputError(f"{path}: item {table['item_id'][repeated].iloc[0]}: named twice")
+    return dict(zip(table["item_id"], table["model"], strict=True))
 
 
 def read_item_priors(path: str | Path) -> dict[str, tuple[float, float]]:

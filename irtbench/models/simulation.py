@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, numbered
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -26,7 +27,8 @@ def simulate_responses(
 
     Each is missing, completely at random, with probability ``missing``. With several ``trials`` of every item each
     counts the right ones, and is missing as a whole; an array of shape (n_respondents, n_items) has the number of each,
-    0 for none. Respondents are named ``r1 ...`` unless ``respondent_ids`` is given.
+    0 for none. Of items in categories 0, ..., m each is k of m. Respondents are named ``r1 ...`` unless
+    ``respondent_ids`` is given.
 
     Examples
     --------
@@ -39,7 +41,9 @@ def simulate_responses(
     1            r2    1.0    0.0
     2            r3    1.0    1.0
     """
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
+    if items.categories is not None:
+        return _in_categories(theta, items.categories, rng, missing, respondent_ids)
     p = icc(theta, items)
     each = np.asarray(trials)
     if each.ndim and each.shape != p.shape:
@@ -54,3 +58,17 @@ def simulate_responses(
     ids = numbered("r", p.shape[0]) if respondent_ids is None else tuple(respondent_ids)
     tried = None if single else np.where(np.isnan(values), 0, trials)
     return ResponseMatrix(values, ids, items.item_ids, tried)
+
+
+def _in_categories(
+    theta: ArrayLike,
+    items: CategoryParameters,
+    rng: np.random.Generator,
+    missing: float,
+    respondent_ids: Sequence[str] | None,
+) -> ResponseMatrix:
+    """Responses to items in categories, k of m."""
+    drawn = items.draw(theta, rng=rng).astype(np.float64)
+    drawn[rng.random(drawn.shape) < missing] = np.nan
+    ids = numbered("r", len(drawn)) if respondent_ids is None else tuple(respondent_ids)
+    return ResponseMatrix(drawn, ids, items.item_ids, np.where(np.isnan(drawn), 0, items.top))

@@ -163,7 +163,7 @@ def estimate_ability(
     theta_upper    2.31
     method          wle
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     if method not in get_args(Method):
         raise InputError(f"ability: method must be one of {', '.join(get_args(Method))} but got {method}")
     if not 0 < level < 1:

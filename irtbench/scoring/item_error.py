@@ -23,6 +23,7 @@ from irtbench.models.parameter_table import ParametersLike, as_parameters, respo
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches
 from irtbench.scoring.ability import Abilities, Estimator, counts_of, eap, estimate_ability, posterior_means
+from irtbench.scoring.category_error import error_share, error_variance
 
 ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
@@ -100,7 +101,7 @@ def with_item_error(
     >>> bool((wider.standard_error > abilities.standard_error).all())
     True
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     population = quadrature or STANDARD_NORMAL
     if item_error == "auto":
         return _automatic(abilities, responses, items, population, joint_error)
@@ -111,6 +112,12 @@ def with_item_error(
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
+    if items.categories is not None:
+        if item_error != "delta" or items.categories.covariance is None:
+            raise InputError(
+                "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
+            )
+        return _carried(abilities, responses, known, item_error, population)
     demand_covariance(known, responses)
     if item_error == "draw":
         rng = np.random.default_rng(0) if rng is None else rng
@@ -130,6 +137,10 @@ def _carried(
     population: Quadrature,
 ) -> Abilities:
     """Abilities with the error of the items, independent of each other, by ``integrate`` or ``delta``."""
+    if items.categories is not None:
+        by_prior = population if abilities.method in ("eap", "map") else None
+        variance = error_variance(responses.correct, items, abilities.theta, abilities.standard_error, by_prior)
+        return widen(abilities, variance)
     if item_error == "integrate":
         return _integrated(abilities, responses, items, population)
     return widen(abilities, _delta_variance(abilities, responses, items, population))
@@ -159,6 +170,8 @@ def automatic_item_error(
     items: ItemParameters, method: Estimator, population: Quadrature | None = None, *, several_trials: bool = False
 ) -> ItemError:
     """What ``auto`` stands for with these items, see `with_item_error`."""
+    if items.categories is not None:
+        return "none" if item_error_share(items, population) < LEAST_SHARE else "delta"
     if method in ("joint", "eap_sum") or items.upper_asymptote is not None or items.covariance is None:
         return "none"
     if item_error_share(items, population) < LEAST_SHARE:
@@ -195,7 +208,9 @@ def item_error_share(items: ParametersLike, population: Quadrature | None = None
     80 0.041
     800 0.004
     """
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
+    if items.categories is not None:
+        return error_share(items.categories, population or STANDARD_NORMAL)
     if items.covariance is None:
         return 0.0
     density, covariance = population or STANDARD_NORMAL, np.nan_to_num(items.covariance)

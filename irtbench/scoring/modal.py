@@ -108,11 +108,10 @@ class _Equation:
 
     def on_grid(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
-        observed = (~np.isnan(values) if trials is None else trials).astype(np.float64)
-        correct = np.where(observed > 0, values, 0.0)
         on_nodes = self.on_nodes
-        found = correct @ on_nodes.right.T + (observed - correct) @ on_nodes.wrong.T
+        found = on_nodes.total_score(values, trials)
         if self.method == "wle":
+            observed = on_nodes.counted(values, trials)
             return found + _warm(observed @ on_nodes.curvature.T, observed @ on_nodes.information.T)
         return found + self._prior(self.grid)[0]
 
@@ -123,7 +122,7 @@ class _Equation:
         derivatives = by_ability(theta, self.items)
         found = derivatives.score(values, trials).sum(axis=1)
         if self.method == "wle":
-            observed = ~np.isnan(values) if trials is None else trials
+            observed = derivatives.counted(values, trials)
             known, curvature = (
                 (observed * terms).sum(axis=1) for terms in (derivatives.information, derivatives.curvature)
             )

@@ -147,11 +147,41 @@ def score_responses(
     0            r1        6          4   0.49  0.58       68.75
     1            r2        5          1  -0.83  0.64       20.34
     """
+    if in_categories(bank) and isinstance(responses, pd.DataFrame):
+        check_known(map(str, responses.columns), scales_of(bank), unknown_items)
+        responses = category_responses(bank, responses)
     responses = as_responses(responses, item_ids=item_ids_of(bank))
     settings = with_keywords(settings or ScoringSettings(), keywords)
     scales = scales_of(bank)
     check_known(responses.item_ids, scales, unknown_items)
     return in_order_of_respondents([_score_scale(scale, responses, settings) for scale in scales])
+
+
+def in_categories(bank: ItemBank | Scale) -> bool:
+    """Whether any scale has items in categories."""
+    return any(scale.items.categories is not None for scale in scales_of(bank))
+
+
+def category_responses(bank: ItemBank | Scale, scores: pd.DataFrame) -> ResponseMatrix:
+    """Scores of the bank's items, a row a respondent and a column an item, as category k of 0, ..., m: k right of m.
+
+    Items of the same bank that are right or wrong are 1 or 0. Columns that are no item of the bank are left out.
+
+    Raises
+    ------
+    InputError
+        If a score is none of its item's categories.
+    """
+    ids, values, trials = list[str](), list[NDArray[np.float64]](), list[NDArray[np.int64]]()
+    for scale in scales_of(bank):
+        own = [item for item in scale.items.item_ids if item in scores.columns and item not in ids]
+        known = scale.items.select(own).categories
+        part = as_responses(scores[own]) if known is None else known.matrix(scores[own])
+        ids += own
+        values.append(part.correct)
+        trials.append(part.n_trials.astype(np.int64))
+    names = tuple(str(name) for name in scores.index)
+    return ResponseMatrix(np.hstack(values), names, tuple(ids), np.hstack(trials))
 
 
 def score_answers(

@@ -197,7 +197,7 @@ def assert_refused_when_changed(bank: ItemBank, path: Path, change: Change, mess
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 5: update irtbench"),
+        (lambda d: d.update(schema_version=7), "has schema_version 7, this irtbench reads up to 6: update irtbench"),
         (lambda d: d.update(schema_version=0), "schema_version: Input should be greater than or equal to 1"),
         (lambda d: d.update(schema_version="1"), "schema_version: Input should be a valid integer"),
         (lambda d: d.pop("schema_version"), "not an item bank"),

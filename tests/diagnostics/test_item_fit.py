@@ -136,7 +136,7 @@ def test_graded_items_fit_as_in_mirt(reference: Path, folder: str) -> None:
     root = reference / "graded"
     long = pd.read_csv(root / "data" / "science.csv")
     wide = long.pivot(index="respondent_id", columns="item_id", values="response")
-    fitted = fit_categories(wide, folder.removeprefix("science_").replace("grm", "graded"))
+    fitted = fit_categories(wide, folder.removeprefix("science_"))
     theta = fitted.items.scores(wide)["theta"].to_numpy()
     fit = item_fit(wide, fitted.items, theta=theta, quadrature=normal_grid(61)).table().set_index("item_id")
     expected = pd.read_csv(root / folder / "s_x2.csv").set_index("item")

@@ -69,7 +69,7 @@ def in_categories(responses: ResponseMatrix, *, alike: bool = False) -> Problem:
     rng = np.random.default_rng(4)
     grades = np.where(responses.observed, rng.integers(0, [2, 3, 4, 3, 2, 4], responses.values.shape), np.nan)
     codes, _, (item_ids, categories) = coded(grades, None, None)
-    kinds = ("gpcm",) * 6 if alike else ("3pl", "graded", "gpcm", "nominal", "2pl", "graded")
+    kinds = ("gpcm",) * 6 if alike else ("3pl", "grm", "gpcm", "nominal", "2pl", "grm")
     models = models_of(dict(zip(item_ids, kinds, strict=True)), item_ids)
     items = CategoryItems(models, [len(own) for own in categories], 1, CPU)
     model = partial(category_model, items=items, priors=Priors.named("weak", guessing_estimated=True))

@@ -36,9 +36,9 @@ def theirs(reference: Path, folder: str, data: str) -> tuple[pd.DataFrame, pd.Da
 @pytest.mark.parametrize(
     ("folder", "data", "words"),
     [
-        ("science_grm", "science.csv", {"models": "graded"}),
+        ("science_grm", "science.csv", {"models": "grm"}),
         ("science_gpcm", "science.csv", {"models": "gpcm"}),
-        ("sim_grm_grm", "sim_grm.csv", {"models": "graded"}),  # 20% missing
+        ("sim_grm_grm", "sim_grm.csv", {"models": "grm"}),  # 20% missing
         ("sim_grm_gpcm", "sim_grm.csv", {"models": "gpcm"}),
         ("sim_mixed_prior", "sim_mixed.csv.gz", {"prior_guessing": "normal:-1.2,0.5"}),
     ],
@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_mirt(reference: Path, folder: str, data: str, 
     assert not fitted.doubts
     assert fitted.log_likelihood == pytest.approx(log_likelihood, abs=1e-4)
     renamed = items.assign(parameter=items["parameter"].replace({"a1": "a", "g": "c"}))
-    both = fitted.table().merge(renamed, on=["item_id", "parameter"])
+    both = fitted.coefficients().merge(renamed, on=["item_id", "parameter"])
     assert len(both) == fitted.n_parameters
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
     natural = both["se_scale"] == "natural"  # of guessing mirt has that of the logit
@@ -70,7 +70,7 @@ def test_a_common_slope_is_the_partial_credit_model_of_mirt(reference: Path) -> 
     assert fitted.log_likelihood == pytest.approx(log_likelihood, abs=1e-5)
     slope = fitted.parameters[0, 0]  # theirs are 1, and the variance of ability is free: 1.0025
     assert slope**2 == pytest.approx(1.0025306749, abs=1e-4)
-    both = fitted.table().merge(items[items["parameter"].str.startswith("d")], on=["item_id", "parameter"])
+    both = fitted.coefficients().merge(items[items["parameter"].str.startswith("d")], on=["item_id", "parameter"])
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=2e-4)  # on other nodes
     np.testing.assert_allclose(both["standard_error"], both["se_oakes"], rtol=1e-3)
     found = fitted.items.scores(wide).merge(abilities, on="respondent_id")
@@ -98,7 +98,7 @@ def grades(n: int = 500, n_items: int = 6, seed: int = 1, missing: float = 0.2) 
     return np.where(skipped, np.nan, above.sum(axis=2))
 
 
-@pytest.mark.parametrize("model", ["graded", "gpcm", "nominal", "2pl"])
+@pytest.mark.parametrize("model", ["grm", "gpcm", "nominal", "2pl"])
 def test_of_two_categories_every_model_is_the_2pl(model: str) -> None:
     right = np.where(np.isnan(given := grades()), np.nan, given > 1)
     found, expected = fit_categories(right, model), fit_model(right)
@@ -126,7 +126,7 @@ def test_order_and_names_of_categories_are_no_matter() -> None:
     words = pd.DataFrame(given, columns=names).replace({0.0: "poor", 1.0: "fair", 2.0: "good", 3.0: "best"})
     again = fit_categories(words.iloc[rows, columns], levels=["poor", "fair", "good", "best"])
     assert again.items.categories[0] == ("poor", "fair", "good", "best")
-    both = first.table().merge(again.table(), on=["item_id", "parameter"])
+    both = first.coefficients().merge(again.coefficients(), on=["item_id", "parameter"])
     np.testing.assert_allclose(both["value_x"], both["value_y"], atol=1e-4)
     np.testing.assert_allclose(again.items.scores(words)["theta"], first.items.scores(given)["theta"], atol=1e-4)
 
@@ -149,7 +149,7 @@ def test_parameters_are_found_again_and_intervals_cover() -> None:
 
 
 def test_information_is_the_expectation_of_squared_scores() -> None:
-    fitted, theta, h = fit_categories(grades(), "graded"), np.linspace(-3, 3, 7), 1e-5
+    fitted, theta, h = fit_categories(grades(), "grm"), np.linspace(-3, 3, 7), 1e-5
     for own, item in zip(fitted.items.information(theta).T, range(6), strict=True):
         above, at, below = (fitted.items.probabilities(theta + step)[item] for step in (h, 0, -h))
         np.testing.assert_allclose(own, (((above - below) / (2 * h)) ** 2 / at).sum(axis=1), rtol=1e-5)
@@ -192,7 +192,7 @@ def test_groups_have_populations_of_their_own() -> None:
         z.append([(other["mean"] + 0.5) / other["se_mean"], (other["sd"] - 1.3) / other["se_sd"]])
     assert fitted.n_parameters == 8 * 4 + 2
     assert np.sqrt(np.mean(np.square(z))) == pytest.approx(1, abs=0.45)
-    slopes, errors = fitted.table().query("parameter == 'a'")[["value", "standard_error"]].to_numpy().T
+    slopes, errors = fitted.coefficients().query("parameter == 'a'")[["value", "standard_error"]].to_numpy().T
     assert np.sqrt(np.mean(((slopes - np.linspace(0.8, 1.8, 8)) / errors) ** 2)) == pytest.approx(1, abs=0.6)
 
 
@@ -240,8 +240,8 @@ def test_parameters_that_are_the_same() -> None:
     grades = grades_of(np.random.default_rng(7).normal(size=400), np.random.default_rng(8))
     pair = fit_categories(grades, equal=[[("item2", "a"), ("item5", "a")], [("item3", "d1"), ("item4", "d1")]])
     free = fit_categories(grades)
-    a = pair.table().query("parameter == 'a'")["value"].to_numpy()
-    d = pair.table().query("parameter == 'd1'")["value"].to_numpy()
+    a = pair.coefficients().query("parameter == 'a'")["value"].to_numpy()
+    d = pair.coefficients().query("parameter == 'd1'")["value"].to_numpy()
     assert (a[1], d[2]) == (a[4], d[3])
     assert (pair.n_parameters, free.n_parameters) == (30, 32)
     assert free.log_likelihood - 10 < pair.log_likelihood < free.log_likelihood
@@ -297,7 +297,7 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
     rng = np.random.default_rng(5)
     theta, a, b = rng.normal(size=(12, 1, 1)), rng.uniform(0.8, 2, (6, 1)), rng.normal(size=(6, 1))
     given = (a * theta + rng.logistic(size=(12, 6, 1)) > a * (np.array([-1, 0, 1]) + b)).sum(axis=2)
-    steep, ended = fit_categories(given, "gpcm"), fit_categories(given, "graded")
+    steep, ended = fit_categories(given, "gpcm"), fit_categories(given, "grm")
     assert steep.converged
     assert any(doubt.startswith("slope not identified by the data: item") for doubt in steep.doubts)
     assert not ended.converged
@@ -314,7 +314,7 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: x[:5], {}, "5 respondents; expected at least 10"),
         (lambda x: np.where(np.arange(6) == 2, 1, x), {}, "item item3: all responses are the same, or none"),
         (lambda x: np.where(np.arange(len(x))[:, None] == 3, np.nan, x), {}, "no response from respondent respondent4"),
-        (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a logistic item"),
+        (lambda x: x, {"models": "2pl"}, "item item1: 4 categories; expected two of a 2pl item"),
         (
             lambda x: x,
             {"models": "nominal", "common_slope": True},
@@ -323,7 +323,7 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: x > 1, {"models": "3pl"}, "guessing without a prior"),
         (lambda x: x > 1, {"models": "3pl", "prior_guessing": "beta"}, "expected normal:MEAN,SD of logit c"),
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),
-        (lambda x: x, {"models": {"item1": "graded"}}, "models: none for item item2, item3"),
+        (lambda x: x, {"models": {"item1": "grm"}}, "models: none for item item2, item3"),
         (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),
         (lambda x: x, {"levels": [0, 1, 2]}, "item item1: 3.0 is none of its categories"),
         (lambda x: x[:0], {}, "responses: none"),

@@ -138,8 +138,16 @@ def long_from_frame(
     columns: Mapping[str, str] | None = None,
     threshold: float | None = None,
     raw_scores: bool = False,
+    levels: Sequence[str] = (),
 ) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_long_table``. Raw scores are left as they are."""
+    """Take what is wanted from a table already read; see ``read_long_table``.
+
+    Raw scores are left as they are, or of levels their places.
+    """
+    if levels and want == "response" and find_column(list(frame.columns), want, columns or {}) is None:
+        labels = find_column(list(frame.columns), "answer", columns or {})
+        columns = {**(columns or {}), **({} if labels is None else {want: labels})}
+        columns.pop("answer", None)
     chosen = _choose_columns(frame, path, want, columns or {})
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     for name in ("respondent_id", "item_id"):
@@ -150,7 +158,9 @@ def long_from_frame(
         place = field_places(path, chosen["response"])
         texts = found["response"]
         found["response"] = (
-            to_scores(texts, place=place) if raw_scores else to_responses(texts, place=place, threshold=threshold)
+            to_scores(texts, place=place, levels=levels)
+            if raw_scores
+            else to_responses(texts, place=place, threshold=threshold)
         )
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))

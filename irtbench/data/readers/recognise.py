@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack, get_args
 
+import numpy as np
 import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
@@ -149,6 +150,57 @@ def read_response_matrix(path: Paths, **how: Unpack[ReadingOptions]) -> Response
     return _Files(path, "response", HowToRead.of(how)).matrix()
 
 
+def read_scores(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> pd.DataFrame:
+    r"""Read scores in several categories: grades, ratings, partial credit.
+
+    Parameters
+    ----------
+    path
+        As for `read_responses`.
+    levels
+        Labels in their order, the lowest first, where responses are not numbers.
+    **how
+        As for `read_responses`; of repeated (respondent, item) pairs the first or the last may count.
+
+    Returns
+    -------
+    scores
+        A row a respondent, a column an item, NaN or None where missing: what `fit_categories` takes.
+
+    Raises
+    ------
+    InputError
+        As `read_responses`, and where a response is none of the levels, or trials are to be reduced otherwise.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import irtbench
+    >>> _ = Path("grades.csv").write_text("respondent_id,item_id,score\nann,i1,good\nann,i2,poor\nbob,i1,fair\n")
+    >>> irtbench.read_scores("grades.csv", levels=["poor", "fair", "good"])
+                     i1    i2
+    respondent_id
+    ann            good  poor
+    bob            fair   NaN
+    """
+    asked = HowToRead.of(how)
+    if asked.threshold is not None:
+        raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
+    if asked.trials not in ("error", "first", "last", "count"):
+        raise InputError(f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores")
+    asked = replace(asked, trials="error" if asked.trials == "count" else asked.trials)
+    frame = _Files(path, "response", asked, raw=True, levels=levels).long_table().frame
+    if not {"response"} <= {*frame.columns}:
+        raise InputError("scores: the table counts right responses; expected a column of scores")
+    respondents, items = (frame[name].drop_duplicates().tolist() for name in PAIR)
+    wide = pd.DataFrame(frame.pivot(index="respondent_id", columns="item_id", values="response"))
+    wide = wide.reindex(index=respondents, columns=items).rename_axis(index=None, columns=None)
+    if levels:
+        names = np.array([*levels, None], dtype=object)
+        wide = wide.apply(lambda column: names[column.fillna(len(levels)).astype(int)])
+    return wide
+
+
 def read_answers(path: Paths, **how: Unpack[ReadingOptions]) -> LongTable:
     r"""Read raw answers; as ``read_responses``, of whose parameters ``threshold`` and ``errored`` say nothing here.
 
@@ -260,14 +312,19 @@ class _Files:
         Whether responses or answers.
     how
         What the user decided.
+    raw, levels
+        Whether scores stay as they are, and the labels that stand for them, the lowest first.
     """
 
-    def __init__(self, path: Paths, want: Want, how: HowToRead) -> None:
+    def __init__(
+        self, path: Paths, want: Want, how: HowToRead, *, raw: bool = False, levels: Sequence[str] = ()
+    ) -> None:
         demand_trials(how.trials, how.threshold if want == "response" else None)
         self.left_out: Counter[str] = Counter()
         self.sources = _sources(path, how.format, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-        self.want, self.how = want, how
+        self.want, self.how, self.levels = want, how, levels
+        self.raw = raw or how.trials in ("mean", "all")
         self.threshold = how.threshold if want == "response" else None
         if self.sources.reader is None and how.metric:
             raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
@@ -313,10 +370,9 @@ class _Files:
             raise InputError(
                 f"columns: {name_first(list(self.how.columns))} cannot be named for {reader.title}s ({self.place})"
             )
-        raw = self.how.trials in ("mean", "all")
         settings = ReadSettings(self.want, tuple(self.how.metric), self.how.errored)
         parts = [
-            collect(reader, head, settings, self.left_out, threshold=self.threshold, raw_scores=raw)
+            collect(reader, head, settings, self.left_out, threshold=self.threshold, raw_scores=self.raw)
             for head in self.sources.heads
         ]
         parts = with_respondents(parts, [head.path for head in self.sources.heads], self.how.respondent)
@@ -343,17 +399,18 @@ class _Files:
 
     def _tables(self, frames: Sequence[tuple[pd.DataFrame, TableFormat]]) -> LongTable:
         """Tables of ours as one."""
-        want, how, raw = self.want, self.how, self.how.trials in ("mean", "all")
+        want, how, raw, levels = self.want, self.how, self.raw, self.levels
         tables = []
         for head, (frame, layout) in zip(self.sources.heads, frames, strict=True):
             if layout == "long":
                 table = long_from_frame(
-                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, raw_scores=raw
-                )
+                    frame, head.path, want=want, columns=how.columns, threshold=self.threshold, raw_scores=raw,
+                    levels=levels,
+                )  # fmt: skip
             else:
                 table = wide_from_frame(
                     frame, head.path, want=want, columns=how.columns, threshold=self.threshold, items=how.items,
-                    exclude=how.exclude, raw_scores=raw,
+                    exclude=how.exclude, raw_scores=raw, levels=levels,
                 )  # fmt: skip
             tables.append(table)
             self.left_out.update(table.left_out)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import to_numbers
+from irtbench.data.readers.table import MISSING, to_numbers
 
 
-def to_scores(texts: pd.Series[str], *, place: Callable[[int], str]) -> NDArray[np.float64]:
-    """Convert texts to numbers, NaN where missing; see ``to_responses``."""
+def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Sequence[str] = ()) -> NDArray[np.float64]:
+    """Convert texts to numbers, NaN where missing; see ``to_responses``. Of levels to their places, 0, 1, ..."""
+    if levels:
+        known = pd.Index([level.strip().lower() for level in levels])
+        places = known.get_indexer(pd.Index(texts.astype(str).str.strip().str.lower()))
+        wrong = (places < 0) & ~texts.isin(MISSING).to_numpy()
+        if wrong.any():
+            first = int(wrong.argmax())
+            raise InputError(f"{place(first)}: expected one of {', '.join(levels)} but got '{texts.iloc[first]}'")
+        return np.where(places < 0, np.nan, places)
     scores = to_numbers(texts, place=place, words={"true": 1.0, "false": 0.0})
     scores[scores == -1] = np.nan
     return scores
@@ -48,6 +56,7 @@ def to_responses(
         first = int(wrong.argmax())
         raise InputError(
             f"{place(first)}: expected 1, 0 or missing but got '{texts.iloc[first]}'; "
-            "say from which score on one is right (--threshold); labels are answers (convert, score: --content answers)"
+            "say from which score on one is right (--threshold), or fit grades (--model grm); labels are answers "
+            "(convert, score: --content answers)"
         )
     return scores

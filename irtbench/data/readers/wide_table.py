@@ -85,11 +85,16 @@ def wide_from_frame(
     items: str | None = None,
     exclude: Sequence[str] = (),
     raw_scores: bool = False,
+    levels: Sequence[str] = (),
 ) -> LongTable:
-    """Take what is wanted from a table already read; see ``read_wide_table``. Raw scores are left as they are."""
+    """Take what is wanted from a table already read; see ``read_wide_table``.
+
+    Raw scores are left as they are, or of levels their places.
+    """
     table = _WideTable.of(
-        frame, path, columns or {}, items=items, exclude=exclude, graded=want == "response", threshold=threshold
-    )
+        frame, path, columns or {}, items=items, exclude=exclude, graded=want == "response" and not levels,
+        threshold=0.0 if raw_scores and threshold is None else threshold,
+    )  # fmt: skip
     n_rows, n_items = len(table.respondents), len(table.items)
     long = pd.DataFrame(
         {
@@ -103,7 +108,7 @@ def wide_from_frame(
         if long.empty:
             raise InputError(f"file {path}: every cell is empty; expected at least one answer")
     elif raw_scores:
-        long["response"] = to_scores(table.cells, place=table.place)
+        long["response"] = to_scores(table.cells, place=table.place, levels=levels)
     else:
         long["response"] = table.responses(threshold)
     return LongTable(long, Path(path), "wide", {"respondent_id": table.respondent_column}, table.left_out)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes, steps_of_shares
+from irtbench.data.input_error import InputError
+from irtbench.models.item_models.item_model import (
+    Maths,
+    Parameters,
+    SteppedModel,
+    by_ability,
+    slopes,
+    steps_of_shares,
+)
 
 
-class Graded(ItemModel):
+class Graded(SteppedModel):
     """Slope a, d_1, and the logarithms of d_1 - d_2, d_2 - d_3, ..., so that intercepts fall whatever step is taken."""
 
-    name: ClassVar[str] = "graded"
+    name = "grm"
 
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
         """``a, d1, d2, ...``."""
@@ -36,6 +44,21 @@ class Graded(ItemModel):
     def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """``a, d1, d2, ...``: intercepts, not the logarithms of their distances."""
         return maths.join([x[..., :n_abilities, :], falling(x[..., n_abilities:, :], maths)])
+
+    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``a, d1`` and the logarithms of the distances; intercepts that do not fall are an `InputError`."""
+        gaps = -np.diff(told[1:])
+        if (gaps <= 0).any():
+            raise InputError("steps of a graded item must rise")
+        return np.array([*told[:2], *np.log(gaps)])
+
+    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """d_k."""
+        return told[1:]
+
+    def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same."""
+        return steps
 
 
 def falling(rest: Any, maths: Maths) -> Any:

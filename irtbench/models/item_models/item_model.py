@@ -8,10 +8,10 @@ abilities follow by automatic differentiation. Parameters are on scales without 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,10 @@ NUMPY = Maths(
 class ItemModel(ABC):
     """One model: its parameters' names and roles, its categories' probabilities, and where to start."""
 
-    name: ClassVar[str]
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The model's name in tables."""
 
     @abstractmethod
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
@@ -102,6 +105,43 @@ class ItemModel(ABC):
     def told(self, x: Any, n_abilities: int, maths: Maths) -> Any:
         """The parameters as they are read (asymptotes and not their logits, ...), shape (..., n_parameters, 1)."""
         return x
+
+    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The parameters on the scales without bounds, of those of one ability as they are read."""
+        return told
+
+    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """Columns of items.csv of the parameters as they are read: under their own names, unless a model has others."""
+        names = [name for name, _ in self.parameters(n_categories, 1)]
+        return dict(zip(names, told.tolist(), strict=True))
+
+    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
+        """The parameters as they are read, of columns of items.csv; a column that is not there is a `KeyError`."""
+        return np.array([row[name] for name, _ in self.parameters(n_categories, 1)])
+
+
+class SteppedModel(ItemModel):
+    """A model of ordered categories, each with a step to it: the table has slope, steps b_k and their mean."""
+
+    @abstractmethod
+    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """-a b_k of the parameters as they are read, ``a, d1, d2, ...``."""
+
+    @abstractmethod
+    def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """d_1, d_2, ... of these -a b_k."""
+
+    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """``discrimination``, ``difficulty`` (the mean step), ``step_1, step_2, ...``."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            b = -self.steps(told) / told[0]
+        found = {"discrimination": float(told[0]), "difficulty": float(b.mean())}
+        return found | {f"step_{k}": float(step) for k, step in enumerate(b, start=1)}
+
+    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
+        """Of slope and steps."""
+        a, b = row["discrimination"], np.array([row[f"step_{k}"] for k in range(1, n_categories)])
+        return np.array([a, *self.intercepts(-a * b)])
 
 
 def slopes(n_abilities: int) -> Parameters:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes, steps_of_shares
 
@@ -25,7 +27,11 @@ class Logistic(ItemModel):
 
     lower: bool = False
     upper: bool = False
-    name: ClassVar[str] = "logistic"
+
+    @property
+    def name(self) -> str:
+        """By the number of parameters: ``2pl``, ``3pl``, ..., ``3pl_upper`` with an upper asymptote alone."""
+        return f"{2 + self.lower + self.upper}pl" + ("_upper" if self.upper and not self.lower else "")
 
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
         """``a, d`` and, where there are any, ``c`` and ``u``."""
@@ -86,6 +92,26 @@ class Logistic(ItemModel):
         """``a, d, c, u``."""
         n = n_abilities + 1
         return maths.join([x[..., :n, :], maths.exp(maths.log_sigmoid(x[..., n:, :]))])
+
+    def unbounded(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logits of the asymptotes."""
+        return np.array([*told[:2], *logit(told[2:])])
+
+    def columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """``discrimination, difficulty`` and the asymptotes."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return dict(zip(self.table_names, [told[0], -told[1] / told[0], *told[2:]], strict=True))
+
+    def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
+        """Of slope, difficulty and asymptotes."""
+        a, b, *asymptotes = (row[name] for name in self.table_names)
+        return np.array([a, -a * b, *asymptotes])
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """The parameters in the words of items.csv."""
+        asymptotes = (("guessing",) if self.lower else ()) + (("upper_asymptote",) if self.upper else ())
+        return "discrimination", "difficulty", *asymptotes
 
 
 def log_of_sum(x: Any, y: Any, maths: Maths) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters
 class Nominal(ItemModel):
     """A slope and an intercept of every category but the first: categories have no order. Of one ability."""
 
-    name: ClassVar[str] = "nominal"
+    name = "nominal"
 
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
         """``a1, a2, ..., d1, d2, ...``."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, by_ability, slopes
+from irtbench.models.item_models.item_model import Maths, Parameters, SteppedModel, by_ability, slopes
 
 
-class PartialCredit(ItemModel):
+class PartialCredit(SteppedModel):
     """Slope a and d_1, d_2, ...; steps b_k = -(d_k - d_k-1) / a need not rise."""
 
-    name: ClassVar[str] = "gpcm"
+    name = "gpcm"
 
     def parameters(self, n_categories: int, n_abilities: int) -> Parameters:
         """``a, d1, d2, ...``."""
@@ -31,3 +31,11 @@ class PartialCredit(ItemModel):
         """Intercepts of these shares."""
         shares = np.maximum(shares, 0.001)
         return np.array([2 * slope / len(shares), *np.log(shares[1:] / shares[0])])
+
+    def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """d_k - d_k-1."""
+        return np.diff(told[1:], prepend=0.0)
+
+    def intercepts(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Their sums."""
+        return np.cumsum(steps)

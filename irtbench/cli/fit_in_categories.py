@@ -1,0 +1,164 @@
+"""``irtbench fit`` of items in categories: grades, ratings, partial credit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from irtbench.cli.fit_groups import groups_of
+from irtbench.cli.fit_results import FitResults, scale_of_items
+from irtbench.cli.options import demand_varied_items
+from irtbench.cli.reading import Reading
+from irtbench.data.input_error import InputError
+from irtbench.data.responses import name_first
+from irtbench.models.quadrature import Quadrature, normal_population
+
+if TYPE_CHECKING:
+    from irtbench.bank.scale import Scale
+    from irtbench.data.responses import ResponseMatrix
+    from irtbench.estimation.fit_categories import FittedCategories, Models
+
+CategoryPrior = Literal["none", "weak"]
+
+MANY_PER_ITEM = 300  # responses, from which on maximum likelihood needs no prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoriesFit:
+    """What is to be fitted.
+
+    Parameters
+    ----------
+    file, reading, levels
+        The scores, how they are read, and labels in their order where they are no numbers.
+    model
+        Name of a model, or file with the model of each item.
+    prior, prior_guessing
+        Of the items.
+    groups, reference
+        File with the group of each respondent, and the group whose ability is N(0, 1).
+    device, seed
+        Where to compute, and the seed.
+    """
+
+    file: Path
+    reading: Reading
+    levels: tuple[str, ...]
+    model: str
+    prior: str
+    prior_guessing: str | None
+    groups: Path | None
+    reference: str | None
+    device: Any
+    seed: int
+
+    def models(self) -> Models:
+        """The model, or each item's by the file."""
+        from irtbench.estimation.fit_categories import KINDS
+        from irtbench.models.parameter_table import read_model_names
+
+        if self.model in KINDS:
+            return self.model
+        if not Path(self.model).exists():
+            raise InputError(
+                f"--model {self.model}: no such model or file; expected rasch, 1pl, {', '.join(KINDS)}, or a table "
+                "with item_id, model"
+            )
+        return read_model_names(self.model)
+
+    def fit(self) -> tuple[FitResults, str]:
+        """What is found, and why a prior was taken that nobody asked for."""
+        from irtbench.estimation.fit_categories import fit_categories
+
+        models, scores = self.models(), self.reading.scores(self.file, self.levels)
+        kept, left_out = varied(scores)
+        demand_varied_items(kept, self.file)
+        given = scores[kept].dropna(how="all")
+        idle = sorted(set(scores.index) - set(given.index))
+        if isinstance(models, dict):
+            if unknown := sorted(set(models) - set(scores.columns)):
+                raise InputError(f"{self.model}: no responses to item {name_first(unknown)}")
+            models = {item: name for item, name in models.items() if item in kept}
+        prior, why = self.prior_for(given)
+        groups = None if self.groups is None else groups_of([*given.index], self.groups)
+        fitted = fit_categories(
+            given, models, levels=self.levels or None, prior=prior, prior_guessing=self.prior_guessing, groups=groups,
+            reference=self.reference, device=self.device, seed=self.seed,
+        )  # fmt: skip
+        data = fitted.items.matrix(given)
+        scale = scale_of_items(fitted.items.as_items(), fitted.estimated_population)
+        scale, scores = scored(scale, data, populations_of(fitted, groups))
+        found = fitted.summary() | {"items_left_out": left_out, "respondents_left_out": idle}
+        found["settings"] = {"model": self.model, "prior": prior, "levels": list(self.levels)}
+        return FitResults(found, fitted.table(), scores, scale), why
+
+    def prior_for(self, given: pd.DataFrame) -> tuple[CategoryPrior, str]:
+        """The prior asked for, or that which suits so many responses, and why."""
+        if self.prior == "none" or self.prior == "weak":
+            return cast(CategoryPrior, self.prior), ""
+        if self.prior != "auto":
+            raise InputError(f"--prior {self.prior}: not of items in categories; expected auto, none or weak")
+        n = float(given.notna().sum().median())
+        if self.model in ("pcm", "rsm") or n >= MANY_PER_ITEM or given.shape[1] > given.shape[0]:
+            return "none", ""
+        return "weak", f"{n:g} responses to the median item: it keeps slopes finite"
+
+
+def levels_of(text: str | None) -> tuple[str, ...]:
+    """The labels of ``--levels``."""
+    levels = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and len(set(levels)) < 2:
+        raise InputError(f"--levels {text!r}: expected two labels or more, each once, such as poor,fair,good")
+    return levels
+
+
+def refuse_of_categories(asked: Mapping[str, bool]) -> None:
+    """Refuse options that do not go with items in categories."""
+    if wrong := [name for name, said in asked.items() if said]:
+        raise InputError(f"{wrong[0]}: goes with right and wrong: --model rasch, 1pl, 2pl, 3pl or 4pl")
+
+
+def varied(scores: pd.DataFrame) -> tuple[list[str], list[dict[str, str]]]:
+    """Items with more than one category, and those that are left out, with the reason."""
+    n = scores.nunique()
+    reasons = [
+        {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[n < 2]
+    ]
+    return [*n.index[n > 1]], reasons
+
+
+def populations_of(
+    fitted: FittedCategories, groups: Sequence[str] | None
+) -> list[tuple[NDArray[np.bool_], Quadrature | None]]:
+    """Which respondents are of which population, the reference's first; None for that of the scale."""
+    if fitted.groups is None or groups is None:
+        return [(np.ones(fitted.n_respondents, dtype=np.bool_), None)]
+    label = np.array(groups, dtype=object)
+    return [
+        (label == name, normal_population(mean, sd))
+        for name, mean, sd in fitted.groups[["group", "mean", "sd"]].itertuples(index=False)
+    ]
+
+
+def scored(
+    scale: Scale, data: ResponseMatrix, populations: Sequence[tuple[NDArray[np.bool_], Quadrature | None]]
+) -> tuple[Scale, pd.DataFrame]:
+    """The scale with the first population's abilities as norms, and the rows of scores.csv of all."""
+    from irtbench.bank.norms import Norms
+    from irtbench.scoring.scores import ScoringSettings, score_abilities, with_person_fit
+
+    parts = []
+    for chosen, density in populations:
+        own = data.select_respondents(chosen)
+        at = scale if density is None else replace(scale, population=density)
+        parts.append((own, score_abilities(at, own, ScoringSettings()), np.flatnonzero(chosen)))
+    first = parts[0][1]
+    scale = replace(scale, norms=Norms(first.theta, standard_error=first.standard_error))
+    tables = [with_person_fit(scale, own, found).set_axis(rows) for own, found, rows in parts]
+    return scale, pd.concat(tables).sort_index()

@@ -1,0 +1,15 @@
+"""The item models by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from irtbench.models.item_models.graded import Graded
+from irtbench.models.item_models.item_model import ItemModel
+from irtbench.models.item_models.logistic import Logistic
+from irtbench.models.item_models.nominal import Nominal
+from irtbench.models.item_models.partial_credit import PartialCredit
+
+MODELS: Mapping[str, ItemModel] = {
+    model.name: model for model in (Logistic(), Logistic(lower=True), Graded(), PartialCredit(), Nominal())
+}
