@@ -104,6 +104,9 @@ def diagnose(
     Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
     test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
 
+    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested but the whole, and pairs without the
+    bootstrap.
+
     Of several trials of an item, k right of n, items and respondents are tested, and pairs by the bootstrap alone; the
     whole is not, and there is no infit_outfit.csv.
 
@@ -131,19 +134,27 @@ def diagnose(
     from irtbench.scoring.ability import eap, estimate_ability
 
     with reporting(quiet=quiet) as progress, output_folder(output, files=FILES) as folder, figures_in(figures) as draw:
-        parameters, stated = read_parameters(items, upper_asymptotes=True), read_population(items)
+        parameters = read_parameters(items, upper_asymptotes=True, categories=True)
+        stated, categories = read_population(items), parameters.categories
         population = stated or STANDARD_NORMAL
-        given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress, allow_address)
+        if categories is not None:
+            labels = dict.fromkeys(value for own in categories.categories for value in own if isinstance(value, str))
+            given, drawn = categories.matrix(reading.scores(responses, [*labels])), None
+        else:
+            given, drawn = matrix_or_sample(responses, reading, cache, sample, seed, progress, allow_address)
         data = given.select_items(parameters.item_ids).answered()
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
-        four = parameters.upper_asymptote is not None
+        beyond = "upper asymptotes" if parameters.upper_asymptote is not None else "several categories"
+        four = parameters.upper_asymptote is not None or categories is not None
         if four and bootstrap:
-            raise InputError("--bootstrap: items with upper asymptotes are not refitted; expected --bootstrap 0")
+            raise InputError(f"--bootstrap: items with {beyond} are not refitted; expected --bootstrap 0")
         n_samples = samples_for(data.n_responses) if bootstrap is None and not four else bootstrap or 0
         settings = bootstrap_settings(parameters) if n_samples else None
         tried = Tried()
         classical = tried.table("classical.csv", lambda: classical_statistics(data).table())
+        if categories is not None and not classical.empty:
+            classical["n"] = data.observed.sum(axis=0)
         precision = measurement_precision(parameters, population=population)
         reliability = tried.figures(
             "reliability.json",
@@ -184,7 +195,7 @@ def diagnose(
         progress("global fit")
         whole: dict[str, Any] = {}
         if four:
-            tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
+            tried.reasons["global_fit.json"] = f"M2 is not known for items with {beyond}"
         else:
             whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
         if drawn is not None:
@@ -199,7 +210,7 @@ def diagnose(
             "classical.csv": classical,
             "test_information.csv": precision.table(),
         }
-        if data.trials is None:  # at Warm's estimates, which no prior draws to the middle
+        if data.trials is None or categories is not None:  # at Warm's estimates, which no prior draws to the middle
             tables["infit_outfit.csv"] = tried.table(
                 "infit_outfit.csv",
                 lambda: mean_square_fit(

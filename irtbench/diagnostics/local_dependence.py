@@ -17,6 +17,7 @@ from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.checks import check_items_agree, check_theta
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.residuals import residuals
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -34,13 +35,14 @@ class LocalDependence(Drawn):
     item_1, item_2
         The items of each pair.
     x2, g2
-        Pearson's and the likelihood-ratio statistic of the observed 2 x 2 table against the model's; df 1.
+        Pearson's and the likelihood-ratio statistic of the observed table of two items against the model's.
     p
-        Of X2 as chi-square with one degree of freedom; NaN with several trials of an item.
+        Of X2 as chi-square with `df` degrees of freedom; NaN with several trials of an item.
     p_adjusted
         p after Holm over the pairs.
     cramers_v
-        sqrt(X2 / N), negative where the items go together less than the model says.
+        sqrt(X2 / N), of items in categories sqrt(X2 / (N (fewer categories - 1))); negative where the items go together
+        less than the model says.
     q3
         Correlation of the residuals x - P(theta); NaN if no abilities were given.
     n_respondents
@@ -50,6 +52,8 @@ class LocalDependence(Drawn):
         `dependence_bootstrap.with_bootstrap` computes them.
     bootstrap_samples
         On how many samples these stand; 0 without any.
+    df
+        (m_1)(m_2) of items with categories 0, ..., m; None for 1, of right and wrong.
     """
 
     item_1: tuple[str, ...]
@@ -64,6 +68,7 @@ class LocalDependence(Drawn):
     p_bootstrap: NDArray[np.float64] | None = None
     p_bootstrap_adjusted: NDArray[np.float64] | None = None
     bootstrap_samples: int = 0
+    df: NDArray[np.int64] | None = None
 
     @classmethod
     def none(cls) -> LocalDependence:
@@ -84,7 +89,7 @@ class LocalDependence(Drawn):
                 "item_1": self.item_1,
                 "item_2": self.item_2,
                 "x2": self.x2,
-                "df": np.ones(self.x2.size, dtype=np.int64),
+                "df": np.ones(self.x2.size, dtype=np.int64) if self.df is None else self.df,
                 "p": self.p,
                 "p_adjusted": self.p_adjusted,
                 "cramers_v": self.cramers_v,
@@ -170,12 +175,18 @@ def local_dependence(
     1  item1  item3  3.88        0.38
     2  item1  item4  4.28        0.35
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     first, second = np.triu_indices(responses.n_items, 1)
     population = normal_grid() if quadrature is None else quadrature
-    observed, expected = observed_tables(responses), expected_tables(responses, items, population)
-    n = observed.sum(axis=0)
+    if items.categories is not None:
+        tables = _tables_of_categories(responses, items.categories, population)
+    else:
+        observed, expected = observed_tables(responses), expected_tables(responses, items, population)
+        g2 = 2 * rel_entr(observed, expected).sum(axis=0)
+        more = _gamma(observed) - _gamma(expected)
+        tables = PairTables(observed.sum(axis=0), pearson_x2(observed, expected), g2, more, None, np.float64(1.0))
+    n, x2, g2 = tables.n, tables.x2, tables.g2
     unanswered = n == 0
     if unanswered.any():
         warnings.warn(
@@ -183,12 +194,11 @@ def local_dependence(
             RuntimeWarning,
             stacklevel=2,
         )
-    x2 = pearson_x2(observed, expected)
-    g2 = 2 * rel_entr(observed, expected).sum(axis=0)
     g2[unanswered] = np.nan
     with np.errstate(invalid="ignore", divide="ignore"):
-        cramers_v = np.where(_gamma(observed) < _gamma(expected), -1, 1) * np.sqrt(x2 / n)
-    p = chdtrc(1, x2) if responses.trials is None else np.full(n.size, np.nan)
+        cramers_v = np.where(tables.more < 0, -1, 1) * np.sqrt(x2 / (n * tables.fewer))
+    single = responses.trials is None or items.categories is not None
+    p = chdtrc(1 if tables.df is None else tables.df, x2) if single else np.full(n.size, np.nan)
     q3 = np.full(n.size, np.nan)
     if theta is not None:
         q3 = pairwise_correlation(residuals(responses.shares, check_theta(theta, responses), items))[first, second]
@@ -202,7 +212,55 @@ def local_dependence(
         cramers_v=cramers_v,
         q3=q3,
         n_respondents=n.astype(np.int64),
+        df=tables.df,
     )
+
+
+@dataclass(frozen=True)
+class PairTables:
+    """Of each pair the respondents, X2, G2, what is more associated than expected, df, and fewer categories less 1."""
+
+    n: NDArray[np.float64]
+    x2: NDArray[np.float64]
+    g2: NDArray[np.float64]
+    more: NDArray[np.float64]
+    df: NDArray[np.int64] | None
+    fewer: NDArray[np.float64] | np.float64
+
+
+def _tables_of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> PairTables:
+    """The tables of all categories of one item by all of another; associated by gamma."""
+    pairs, chosen = np.triu_indices(items.n_items, 1), items.chosen(responses.correct)
+    p, answered = np.exp(items.log_probabilities(population.nodes)), responses.observed.astype(np.float64)
+    each = np.repeat(np.arange(items.n_items), items.top + 1)
+    n = answered.T @ answered
+    observed, expected = chosen.T @ chosen, (p.T * population.weights) @ p * n[np.ix_(each, each)]
+
+    def by_pair(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows = np.add.reduceat(cells, items.first, axis=0)
+        return np.asarray(np.add.reduceat(rows, items.first, axis=1)[pairs])
+
+    blocks = [
+        tuple(slice(items.first[k], items.first[k] + items.top[k] + 1) for k in pair)
+        for pair in zip(*pairs, strict=True)
+    ]
+    more = [_gamma_of(observed[block]) - _gamma_of(expected[block]) for block in blocks]
+    x2 = by_pair(np.divide((observed - expected) ** 2, expected, out=np.zeros_like(expected), where=expected > 0))
+    x2[n[pairs] == 0] = np.nan
+    top = items.top[pairs[0]], items.top[pairs[1]]
+    return PairTables(
+        n[pairs], x2, 2 * by_pair(rel_entr(observed, expected)), np.array(more),
+        top[0] * top[1], np.minimum(*top).astype(np.float64),
+    )  # fmt: skip
+
+
+def _gamma_of(table: NDArray[np.float64]) -> float:
+    """Goodman and Kruskal's gamma of a table of ordered categories; 0 where it is undefined."""
+    beyond = table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]  # at or above in both
+    beside = table[::-1].cumsum(axis=0)[::-1].cumsum(axis=1)  # at or above in the first, at or below in the other
+    concordant = (table[:-1, :-1] * beyond[1:, 1:]).sum()
+    discordant = (table[:-1, 1:] * beside[1:, :-1]).sum()
+    return float((concordant - discordant) / (concordant + discordant)) if concordant + discordant > 0 else 0.0
 
 
 def observed_tables(responses: ResponseMatrix) -> NDArray[np.float64]:

@@ -122,10 +122,10 @@ def mean_square_fit(
     2   item3   1.03         0.91         1.09     0.73
     3   item4   1.01         0.88         1.13     0.11
     """
-    responses, items = responses_and_items(responses, items, upper_asymptotes=True)
+    responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     items = items.select(responses.item_ids)
     ability = np.asarray(theta, dtype=np.float64)
-    if responses.trials is not None:
+    if responses.trials is not None and items.categories is None:
         raise InputError("infit: several trials of an item; expected one response each (item_fit takes trials)")
     if ability.shape != (responses.n_respondents,):
         raise InputError(
@@ -134,15 +134,21 @@ def mean_square_fit(
     if not 0 < level < 1:
         raise InputError(f"infit: level must be between 0 and 1 but got {level:g}")
     known = np.isfinite(ability)
-    values, ability = responses.values[known], ability[known]
+    values, ability = responses.correct[known], ability[known]
     infit, outfit = mean_squares(values, ability, items, over="respondents")
     observed = ~np.isnan(values)
-    log_p, log_q = log_icc(ability, items)
-    variance = np.where(observed, np.exp(log_p + log_q), 0.0)
-    # C / W^2 - 1 = 1 / W - 4, without a difference of large numbers
-    spread = np.where(observed, np.exp(-log_p - log_q) - 4, 0.0)
+    if items.categories is not None:
+        _, each, fourth = items.categories.score_moments(ability)
+        variance, excess = np.where(observed, each, 0.0), np.where(observed, fourth - each**2, 0.0)
+        spread = excess / np.maximum(each, np.finfo(np.float64).tiny) ** 2
+    else:
+        log_p, log_q = log_icc(ability, items)
+        variance = np.where(observed, np.exp(log_p + log_q), 0.0)
+        excess = variance * (1 - 4 * variance)
+        # C / W^2 - 1 = 1 / W - 4, without a difference of large numbers
+        spread = np.where(observed, np.exp(-log_p - log_q) - 4, 0.0)
     n = observed.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        infit_q = np.sqrt((variance * (1 - 4 * variance)).sum(axis=0)) / variance.sum(axis=0)
+        infit_q = np.sqrt(excess.sum(axis=0)) / variance.sum(axis=0)
         outfit_q = np.sqrt(spread.sum(axis=0)) / n
     return MeanSquareFit(responses.item_ids, infit, outfit, infit_q, outfit_q, n, level)

@@ -50,7 +50,7 @@ def mean_squares(
     """
     observed, axis = ~np.isnan(values), 0 if over == "respondents" else 1
     if items.categories is not None:
-        mean, each = items.categories.score_moments(theta)
+        mean, each, _ = items.categories.score_moments(theta)
         variance, residual = np.where(observed, each, 0.0), np.where(observed, values - mean, 0.0)
         return _of_squares(residual**2 / np.maximum(each, np.finfo(np.float64).tiny), variance, observed, axis)
     log_p, log_q = log_icc(theta, items)

@@ -77,7 +77,7 @@ def times_as_informative(items: ParametersLike, wanted: float, *, population: Qu
     10.3
     """
     _demand_reliability(wanted)
-    items = as_parameters(items, upper_asymptotes=True)
+    items = as_parameters(items, upper_asymptotes=True, categories=True)
     fine = refine(population, step_for_any_pattern(items, population))
     test = information(fine.nodes, items).sum(axis=1)
     variance = float(fine.weights @ (fine.nodes - fine.weights @ fine.nodes) ** 2)
@@ -178,7 +178,7 @@ def scale_reliability(
     >>> round(found.alpha, 2), round(found.marginal, 2), round(found.n_items_information)
     (0.76, 0.79, 30)
     """
-    data, known = responses_and_items(responses, items, upper_asymptotes=True)
+    data, known = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     score = internal_consistency(data)
     return ScaleReliability(
         alpha=score.alpha,

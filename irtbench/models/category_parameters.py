@@ -185,7 +185,8 @@ class CategoryParameters(Shown):
                 raise InputError(f"item {row['item_id']}: {error}") from None
         width = max(len(x) for _, x in categories)
         x = np.stack([np.pad(own, (0, width - len(own))) for _, own in categories])
-        n_free = np.zeros(len(x), dtype=np.int64)  # known, not estimated here
+        common = all("discrimination" in row and row["discrimination"] == 1 for row in table.to_dict(orient="records"))
+        n_free = np.array([len(own) - common for _, own in categories])  # a slope of 1 for all is none of an item's own
         return cls(tuple(map(str, table["item_id"])), tuple(models), tuple(own for own, _ in categories), x, n_free)
 
     def probabilities(self, theta: ArrayLike) -> list[NDArray[np.float64]]:
@@ -200,11 +201,15 @@ class CategoryParameters(Shown):
         """Expected category of each item, the lowest being 0, shape (n_theta, n_items)."""
         return np.stack([p @ np.arange(p.shape[1]) for p in self.probabilities(theta)], axis=1)
 
-    def score_moments(self, theta: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and variance of each item's category, the lowest being 0, shapes (n_theta, n_items)."""
-        mean = self.expected_score(theta)
-        squares = [p @ np.arange(p.shape[1]) ** 2 for p in self.probabilities(theta)]
-        return mean, np.stack(squares, axis=1) - mean**2
+    def score_moments(self, theta: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Mean, variance and fourth central moment of each item's category, the lowest being 0, (n_theta, n_items)."""
+        mean, each = self.expected_score(theta), self.probabilities(theta)
+        from_mean = [np.arange(p.shape[1]) - of[:, None] for p, of in zip(each, mean.T, strict=True)]
+        variance, fourth = (
+            np.stack([(p * d**power).sum(axis=1) for p, d in zip(each, from_mean, strict=True)], axis=1)
+            for power in (2, 4)
+        )
+        return mean, variance, fourth
 
     def log_probabilities(self, theta: ArrayLike) -> NDArray[np.float64]:
         """Of all categories of all items, one after another, shape (n_theta, n_categories of all)."""
@@ -362,6 +367,11 @@ class CategoryDerivatives:
         return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
 
 
+def written(value: Any) -> str:
+    """A category as one writes it: a whole number without a point."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def as_written(texts: Sequence[str]) -> tuple[Any, ...]:
     """Categories of a table: numbers where all are, whole ones as such, else labels."""
     try:
@@ -406,7 +416,7 @@ def coded(
             expected = sorted(int(value) if is_whole else value for value, is_whole in zip(present, whole, strict=True))
         if unknown := present - set(expected):
             raise InputError(
-                f"responses: item {item}: {sorted(map(str, unknown))[0]} is none of its categories; expected "
+                f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
                 f"{name_first(expected)}"
             )
         own = tuple(value for value in expected if categories is not None or value in present)

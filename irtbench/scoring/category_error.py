@@ -50,8 +50,8 @@ def error_variance(
 ) -> Array:
     """Variance that the items' error adds to each ability, sum_j g_j' S_j g_j, shape (n_respondents,).
 
-    g_j is the derivative of the estimate by the item's parameters: with a `population` (EAP, MAP) the covariance of
-    theta and d log P / d parameters under the posterior, without (ML, WLE) that of the score, over the information.
+    g_j is the derivative of the estimate by the item's parameters: with a `population` (EAP) the covariance of
+    theta and d log P / d parameters under the posterior, without (MAP, ML, WLE) that of the score over the information.
     """
     known = items.categories
     assert known is not None

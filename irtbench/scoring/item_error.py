@@ -138,7 +138,7 @@ def _carried(
 ) -> Abilities:
     """Abilities with the error of the items, independent of each other, by ``integrate`` or ``delta``."""
     if items.categories is not None:
-        by_prior = population if abilities.method in ("eap", "map") else None
+        by_prior = population if abilities.method == "eap" else None
         variance = error_variance(responses.correct, items, abilities.theta, abilities.standard_error, by_prior)
         return widen(abilities, variance)
     if item_error == "integrate":

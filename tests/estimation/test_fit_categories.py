@@ -325,7 +325,7 @@ def test_items_of_which_few_people_tell_little_are_named() -> None:
         (lambda x: x, {"models": "rasch"}, "'rasch' is none; expected one of 2pl"),
         (lambda x: x, {"models": {"item1": "grm"}}, "models: none for item item2, item3"),
         (lambda x: np.where(np.isnan(x), "", "good"), {}, "item item1: .* is no number"),
-        (lambda x: x, {"levels": [0, 1, 2]}, "item item1: 3.0 is none of its categories"),
+        (lambda x: x, {"levels": [0, 1, 2]}, "item item1: 3 is none of its categories"),
         (lambda x: x[:0], {}, "responses: none"),
     ],
 )

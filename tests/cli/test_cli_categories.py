@@ -1,0 +1,222 @@
+"""Grades and partial credit as a user types them: fit, its bank, score, diagnose; mirt's figures, NAEP's tables."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from builders.command_line import run
+from irtbench.bank.bank import load_bank
+from irtbench.estimation.fit_categories import fit_categories
+from irtbench.scoring.scores import score_responses
+
+LEVELS = ["poor", "fair", "good"]
+
+
+@pytest.fixture(scope="module")
+def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A long table of 300 systems' scores 1, 2, 3 on six prompts, a tenth of them missing, and it in words."""
+    folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(5)
+    theta, steps = rng.normal(size=(300, 1, 1)), np.array([-0.8, 0.6]) + rng.normal(0, 0.5, (6, 1))
+    score = 1 + (1.4 * (theta - steps) + rng.logistic(size=(300, 6, 1)) > 0).sum(axis=2)
+    wide = pd.DataFrame(score, columns=[f"p{k}" for k in range(6)], index=[f"m{k}" for k in range(300)])
+    wide = wide.mask(rng.random(wide.shape) < 0.1)
+    long = wide.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
+    long = long.dropna().astype({"score": int})
+    long.to_csv(folder / "scores.csv", index=False)
+    long.assign(score=[LEVELS[k - 1] for k in long["score"]]).to_csv(folder / "labels.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "model"), [("science_grm", "grm"), ("science_gpcm", "gpcm"), ("science_pcm", "pcm")]
+)
+def test_fit_has_the_figures_of_mirt(reference: Path, tmp_path: Path, folder: str, model: str) -> None:
+    root = reference / "graded"
+    run("fit", root / "data" / "science.csv", "--model", model, "-o", tmp_path / "out")
+    found, expected = (json.loads(path.read_text()) for path in (tmp_path / "out/fit.json", root / folder / "fit.json"))
+    assert found["log_likelihood"] == pytest.approx(expected["loglik"], abs=1e-4)
+    items = pd.read_csv(tmp_path / "out/items.csv").set_index("item_id")
+    theirs = pd.read_csv(root / folder / "items_difficulty.csv").pivot(index="item_id", columns="parameter")
+    for k in (1, 2, 3):
+        np.testing.assert_allclose(items[f"step_{k}"], theirs["value"][f"b{k}"][items.index], atol=2e-3)
+        if (model, k) != ("gpcm", 1):  # where R's own delta method is not that of its covariance
+            np.testing.assert_allclose(items[f"se_step_{k}"], theirs["se_oakes"][f"b{k}"][items.index], rtol=5e-3)
+    both = pd.read_csv(tmp_path / "out/scores.csv").merge(pd.read_csv(root / folder / "theta.csv"), on="respondent_id")
+    np.testing.assert_allclose(both["theta"], both["eap"], atol=1e-3)
+    np.testing.assert_allclose(both["se_x"], both["se_y"], rtol=0.02)  # ours have the items' error
+    if model == "pcm":
+        assert found["population_sd"] ** 2 == pytest.approx(1.0025, abs=1e-3)
+        assert (items["discrimination"] == 1).all()
+
+
+def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
+    root = reference / "graded"
+    items = pd.read_csv(root / "sim_mixed_prior" / "items_slope_intercept.csv").drop_duplicates("item_id")
+    items.assign(model=items["model"].str.lower())[["item_id", "model"]].to_csv(tmp_path / "models.csv", index=False)
+    run("fit", root / "data/sim_mixed.csv.gz", "--model", tmp_path / "models.csv", "--prior", "none",
+        "--prior-guessing", "normal:-1.2,0.5", "-o", tmp_path / "out")  # fmt: skip
+    found = json.loads((tmp_path / "out/fit.json").read_text())
+    assert found["log_likelihood"] == pytest.approx(-13947.8068, abs=1e-4)
+    assert found["model"] == ["2pl", "3pl", "gpcm"]
+
+
+def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, tmp_path: Path) -> None:
+    run("fit", grades / "scores.csv", "--model", "grm", "-o", tmp_path / "numbers")
+    run("fit", grades / "labels.csv", "--model", "grm", "--levels", "poor,fair,good", "-o", tmp_path / "labels")
+    numbers, labels = (pd.read_csv(tmp_path / name / "items.csv") for name in ("numbers", "labels"))
+    assert set(numbers["categories"]), set(labels["categories"]) == ({"1|2|3"}, {"poor|fair|good"})
+    pd.testing.assert_frame_equal(numbers.drop(columns="categories"), labels.drop(columns="categories"), rtol=1e-9)
+    own = pd.read_csv(tmp_path / "numbers/scores.csv")
+    for bank, file in (("numbers/bank.json", "scores"), ("labels/bank.json", "labels"), ("labels/items.csv", "labels")):
+        said = run("score", tmp_path / bank, grades / f"{file}.csv", "-o", tmp_path / "new.csv",
+                   "--item-error", "auto" if bank.endswith("json") else "none").stdout  # fmt: skip
+        assert "points" in said
+        found = pd.read_csv(tmp_path / "new.csv")
+        np.testing.assert_allclose(found["theta"], own["theta"], atol=1e-9)
+        if bank.endswith("json"):
+            np.testing.assert_allclose(found["se"], own["se"], atol=1e-9)
+            np.testing.assert_allclose(found["percentile"], own["percentile"], atol=1e-6)
+
+
+def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tmp_path: Path) -> None:
+    run("fit", grades / "scores.csv", "--model", "gpcm", "-o", tmp_path / "fit")
+    run(
+        "diagnose",
+        grades / "scores.csv",
+        "--items",
+        tmp_path / "fit/items.csv",
+        "-o",
+        tmp_path / "out",
+        "--figures",
+        "x",
+    )
+    tables = {
+        name: pd.read_csv(tmp_path / f"out/{name}.csv") for name in ("item_fit", "local_dependence", "person_fit")
+    }
+    assert tables["item_fit"]["p"].min() > 0.001
+    assert set(tables["local_dependence"]["df"]) == {4}
+    assert abs(tables["person_fit"]["lz_star"].mean()) < 0.3
+    assert "several categories" in json.loads((tmp_path / "out/not_available.json").read_text())["global_fit.json"]
+
+
+@pytest.mark.parametrize("name", ["science_grm", "science_gpcm", "sim_mixed_prior"])
+def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Path, name: str) -> None:
+    root = reference / "graded"
+    data = root / "data" / ("sim_mixed.csv.gz" if "mixed" in name else "science.csv")
+    items = pd.read_csv(root / name / "items_difficulty.csv")
+    table = items.pivot(index="item_id", columns="parameter", values="value").rename(
+        columns={"a": "discrimination", "b": "difficulty", "g": "guessing"} | {f"b{k}": f"step_{k}" for k in (1, 2, 3)}
+    )
+    table["model"] = items.drop_duplicates("item_id").set_index("item_id")["model"].str.lower().replace("graded", "grm")
+    table.to_csv(tmp_path / "items.csv")
+    run("diagnose", data, "--items", tmp_path / "items.csv", "-o", tmp_path / "out")
+    pairs, theirs = pd.read_csv(tmp_path / "out/local_dependence.csv"), pd.read_csv(root / name / "pairs.csv")
+    key = [["_".join(sorted(pair)) for pair in zip(of[one], of[two], strict=True)] for of, one, two in
+           ((pairs, "item_1", "item_2"), (theirs, "item_a", "item_b"))]  # fmt: skip
+    both = pairs.assign(key=key[0]).merge(theirs.assign(key=key[1]), on="key")
+    assert len(both) == len(theirs)
+    np.testing.assert_allclose(both["x2"], both["ld_x2_signed"].abs(), atol=2e-3)
+    np.testing.assert_allclose(both["cramers_v"], both["cramers_v_signed"], atol=2e-5)
+    np.testing.assert_allclose(both["q3_x"], both["q3_y"], atol=1e-4)
+    assert (both["df"] == both["ld_df"]).all()
+    fits = pd.read_csv(tmp_path / "out/item_fit.csv").merge(
+        pd.read_csv(root / name / "infit_outfit.csv"), left_on="item_id", right_on="item"
+    )
+    np.testing.assert_allclose(fits["infit_x"], fits["infit_y"], atol=5e-4)
+    np.testing.assert_allclose(fits["outfit_x"], fits["outfit_y"], atol=2e-3)
+
+
+def test_all_scales_of_naep_are_scored_as_by_quadrature_written_down(real_data: Path) -> None:
+    file = real_data / "naep_parameters" / "items.csv.gz"
+    with pytest.warns(UserWarning, match="are there twice"):
+        bank = load_bank(file, categories=True, scaling=1.7)
+    raw, rng, theta = pd.read_csv(file).fillna({"scale": ""}), np.random.default_rng(0), np.linspace(-10, 10, 2001)
+    groups = raw.groupby(["subject", "year", "grade", "scale"], sort=False)
+    assert len(bank.scales) == len(groups) == 219
+    for scale, (name, rows) in list(zip(bank.scales, groups, strict=True))[::12]:
+        assert scale.name == " ".join(str(part) for part in name if part != "")
+        rows = rows[~rows["item_id"].duplicated()]
+        joint, scores = np.tile(-(theta**2) / 2, (3, 1)), {}
+        for row in rows.to_dict("records"):
+            steps = [row["b"] - row[f"d_{k}"] for k in range(1, 5) if not np.isnan(row[f"d_{k}"])] or [row["b"]]
+            z = np.cumsum([0 * theta, *(1.7 * row["a"] * (theta - step) for step in steps)], axis=0)
+            p = np.exp(z - z.max(axis=0)) / np.exp(z - z.max(axis=0)).sum(axis=0)
+            if row["irt_model"] == "3pl":
+                p = np.array([(1 - row["c"]) * p[0], row["c"] + (1 - row["c"]) * p[1]])
+            k = rng.integers(len(p), size=3)
+            joint += np.log(p[k])
+            scores[row["item_id"]] = k
+        mass = np.exp(joint - joint.max(axis=1, keepdims=True))
+        found = score_responses(scale, pd.DataFrame(scores))
+        np.testing.assert_allclose(found["theta"], (mass @ theta) / mass.sum(axis=1), atol=1e-6)
+
+
+def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(grades / "scores.csv")
+    people = scores["respondent_id"].drop_duplicates()
+    group = np.where(np.arange(len(people)) % 3 == 0, "b", "a")
+    pd.DataFrame({"respondent_id": people, "group": group}).to_csv(tmp_path / "groups.csv", index=False)
+    run(
+        "fit",
+        grades / "scores.csv",
+        "--model",
+        "grm",
+        "--prior",
+        "none",
+        "--groups",
+        tmp_path / "groups.csv",
+        "-o",
+        tmp_path / "out",
+    )
+    wide = scores.pivot(index="respondent_id", columns="item_id", values="score").loc[people]
+    expected = fit_categories(wide, "grm", groups=list(group))
+    found = json.loads((tmp_path / "out/fit.json").read_text())
+    assert found["log_likelihood"] == pytest.approx(expected.log_likelihood)
+    assert found["groups"][1]["mean"] == pytest.approx(expected.groups["mean"][1])
+    assert load_bank(tmp_path / "out/bank.json", categories=True).scales[0].norms.n == (group == "a").sum()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (["fit", "{scores}", "--model", "grn"], "--model grn: no such model or file; expected rasch"),
+        (["fit", "{scores}", "--model", "grm", "--factors", "2"], "--factors: goes with right and wrong"),
+        (["fit", "{scores}", "--model", "grm", "--prior", "hierarchical"], "expected auto, none or weak"),
+        (["fit", "{scores}", "--model", "grm", "--threshold", "2"], "expected none for scores in categories"),
+        (["fit", "{scores}", "--levels", "a,b"], "--levels: go with grades"),
+        (["fit", "{scores}", "--model", "grm", "--levels", "good"], "expected two labels or more"),
+        (["fit", "{labels}", "--model", "grm"], "expected a number but got 'good'"),
+        (["fit", "{labels}", "--model", "grm", "--levels", "poor,good"], "expected one of poor, good but got 'fair'"),
+        (["fit", "{twice}", "--model", "grm"], "--trials"),
+        (["fit", "{scores}"], "or fit grades (--model grm)"),
+        (["score", "{bank}", "{labels}"], "expected a number but got"),
+        (["score", "{bank}", "{high}"], "item p0: 9 is none of its categories"),
+        (["score", "{bank}", "{scores}", "--explain", "x"], "--explain: goes with items that are right or wrong"),
+        (["score", "{bank}", "{scores}", "--scaling-constant", "1.7"], "goes with tables of items"),
+        (["assemble", "{bank}", "--length", "3"], "items in categories go with fit, score"),
+        (["link", "{bank}", "{scores}"], "items in categories go with fit, score"),
+        (["score", "{naep}", "{scores}"], "the scaling constant D is not said"),
+    ],
+)
+def test_what_does_not_go_is_one_line(grades: Path, tmp_path: Path, arguments: list[str], saying: str) -> None:
+    files = {name: grades / f"{name}.csv" for name in ("scores", "labels", "twice", "high")} | {
+        "bank": grades / "bank.json"
+    }
+    files["naep"] = grades / "naep.csv"
+    if not files["bank"].exists():
+        run("fit", files["scores"], "--model", "grm", "-o", grades / "fit")
+        (grades / "fit/bank.json").rename(files["bank"])
+        scores = pd.read_csv(files["scores"])
+        pd.concat([scores, scores.head(1)]).to_csv(files["twice"], index=False)
+        scores.assign(score=9).to_csv(files["high"], index=False)
+        pd.DataFrame({"item_id": ["p0"], "a": [1.0], "b": [0.0], "c": [0.2], "irt_model": ["3pl"]}).to_csv(
+            files["naep"], index=False
+        )
+    output = [] if arguments[0] == "score" else ["-o", tmp_path / "out"]
+    ended = run(*(part.format(**files) for part in arguments), *output, status=2)
+    assert saying in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) <= 3
+    assert not (tmp_path / "out").exists()
