@@ -12,8 +12,10 @@ from irtbench.data.readers.py_irt_parameters import recognises
 from irtbench.models.parameter_table import read_parameters, read_population
 
 
-def read_bank(path: str | Path) -> ItemBank:
+def read_bank(path: str | Path, *, categories: bool = False) -> ItemBank:
     """Read a bank, or item parameters (items.csv) as a bank of one scale without norms.
+
+    Items in categories are refused unless `categories` is true.
 
     Raises
     ------
@@ -32,6 +34,6 @@ def read_bank(path: str | Path) -> ItemBank:
     if path.is_file():
         head = look_at(path)
         if head.kind != "object" or recognises(head):
-            scale = as_scale(read_parameters(path))
+            scale = as_scale(read_parameters(path, categories=categories), categories=categories)
             return ItemBank((replace(scale, population=read_population(path)),))
-    return load_bank(path)
+    return load_bank(path, categories=categories)

@@ -77,7 +77,7 @@ def items(
             raise InputError(f"{option}: expected a folder for them, -o DIR")
     if item_column and texts is None:
         raise InputError("--item-column says something of the items: expected --items ITEMS with it")
-    known = read_bank(bank)
+    known = read_bank(bank, categories=True)
     if texts is not None:
         known = with_texts(known, texts, named("--item-column", item_column))
     if norm != "normal" and (without := [scale.name for scale in known.scales if scale.norms is None]):
@@ -109,7 +109,7 @@ def items(
             say(f"{field}: {said}")
         for scale in known.scales:
             show_scale(scale, maps[scale.name], tables.get(scale.name), most, output)
-        if output is not None:
+        if output is not None and not any(scale.items.categories for scale in known.scales):
             say_next("irtbench", "assemble", bank, "--length", form_length(known), "-o", output / "form")
 
 
@@ -185,8 +185,8 @@ def show_scale(scale: Scale, found: ItemMap, scores: SumScoreTable | None, most:
                 "percentile": [f"{value:.1f}" for value in rows["percentile"]],
             }
         ),
-        title=f"Ability by the number of right responses to all {scale.items.n_items} items"
-        + (f" (one score in {step})" if step > 1 else ""),
+        title=f"Ability by the {'points on' if scale.items.categories else 'number of right responses to'} all "
+        f"{scale.items.n_items} items" + (f" (one score in {step})" if step > 1 else ""),
         rest=(output, "score_table.csv"),
     )
 

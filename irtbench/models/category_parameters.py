@@ -150,6 +150,16 @@ class CategoryParameters(Shown):
         table = pd.DataFrame(rows, columns=names)
         return table if self.covariance is not None else table.drop(columns="standard_error")
 
+    def mirt_columns(self) -> pd.DataFrame:
+        """Parameters as ``coef(model)`` of R's mirt has them, a row an item; empty what an item has not."""
+        rows = [
+            {"item_id": item} | model.mirt_columns(x[: len(names)], len(own))
+            for item, model, own, names, x in zip(
+                self.item_ids, self.models, self.categories, self.names, self.parameters, strict=True
+            )
+        ]
+        return pd.DataFrame(rows)
+
     @classmethod
     def from_table(cls, table: pd.DataFrame, models: Sequence[ItemModel]) -> CategoryParameters:
         """Items of these models from the columns that `table` has.

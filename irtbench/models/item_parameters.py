@@ -257,8 +257,15 @@ class ItemParameters(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row an item: the parameters and their standard errors, as items.csv has them."""
-        if self.categories is not None:
-            return self.categories.table()
+        if self.categories is not None:  # a nominal item has no slope and difficulty of its own
+            found = self.categories.table()
+            for place, (name, values) in enumerate(
+                {"discrimination": self.discrimination, "difficulty": self.difficulty}.items(), start=4
+            ):
+                if name not in found:
+                    found.insert(place, name, np.nan)
+                found[name] = found[name].fillna(pd.Series(values))
+            return found
         errors = self.standard_errors()
         return pd.DataFrame(
             {

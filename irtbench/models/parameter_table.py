@@ -406,8 +406,9 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     program
         ``"mirt"``: ``a1, d, g, u`` of P = g + (u - g) / (1 + exp(-(a1 theta + d))), as ``coef(model)`` of R's mirt
         prints them. ``"catr"``: ``a, b, c, d`` of P = c + (d - c) / (1 + exp(-a (theta - b))), the item bank of R's
-        catR (Magis & Raîche, 2012). The upper asymptote, u or d, is 1 where there is none. `read_parameters`
-        reads both.
+        catR (Magis & Raîche, 2012), of right and wrong. Of items in categories mirt has ``d1, d2, ...`` (graded) or
+        ``ak0, ak1, ..., d0, d1, ...`` (partial credit, nominal). The upper asymptote, u or d, is 1 where there is none.
+        `read_parameters` reads those of right and wrong.
 
     Raises
     ------
@@ -427,7 +428,9 @@ def parameter_columns(items: ParametersLike, program: Program) -> pd.DataFrame:
     0   item1  1.0 -1.0  0.0  1.0
     1   item2  2.0  0.5  0.0  1.0
     """
-    known = items if isinstance(items, ItemParameters) else as_parameters(items)  # these may have upper asymptotes
+    known = as_parameters(items, upper_asymptotes=isinstance(items, ItemParameters), categories=program == "mirt")
+    if known.categories is not None:
+        return known.categories.mirt_columns()
     upper = np.ones(known.n_items) if known.upper_asymptote is None else known.upper_asymptote
     if program == "mirt":
         columns = {"a1": known.discrimination, "d": known.intercept, "g": known.guessing, "u": upper}

@@ -5,9 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from irtbench.models.curves import icc
+from irtbench.models.item_parameters import ItemParameters
 
 CELLS_AT_ONCE = 2**15  # scores x nodes: what stays in the processor's cache, several times as fast as all at once
+
+
+def score_distribution(
+    theta: ArrayLike, items: ItemParameters, times: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Probability of each sum score on these items at each ability, shape (n_theta, n_scores).
+
+    With `times`, shape (n_items,), an item counts so often: 0 where it was not answered; one in categories once.
+    """
+    if items.categories is None:
+        p = icc(theta, items)
+        return sum_score_distribution(p if times is None else np.repeat(p, times, axis=1))
+    each = items.categories.probabilities(theta)
+    answered = each if times is None else [p for p, n in zip(each, times, strict=True) if n]
+    return category_score_distribution(answered, np.ones((len(each[0]), 1)))
 
 
 def sum_score_distribution(p: NDArray[np.float64], start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:

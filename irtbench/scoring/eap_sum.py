@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.curves import icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.likelihood import Trials
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.models.theta_posterior import Posterior, step_for_any_pattern
 
 
 def sum_score_posterior(
     values: NDArray[np.float64], items: ItemParameters, population: Quadrature, *, trials: Trials = None
 ) -> Posterior:
-    """Posterior of theta given the number of right responses to the items observed, for every respondent.
+    """Posterior of theta given the number of right responses, or points, on the items observed, for every respondent.
 
     p(theta_q | k) proportional to w_q S_k(theta_q), with S_k the probability of sum score k on those items
     (Thissen, Pommerich, Billeaud & Williams, 1995). People with the same score on the same items get the same theta,
@@ -35,13 +34,12 @@ def sum_score_posterior(
     """
     most = np.ones(items.n_items) if trials is None else trials.max(axis=0, initial=1)
     grid = refine(population, step_for_any_pattern(items, population, most_trials=most))
-    p = icc(grid.nodes, items)
     asked = ~np.isnan(values) if trials is None else trials
     patterns, membership = np.unique(asked, axis=0, return_inverse=True)
     score = np.nansum(values, axis=1).astype(np.intp)
     mass = np.empty((len(values), grid.nodes.size))
     for g, pattern in enumerate(patterns):
         rows = np.flatnonzero(membership.ravel() == g)
-        joint = sum_score_distribution(np.repeat(p, pattern, axis=1)).T * grid.weights
+        joint = score_distribution(grid.nodes, items, pattern).T * grid.weights
         mass[rows] = (joint / joint.sum(axis=1, keepdims=True))[score[rows]]
     return Posterior(grid.nodes, mass)

@@ -72,7 +72,7 @@ def plausible_values(
     >>> values.shape, values.std(axis=0).round(1)
     ((300, 5), array([1. , 1.1, 1. , 1. , 1. ]))
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, categories=True)
     if n_item_draws == 0:
         return ability_posterior(responses, items, quadrature=quadrature).draw(n_values, rng=rng)
     each, extra = divmod(n_values, n_item_draws)

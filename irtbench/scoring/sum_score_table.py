@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Drawn, spanned
-from irtbench.models.curves import icc
 from irtbench.models.quadrature import Quadrature, refine
-from irtbench.models.sum_score_distribution import sum_score_distribution
+from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.models.theta_posterior import STANDARD_NORMAL, Posterior, step_for_any_pattern
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.item_error import with_line_error
@@ -24,7 +23,7 @@ MOST_ITEMS = 1_000  # of more, the probability of no right response at all is 0 
 
 @dataclass(frozen=True, eq=False)
 class SumScoreTable(Drawn):
-    """Ability of who got so many items right, arrays of shape (n_items + 1,) for the scores 0 to n_items.
+    """Ability of who got so many items right, arrays of shape (n_scores,) for the scores from 0 on.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def sum_score_table(
     2      2   0.35  0.76       63.83         0.33
     3      3   0.99  0.78       84.01         0.17
     """
-    scale = as_scale(scale)
+    scale = as_scale(scale, categories=True)
     items = scale.items
     if items.n_items > MOST_ITEMS:
         raise InputError(
@@ -118,10 +117,10 @@ def sum_score_table(
     population = population or scale.population
     prior = population or STANDARD_NORMAL
     grid = refine(prior, step_for_any_pattern(items, prior))
-    joint = sum_score_distribution(icc(grid.nodes, items)).T * grid.weights
+    joint = score_distribution(grid.nodes, items).T * grid.weights
     probability = joint.sum(axis=1)
     posterior = Posterior(grid.nodes, joint / probability[:, None])
-    scores = np.arange(items.n_items + 1)
+    scores = np.arange(len(probability))
     abilities = Abilities(
         respondent_ids=tuple(str(score) for score in scores),
         theta=posterior.mean(),

@@ -102,6 +102,24 @@ def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tm
     assert "several categories" in json.loads((tmp_path / "out/not_available.json").read_text())["global_fit.json"]
 
 
+@pytest.mark.parametrize(("model", "folder"), [("grm", "science_grm"), ("gpcm", "science_gpcm"), ("nominal", "")])
+def test_items_shows_a_scale_and_writes_it_for_mirt(reference: Path, tmp_path: Path, model: str, folder: str) -> None:
+    root = reference / "graded"
+    run("fit", root / "data/science.csv", "--model", model, "-o", tmp_path / "fit")
+    run("items", tmp_path / "fit/bank.json", "-o", tmp_path / "out", "--export", "mirt", "--figures")
+    scores = pd.read_csv(tmp_path / "out/score_table.csv")
+    assert scores["score"].tolist() == list(range(13))
+    assert scores["probability"].sum() == pytest.approx(1)
+    found = pd.read_csv(tmp_path / "out/items_mirt.csv").set_index("item_id")
+    if not folder:  # scores from 0 to the last category's number, as mirt has them
+        assert set(found["ak0"]), set(found["ak3"]) == ({0}, {3})
+        return
+    theirs = pd.read_csv(root / folder / "items_slope_intercept.csv")
+    theirs = theirs.pivot(index="item_id", columns="parameter", values="value").loc[found.index]
+    for name in set(theirs) & set(found):
+        np.testing.assert_allclose(found[name], theirs[name], atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["science_grm", "science_gpcm", "sim_mixed_prior"])
 def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Path, name: str) -> None:
     root = reference / "graded"

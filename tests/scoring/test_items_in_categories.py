@@ -17,9 +17,12 @@ from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import PartialCredit
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.likelihood import log_likelihood
 from irtbench.models.simulation import simulate_responses
+from irtbench.models.sum_score_distribution import score_distribution
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import item_error_share, with_item_error
+from irtbench.scoring.sum_score_table import sum_score_table
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +73,21 @@ def test_the_share_of_the_items_error_and_person_fit_are_those_of_the_2pl(both) 
     pd.testing.assert_frame_equal(
         mean_square_fit(coded, known, theta).table(), mean_square_fit(responses, items, theta).table(), rtol=1e-6
     )
+
+
+def test_sum_scores_of_categories_are_those_of_all_patterns() -> None:
+    items = graded(np.random.default_rng(2), 4)
+    assert items.categories is not None
+    patterns = np.array(np.meshgrid(*(range(top + 1) for top in items.categories.top))).reshape(4, -1).T.astype(float)
+    theta = np.array([-1.0, 0.5])
+    each = np.exp(log_likelihood(patterns, theta, items))
+    expected = np.stack([np.bincount(patterns.sum(axis=1).astype(int), weights=column) for column in each.T])
+    np.testing.assert_allclose(score_distribution(theta, items), expected, atol=1e-12)
+    trials = np.tile(items.categories.top, (len(patterns), 1))
+    responses = ResponseMatrix(patterns, tuple(map(str, range(len(patterns)))), items.item_ids, trials)
+    found = estimate_ability(responses, items, method="eap_sum").theta
+    table = sum_score_table(items).abilities.theta
+    np.testing.assert_allclose(found, table[patterns.sum(axis=1).astype(int)], atol=1e-9)
 
 
 def graded(rng: np.random.Generator, n: int = 20) -> ItemParameters:

@@ -115,6 +115,11 @@ class ItemModel(ABC):
         names = [name for name, _ in self.parameters(n_categories, 1)]
         return dict(zip(names, told.tolist(), strict=True))
 
+    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """The parameters under the names of R's mirt."""
+        names = [name for name, _ in self.parameters(n_categories, 1)]
+        return dict(zip([{"a": "a1", "c": "g"}.get(name, name) for name in names], told.tolist(), strict=True))
+
     def from_columns(self, row: Mapping[str, float], n_categories: int) -> NDArray[np.float64]:
         """The parameters as they are read, of columns of items.csv; a column that is not there is a `KeyError`."""
         return np.array([row[name] for name, _ in self.parameters(n_categories, 1)])
@@ -142,6 +147,12 @@ class SteppedModel(ItemModel):
         """Of slope and steps."""
         a, b = row["discrimination"], np.array([row[f"step_{k}"] for k in range(1, n_categories)])
         return np.array([a, *self.intercepts(-a * b)])
+
+
+def mirt_scored(slope: float, scores: NDArray[np.float64], intercepts: NDArray[np.float64]) -> dict[str, float]:
+    """``a1, ak0, ak1, ..., d0, d1, ...`` of P(k) proportional to exp(a1 ak_k theta + d_k)."""
+    found = {f"ak{k}": float(score) for k, score in enumerate(scores)}
+    return {"a1": slope} | found | {f"d{k}": float(d) for k, d in enumerate([0.0, *intercepts])}
 
 
 def slopes(n_abilities: int) -> Parameters:

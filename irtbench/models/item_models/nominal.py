@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters
+from irtbench.models.item_models.item_model import ItemModel, Maths, Parameters, mirt_scored
 
 
 class Nominal(ItemModel):
@@ -33,3 +33,9 @@ class Nominal(ItemModel):
         shares = np.maximum(shares, 0.001)
         n = len(shares)
         return np.array([*(2 * slope / n * np.arange(1, n)), *np.log(shares[1:] / shares[0])])
+
+    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """Scores from 0 to the number of the last category."""
+        n = n_categories - 1
+        slope = float(told[n - 1]) / n
+        return mirt_scored(slope, np.array([0.0, *told[:n] / slope]), told[n:])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.item_models.item_model import Maths, Parameters, SteppedModel, by_ability, slopes
+from irtbench.models.item_models.item_model import Maths, Parameters, SteppedModel, by_ability, mirt_scored, slopes
 
 
 class PartialCredit(SteppedModel):
@@ -31,6 +31,10 @@ class PartialCredit(SteppedModel):
         """Intercepts of these shares."""
         shares = np.maximum(shares, 0.001)
         return np.array([2 * slope / len(shares), *np.log(shares[1:] / shares[0])])
+
+    def mirt_columns(self, told: NDArray[np.float64], n_categories: int) -> dict[str, float]:
+        """Scores 0, 1, ..."""
+        return mirt_scored(float(told[0]), np.arange(float(n_categories)), told[1:])
 
     def steps(self, told: NDArray[np.float64]) -> NDArray[np.float64]:
         """d_k - d_k-1."""
