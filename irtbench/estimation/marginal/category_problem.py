@@ -41,6 +41,7 @@ from irtbench.models.pyro_model.sites import (
     without_independent,
 )
 
+SORTED, ALIKE = 8192, 512  # respondents who are sorted by ability, and taken together
 LEAST_ROOM = 1e-3  # of an asymptote that is given, to its bound
 
 
@@ -332,15 +333,17 @@ def products_of(problem: CategoryProblem, items: ItemTensors, functions: Tensor)
     products, means = functions.new_zeros(n_nodes, n_given, n_given), functions.new_zeros(n_free, n_free)
     column, parameter = torch.nonzero((functions != 0).any(dim=0), as_tuple=True)  # a response tells of its own item
     own = functions[:, column, parameter]
-    for batch in problem.batches(len(column) + n_given, dtype=torch.float64):
+    for batch in problem.rows.batches(SORTED, torch.float64):
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         correct = batch.correct.to_dense()
         asked = correct.new_ones(len(batch), 1) if batch.observed is None else batch.observed.to_dense()
         given = torch.cat([correct, asked], dim=1)
-        mean = given.new_zeros(len(given), n_free).index_add_(1, parameter, (posterior @ own) * given[:, column])
-        means += mean.T @ mean
-        for q in torch.nonzero(posterior.sum(dim=0) > NOBODY * len(given))[:, 0].tolist():
-            products[q].addmm_((given * posterior[:, q, None]).T, given)
+        for alike in (posterior @ problem.nodes.theta[:, 0]).argsort().split(ALIKE):  # whose abilities are near few nodes
+            theirs, mass = given[alike], posterior[alike]
+            mean = means.new_zeros(len(theirs), n_free).index_add_(1, parameter, (mass @ own) * theirs[:, column])
+            means += mean.T @ mean
+            for q in torch.nonzero(mass.sum(dim=0) > NOBODY * len(theirs))[:, 0].tolist():
+                products[q].addmm_((theirs * mass[:, q, None]).T, theirs)
     return products, means
 
 
