@@ -107,7 +107,7 @@ INNER_FILES = {
     "readers.openai_evals readers.packed readers.potato readers.prodigy readers.prolific readers.py_irt "
     "readers.py_irt_parameters readers.r_parameters readers.respondent_names "
     "readers.sources readers.summary readers.trials readers.wide_columns",
-    "models": "item_models.graded item_models.logistic pyro_model.categories "
+    "models": "category_table item_models.graded item_models.logistic pyro_model.categories "
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
@@ -117,7 +117,7 @@ INNER_FILES = {
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score",
+    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",

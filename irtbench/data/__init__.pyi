@@ -1,5 +1,6 @@
 # isort: skip_file
 from irtbench.data.sparse_responses import responses_from_long as responses_from_long
+from irtbench.data.readers.recognise import read_scores as read_scores
 from irtbench.data.tags import ItemTags as ItemTags
 from irtbench.data.choices import ChoiceItems as ChoiceItems
 from irtbench.data.readers.large_table import LargeTable as LargeTable
