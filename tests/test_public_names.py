@@ -111,13 +111,15 @@ INNER_FILES = {
     "factor_quadrature theta_posterior pyro_model.difficulty_prior pyro_model.rows "
     "pyro_model.sites",
     "estimation": "doubts item_quantiles shared_items spans status threads",
-    "diagnostics": "checks correlation logistic_regression moments pattern_likelihood posterior_scores quadratic_form",
+    "diagnostics": "category_moments checks correlation logistic_regression moments pattern_likelihood "
+    "posterior_scores quadratic_form",
     "analysis": "effect_size linked_groups matching_score meta_regression option_model "
     "robust_linking shift_likelihood time_left",
     "bank": "item_file left_out schema",
     "building": "accuracy_form binary_program checkpoint form_program infeasible_form item_pool link_error "
     "pruning_round reliability_cuts removals",
-    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores tables_to_score",
+    "scoring": "category_error comparability complete_patterns item_selection modal eap_sum part_scores "
+    "tables_to_score",
     "evaluation": "categorical_draws exact_sums pairing",
     "study": "division kept_respondents norm_columns number_of_abilities proposal provenance reading record "
     "scale_study short_forms study_data study_template systems",

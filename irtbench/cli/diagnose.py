@@ -104,8 +104,8 @@ def diagnose(
     Writes item_fit.csv, local_dependence.csv, global_fit.json, person_fit.csv, classical.csv, reliability.json,
     test_information.csv and infit_outfit.csv (at Warm's estimates of ability, with the range if the item fits).
 
-    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested but the whole, and pairs without the
-    bootstrap.
+    Of items in categories (items.csv of `fit --model grm`, ...) the same is tested, the whole by C2, pairs without
+    the bootstrap.
 
     Of several trials of an item, k right of n, items and respondents are tested, and pairs by the bootstrap alone; the
     whole is not, and there is no infit_outfit.csv.
@@ -145,10 +145,11 @@ def diagnose(
         data = given.select_items(parameters.item_ids).answered()
         abilities = eap(data, parameters, quadrature=stated)
         theta = abilities.theta
-        beyond = "upper asymptotes" if parameters.upper_asymptote is not None else "several categories"
         four = parameters.upper_asymptote is not None or categories is not None
         if four and bootstrap:
-            raise InputError(f"--bootstrap: items with {beyond} are not refitted; expected --bootstrap 0")
+            raise InputError(
+                "--bootstrap: items with upper asymptotes or in categories are not refitted; expected --bootstrap 0"
+            )
         n_samples = samples_for(data.n_responses) if bootstrap is None and not four else bootstrap or 0
         settings = bootstrap_settings(parameters) if n_samples else None
         tried = Tried()
@@ -194,8 +195,8 @@ def diagnose(
         pairs = found.table()
         progress("global fit")
         whole: dict[str, Any] = {}
-        if four:
-            tried.reasons["global_fit.json"] = f"M2 is not known for items with {beyond}"
+        if four and categories is None:
+            tried.reasons["global_fit.json"] = "M2 is not known for items with upper asymptotes"
         else:
             whole = tried.figures("global_fit.json", lambda: asdict(global_fit(data, parameters, quadrature=stated)))
         if drawn is not None:

@@ -16,16 +16,19 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
+from irtbench.diagnostics.category_moments import CategoryMoments
 from irtbench.diagnostics.checks import check_items_agree
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.margins import FEWEST_TOGETHER, Margins
 from irtbench.diagnostics.moments import Moments
 from irtbench.diagnostics.posterior_scores import Residuals, fine_enough, score_forms
 from irtbench.diagnostics.quadratic_form import complete_form, dense_form
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 FEWEST_RESPONDENTS = 50  # with fewer M2 hardly ever rejects, nor where items outnumber respondents
+MOST_CATEGORY_MOMENTS = 4_000  # of items in categories: a matrix of 128 MB
 MOST_DENSE_MOMENTS = 2_000  # of complete responses: 62 items; a matrix of 32 MB
 
 
@@ -98,6 +101,9 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     random; where these are fewer than the parameters there is none. With fewer than 50 respondents, or more items than
     respondents, p is near 1 whatever fits, and M2 is not given.
 
+    Of items in categories it is C2 (Cai & Monroe, 2014): e are shares of every category but the lowest, and mean
+    products of two items' scores; of complete responses.
+
     Parameters
     ----------
     responses
@@ -133,9 +139,11 @@ def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Q
     >>> found.p > 0.05
     True
     """
-    responses, items = responses_and_items(responses, items)
+    responses, items = responses_and_items(responses, items, categories=True)
     check_items_agree(responses, items)
     population = normal_grid() if quadrature is None else quadrature
+    if items.categories is not None:
+        return _of_categories(responses, items.categories, population)
     moments = Moments.of(items, population if responses.is_complete else fine_enough(population, items))
     return _global_fit(responses, moments, items.n_parameters)
 
@@ -227,6 +235,30 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
     n_respondents = int((responses.n_by_respondent > 0).sum())
     used = _respondents_used(responses, margins, n_respondents)
     return GlobalFit(m2, df, p, rmsea, lower, upper, srmsr, tli, cfi, n_respondents, used, n, reason)
+
+
+def _of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> GlobalFit:
+    """C2 of complete responses in categories."""
+    moments = CategoryMoments.of(items, population)
+    n, n_moments = responses.n_respondents, moments.expected().size
+    if not responses.is_complete:
+        return GlobalFit.not_available("C2 of items in categories is of complete responses")
+    if n_moments > MOST_CATEGORY_MOMENTS:
+        return GlobalFit.not_available(f"C2 of {n_moments} moments; at most {MOST_CATEGORY_MOMENTS} are computed")
+    if n < (fewest := max(FEWEST_RESPONDENTS, items.n_items)):
+        return GlobalFit.not_available(f"{n} respondents to {items.n_items} items; expected at least {fewest}")
+    correlations = pairwise_correlation(responses.correct)[tuple(moments.pairs)]
+    jacobian = moments.jacobian(items, population)
+    residual = np.sqrt(n) * (moments.observed(responses.correct) - moments.expected())
+    try:
+        m2, rank = dense_form(moments.covariance(), residual, np.sqrt(n) * jacobian, jacobian.shape[1])
+    except ArithmeticError as error:
+        return GlobalFit.not_available(str(error))
+    if (df := n_moments - rank) < 1:
+        return GlobalFit.not_available(f"{items.n_items} items leave no degree of freedom")
+    tli, cfi = _against_independence(m2, df, correlations, np.full(correlations.size, float(n)))
+    srmsr = _root_mean_square(correlations - moments.correlations())
+    return GlobalFit(m2, df, float(chdtrc(df, m2)), *_rmsea(m2, df, n), srmsr, tli, cfi, n, f"all {n}", float(n))
 
 
 def _m2(

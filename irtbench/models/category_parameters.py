@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -231,6 +231,21 @@ class CategoryParameters(Shown):
         The derivatives are differences of the probabilities at abilities close by.
         """
         return CategoryDerivatives.at(self, theta).information
+
+    def parameter_derivatives(self, theta: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+        """Derivatives of an item's log P by its parameters as they are read, an array for each item.
+
+        Their shapes are (n_theta, n_categories, n_parameters).
+        """
+        for model, x, names, top in zip(self.models, self.parameters, self.names, self.top, strict=True):
+            told, rates = x[: len(names)], np.empty((theta.size, top + 1, len(names)))
+            for k, step in enumerate(DIFFERENCE * np.eye(len(names))):
+                above, below = (
+                    model.log_probabilities(model.unbounded(told + sign * step)[:, None], theta[None], NUMPY).T
+                    for sign in (1, -1)
+                )
+                rates[..., k] = (above - below) / (2 * DIFFERENCE)
+            yield rates
 
     def chosen(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """1 for the category of each response, 0 for the others, shape (n_respondents, n_categories of all)."""

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
-from irtbench.models.category_parameters import DIFFERENCE, STEP, CategoryDerivatives, CategoryParameters
-from irtbench.models.item_models.item_model import NUMPY
+from irtbench.models.category_parameters import STEP, CategoryDerivatives, CategoryParameters
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import posterior_of, row_batches
 
 Array = NDArray[np.float64]
-
-
-def by_parameter(items: CategoryParameters, theta: Array) -> Iterator[Array]:
-    """Derivatives of an item's log P by its parameters as they are read, (n_theta, n_categories, n_parameters) each."""
-    for model, x, names, top in zip(items.models, items.parameters, items.names, items.top, strict=True):
-        told, rates = x[: len(names)], np.empty((theta.size, top + 1, len(names)))
-        for k, step in enumerate(DIFFERENCE * np.eye(len(names))):
-            above, below = (
-                model.log_probabilities(model.unbounded(told + sign * step)[:, None], theta[None], NUMPY).T
-                for sign in (1, -1)
-            )
-            rates[..., k] = (above - below) / (2 * DIFFERENCE)
-        yield rates
 
 
 def error_share(items: CategoryParameters, population: Quadrature) -> float:
@@ -38,7 +22,7 @@ def error_share(items: CategoryParameters, population: Quadrature) -> float:
     if items.covariance is None:
         return 0.0
     at, added = CategoryDerivatives.at(items, population.nodes), np.zeros(population.nodes.size)
-    for j, rates in enumerate(by_parameter(items, population.nodes)):
+    for j, rates in enumerate(items.parameter_derivatives(population.nodes)):
         own = slice(items.first[j], items.first[j] + items.top[j] + 1)
         c = np.einsum("qk,qkp->qp", at.p[:, own] * at.slope[:, own], rates)
         added += _quadratic(c, items.covariance[j])
@@ -59,14 +43,14 @@ def error_variance(
     variance = np.zeros(len(values))
     for rows in row_batches(len(values), items.n_items):
         if population is None:
-            low, high = (list(by_parameter(known, theta[rows] + step)) for step in (-STEP, STEP))
+            low, high = (list(known.parameter_derivatives(theta[rows] + step)) for step in (-STEP, STEP))
             by_item = [
                 (b - a) / (2 * STEP) * standard_error[rows, None, None] ** 2 for a, b in zip(low, high, strict=True)
             ]
         else:
             posterior = posterior_of(values[rows], items, population)
             lean = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
-            by_item = [np.einsum("nq,qkp->nkp", lean, rates) for rates in by_parameter(known, posterior.nodes)]
+            by_item = [np.einsum("nq,qkp->nkp", lean, rates) for rates in known.parameter_derivatives(posterior.nodes)]
         for j, g in enumerate(by_item):
             given = ~np.isnan(values[rows, j])
             chosen = g[np.flatnonzero(given), values[rows, j][given].astype(np.int64)]

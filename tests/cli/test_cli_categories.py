@@ -99,7 +99,9 @@ def test_diagnose_tests_items_pairs_and_people(grades: Path, reference: Path, tm
     assert tables["item_fit"]["p"].min() > 0.001
     assert set(tables["local_dependence"]["df"]) == {4}
     assert abs(tables["person_fit"]["lz_star"].mean()) < 0.3
-    assert "several categories" in json.loads((tmp_path / "out/not_available.json").read_text())["global_fit.json"]
+    assert (
+        "complete responses" in json.loads((tmp_path / "out/not_available.json").read_text())["M2 in global_fit.json"]
+    )
 
 
 @pytest.mark.parametrize(("model", "folder"), [("grm", "science_grm"), ("gpcm", "science_gpcm"), ("nominal", "")])

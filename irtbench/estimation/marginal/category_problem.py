@@ -338,7 +338,9 @@ def products_of(problem: CategoryProblem, items: ItemTensors, functions: Tensor)
         correct = batch.correct.to_dense()
         asked = correct.new_ones(len(batch), 1) if batch.observed is None else batch.observed.to_dense()
         given = torch.cat([correct, asked], dim=1)
-        for alike in (posterior @ problem.nodes.theta[:, 0]).argsort().split(ALIKE):  # whose abilities are near few nodes
+        for alike in (
+            (posterior @ problem.nodes.theta[:, 0]).argsort().split(ALIKE)
+        ):  # whose abilities are near few nodes
             theirs, mass = given[alike], posterior[alike]
             mean = means.new_zeros(len(theirs), n_free).index_add_(1, parameter, (mass @ own) * theirs[:, column])
             means += mean.T @ mean
