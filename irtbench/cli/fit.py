@@ -137,6 +137,7 @@ def fit(
     A Parquet file, or a folder of them, of more than ten million fields, and any at an address (s3://...), is encoded
     on disk at a byte a response and read from there in every pass; memory does not grow with it.
     """
+    from irtbench.bank.data_card import DataCard
     from irtbench.estimation.settings import FitSettings
     from irtbench.models.parameter_table import read_models
 
@@ -181,6 +182,8 @@ def fit(
         file = scores_file(folder, scores_as)
         results = fit_what_is_asked(data, asked, seed, known, file, progress, ranks)
         results = results.of_data(responses, table).with_left_out(left_out, idle)
+        if table is None and reading.holds_models(responses):
+            described = (described or DataCard()).of_models()
         results.write(folder, file, described)
         if draw is not None:
             from irtbench.report.bank_figures import fit_figures

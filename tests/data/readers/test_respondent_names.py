@@ -4,6 +4,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from builders.commands_here import run_main
@@ -77,3 +78,32 @@ def test_the_study_file_keeps_the_choice(runs: Path, tmp_path: Path) -> None:
     ended = run_main("init", runs, "--respondent", "folder", "--yes", "-o", tmp_path / "s.toml")
     assert ended.status == 0, ended.err
     assert 'respondent = "folder"' in (tmp_path / "s.toml").read_text()
+
+
+def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> None:
+    right = np.random.default_rng(1).random((12, 8)) < np.linspace(0.2, 0.9, 12)[:, None]
+    for k in range(12):
+        samples = [
+            {"id": f"q{j}", "epoch": 1, "input": "x", "target": "y", "scores": {"m": {"value": "IC"[int(right[k, j])]}}}
+            for j in range(8)
+        ]
+        spec = {
+            "task": "t",
+            "task_version": 0,
+            "model": f"maker/m{k}",
+            "created": "2026-11-01T10:00:00Z",
+            "run_id": "r",
+        }
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        log = {"version": 2, "status": "success", "eval": spec, "samples": samples}
+        (tmp_path / "runs" / f"log{k}.json").write_text(json.dumps(log))
+    assert run_main("fit", "runs", "-o", "fit", "-q", "--allow-unconverged", cwd=tmp_path).status == 0
+    assert json.loads((tmp_path / "fit" / "bank.json").read_text())["card"]["respondents"] == "models"
+    scored = run_main("score", "fit/bank.json", "runs", "-o", "scores.csv", cwd=tmp_path)
+    assert "of the models" in scored.out
+    assert "crowd" not in scored.out
+
+
+def test_a_format_is_called_by_its_name(runs: Path, tmp_path: Path) -> None:
+    ended = run_main("convert", str(runs), "--column", "answer=x", "-o", "x.csv", cwd=tmp_path)
+    assert "cannot be named for logs of inspect_ai (" in ended.err
