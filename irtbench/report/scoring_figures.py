@@ -127,9 +127,11 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
             )
             for k, (scale, rows) in enumerate(each)
         ]
+        most = max(len(rows) for _, rows in each)
+        which = "each pair" if most <= MOST_ROWS else f"the {MOST_ROWS} pairs of least p of {most:,}"
         blocks += figure(
             panels,
-            f"{label[0].upper()}{label[1:]} of each pair, the first less the second, with {100 * level:g}% intervals; "
+            f"{label[0].upper()}{label[1:]} of {which}, the first less the second, with {100 * level:g}% intervals; "
             "filled where it is significant after adjustment for the number of pairs.",
         )
     if ranking is not None:
