@@ -99,7 +99,7 @@ INNER_FILES = {
     "trial_counts vocabulary readers.batches readers.file_systems "
     "readers.encode_long readers.long_parts "
     "readers.part_values readers.response_values "
-    "exports readers.column_names readers.deepeval readers.doccano readers.promptfoo "
+    "exports readers.column_names readers.record_table readers.deepeval readers.doccano readers.promptfoo "
     "readers.table readers.wide_parts readers.wide_table "
     "readers.argilla readers.collect readers.evalplus readers.every_eval_ever readers.head readers.helm "
     "readers.inspect_log readers.item_identity readers.json_stream readers.label_studio readers.lighteval "
