@@ -235,10 +235,6 @@ class FittedModel(InformationCriteria, Drawn):
             table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
         return table.assign(**self.interval_columns())
 
-    @property
-    def _drawn_as(self) -> object:
-        return self.items
-
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""
         models, people = ", ".join(dict.fromkeys(self.items.model)), counted(self.n_respondents, "respondent")

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+#: Names of columns that hold names of models.
+OF_MODELS = ("modelname", "modelid", "model", "system", "agent")
 #: Names of columns as people write them, in lower case and without spaces and marks, the surest first.
 LIKELY = {
     "respondent_id": (
         "respondentid", "respondent", "workerid", "worker", "annotatorid", "annotator", "participantid", "participant",
         "prolificpid", "prolificid", "subjectid", "subject", "userid", "user", "personid", "person", "studentid",
-        "modelname", "modelid", "model", "system", "agent",
+        *OF_MODELS,
     ),
     "item_id": (
         "itemid", "item", "questionid", "question", "exampleid", "taskid", "hitid", "instanceid", "promptid", "pairid",

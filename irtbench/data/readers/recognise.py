@@ -15,7 +15,8 @@ from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import prolific
 from irtbench.data.readers.collect import collect
-from irtbench.data.readers.column_names import column_options, item_and_value, likely_column
+from irtbench.data.readers.column_names import OF_MODELS as MODELS
+from irtbench.data.readers.column_names import column_options, item_and_value, likely_column, plain
 from irtbench.data.readers.formats import OF_MODELS, READERS
 from irtbench.data.readers.head import Head, look_at
 from irtbench.data.readers.item_identity import join_items
@@ -27,7 +28,7 @@ from irtbench.data.readers.long_table import (
     long_from_frame,
 )
 from irtbench.data.readers.observations import Reader, ReadSettings, Want
-from irtbench.data.readers.record_table import KINDS, record_table
+from irtbench.data.readers.record_table import KINDS, names_of, record_table
 from irtbench.data.readers.respondent_names import with_respondents
 from irtbench.data.readers.respondents import join_respondents
 from irtbench.data.readers.sources import OR_A_TABLE, Sources, find_sources
@@ -190,9 +191,16 @@ def holds_responses(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
 
 
 def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
-    """Whether the respondents of a file are models: of the outside formats, those that runs of models are kept in."""
-    reader = _sources(path, HowToRead.of(how), Counter()).reader
-    return reader is not None and reader.name in OF_MODELS
+    """Whether the respondents of a file are models: by its format, or by what the column of their names is called."""
+    asked = HowToRead.of(how)
+    sources = _sources(path, asked, Counter())
+    if sources.reader is not None:
+        return sources.reader.name in OF_MODELS
+    head = sources.heads[0]
+    names = names_of(head) if head.kind in KINDS else list(head.columns)
+    pair = find_id_columns(names, asked.columns)
+    respondent = likely_respondent_column(names, asked.columns) if pair is None else pair[0]
+    return plain(respondent) in MODELS
 
 
 def mostly_responses(cells: pd.Series[str]) -> bool:

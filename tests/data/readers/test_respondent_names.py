@@ -9,7 +9,7 @@ import pytest
 
 from builders.commands_here import run_main
 from irtbench.data.input_error import InputError
-from irtbench.data.readers.recognise import read_responses
+from irtbench.data.readers.recognise import holds_models, read_responses
 
 
 @pytest.fixture
@@ -102,6 +102,20 @@ def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> 
     scored = run_main("score", "fit/bank.json", "runs", "-o", "scores.csv", cwd=tmp_path)
     assert "of the models" in scored.out
     assert "crowd" not in scored.out
+
+
+@pytest.mark.parametrize(
+    ("header", "models"),
+    [
+        ("model,question_id,correct", True),
+        ("respondent_id,item_id,response", False),
+        ("system,q1,q2", True),
+        ("worker,task,label", False),
+    ],
+)
+def test_a_column_of_models_says_so(tmp_path: Path, header: str, models: bool) -> None:
+    (tmp_path / "t.csv").write_text(f"{header}\na,1,1\n")
+    assert holds_models(tmp_path / "t.csv") == models
 
 
 def test_a_format_is_called_by_its_name(runs: Path, tmp_path: Path) -> None:
